@@ -1,4 +1,4 @@
-// The door of packages/ingest: all that other code may import of it.
+// The public interface of packages/ingest: other code may import from this file only.
 
 export {
   type AssignedColumn,

@@ -131,8 +131,9 @@ export class StreamTrimmedError extends errorClass(
   "stop",
   (stream: string, wanted: number, first: number) => ({
     message:
-      `Cannot go on with the stream ${stream}: its messages from ${wanted} to ${first - 1} are ` +
-      "gone; keep messages longer (`max_age`, `max_bytes`), and ingest into a new directory",
+      `Cannot continue from the stream ${stream}: it no longer has the messages ${wanted} to ` +
+      `${first - 1}; keep messages longer (\`max_age\`, \`max_bytes\`), and ingest into a new ` +
+      "directory",
     stream,
     /** The first sequence number that is needed, and the first that the stream still has. */
     wanted,
@@ -157,7 +158,7 @@ export class IngestForeignError extends errorClass(
   "INGEST_FOREIGN",
   "stop",
   (directory: string, difference: string) => ({
-    message: `Cannot go on in ${directory}: ${difference}; name another directory`,
+    message: `Cannot continue in ${directory}: ${difference}; name another directory`,
     directory,
   }),
 ) {}

@@ -1,4 +1,5 @@
-// A step of the ladder on real cores: reads a job's batches from a file with the Parquet reader.
+// The processor part of the bench (ladder.bench.ts): reads a job's batches from a file with the
+// Parquet reader, on a real core.
 
 import type { RowBatch } from "../../../src/data/columnar/column.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
@@ -8,11 +9,14 @@ import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
 import { batchOfColumns, type FeatureBatch, type JobFeatures } from "./feature-batch.ts";
 import { batchOfRows, rowsOfColumns, rowsOfMaps } from "./row-objects.ts";
 
-/** The ways from a file to batches. */
+/** The steps of the bench: each reads a layout, and makes batches from it, in a different way. */
 export const cpuSteps = ["map", "flattened", "flatMaps"] as const;
 export type CpuStep = (typeof cpuSteps)[number];
 
-/** Reads a file, and passes each batch of the job to `take`. For `map` it has the map layout. */
+/**
+ * Reads a file, and passes each batch of the job to `take`. The file has the map layout for the
+ * step `map`, else one column for each feature.
+ */
 export async function readOnCpu(
   step: CpuStep,
   path: string,

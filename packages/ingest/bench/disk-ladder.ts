@@ -1,5 +1,5 @@
-// A step of the ladder on the modelled disk: the reads of a job's columns, as the reader of Parquet
-// plans them, in the order of the file.
+// The disk part of the bench (ladder.bench.ts): the time of a job's reads on the modelled disk. The
+// reads are those that the Parquet reader plans, in the order of the file.
 
 import { type Chunk, readFooter } from "../../../src/data/parquet/footer.ts";
 import { columnNames, shapeOf } from "../../../src/data/parquet/shapes.ts";
@@ -17,7 +17,7 @@ export interface DiskStep {
   readonly path: string;
   /** The columns that are read. @default all */
   readonly columns?: readonly string[];
-  /** Whether columns that lie close together share a read. */
+  /** Whether columns that are close together in the file are read together. */
   readonly isCoalesced: boolean;
 }
 
@@ -26,7 +26,7 @@ export interface DiskCost {
   /** Virtual seconds, including the reads of the footer. */
   readonly seconds: number;
   readonly seeks: number;
-  /** Bytes of the columns, and bytes that were read to get them. */
+  /** Bytes of the job's columns, and bytes read, which include gaps between coalesced columns. */
   readonly wanted: number;
   readonly read: number;
 }

@@ -1,5 +1,5 @@
-// A job's batch of the rows that it reads, and how it is made from flat maps: decoded columns, a
-// few typed arrays for each feature. R = rows of a batch, D = its numbers, N = ids of a feature.
+// A job's batch, and its construction from flat maps: decoded columns, which are a few typed arrays
+// for each feature. R = rows of a batch, D = dense features of a job, N = ids of a feature.
 
 import { createHash, type Hash } from "node:crypto";
 import type { RowBatch } from "../../../src/data/columnar/column.ts";
@@ -11,7 +11,7 @@ export interface JobFeatures {
   readonly lists: readonly Feature[];
 }
 
-/** Rows in a trainer's form. Values that were not logged are 0, or an empty list. */
+/** Rows in the form that a trainer needs. A value that was not logged is 0, or an empty list. */
 export interface FeatureBatch {
   readonly rows: number;
   /** (R, D) */
@@ -36,7 +36,7 @@ export function batchOfColumns(batch: RowBatch, { numbers, lists }: JobFeatures)
   const dense = new Float32Array(rows * width);
   for (const [place, { name }] of numbers.entries()) {
     const column = batch.columns.get(name);
-    if (column?.form !== "numbers") throw new TypeError(`${name} has numbers`);
+    if (column?.form !== "numbers") throw new TypeError(`Expected numbers in ${name}`);
     const { values } = column;
     for (let row = 0, at = place; row < rows; row++, at += width) {
       const value = values[row] ?? 0;
@@ -48,7 +48,7 @@ export function batchOfColumns(batch: RowBatch, { numbers, lists }: JobFeatures)
     dense,
     lists: lists.map(({ name }) => {
       const column = batch.columns.get(name);
-      if (column?.form !== "ids") throw new TypeError(`${name} has ids`);
+      if (column?.form !== "ids") throw new TypeError(`Expected ids in ${name}`);
       const offsets = column.offsets.slice(0, rows + 1);
       return { offsets, ids: column.ids.slice(0, offsets[rows]) };
     }),

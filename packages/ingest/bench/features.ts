@@ -1,5 +1,6 @@
-// The features of the ladder and the jobs that read them, drawn once: the shape of the paper's
-// tables (Zhao et al., Understanding data storage and ingestion, ISCA 2022), scaled down.
+// Random features for the bench (ladder.bench.ts) and the jobs that read them, in the proportions
+// of the paper's tables (Zhao et al., Understanding data storage and ingestion, ISCA 2022), scaled
+// down.
 //
 // An eighth of the features are lists of about 26 ids, the others numbers. A job reads a tenth of
 // them, popular ones more often; popular features are logged in more rows and have longer lists, so
@@ -34,19 +35,24 @@ export interface ListValues {
 /** Rows of many features, and the jobs that read them. */
 export interface Logged {
   readonly rows: number;
-  /** Features by key: the order of their addition to the log, whatever their popularity. */
+  /** Features by key: in the order in which they were added to the log, not by popularity. */
   readonly features: readonly Feature[];
-  /** The keys that each of some recent jobs read. */
+  /** For each of some recent jobs, the keys of the features that it read. */
   readonly recentJobs: readonly (readonly number[])[];
-  /** The keys that the measured job reads; it is not one of the recent jobs. */
+  /** The keys of the features that the measured job reads. It is not one of the recent jobs. */
   readonly job: readonly number[];
 }
 
-/** One feature in `listsEvery` is a list; a job reads one in `readEvery`; jobs of the last days. */
+/** One feature in `listsEvery` is a list of ids. */
 const listsEvery = 8;
+/** A job reads one feature in `readEvery`. */
 const readEvery = 10;
+/** Number of recent jobs, from which popularity is counted. */
 const recentJobs = 100;
-/** Chosen so that 17.5 % of the bytes are 80 % of what jobs read: 18 to 39 % in the paper. */
+/**
+ * Chosen so that the most popular 17.5 % of the bytes serve 80 % of the jobs' reads. In the paper's
+ * tables, these are 18 to 39 % of the bytes.
+ */
 const popularityExponent = 3;
 /** Mean ids of a list, and different ids of a feature. */
 const meanIds = 26;

@@ -1,6 +1,7 @@
-// Question: how much does each step of DSI's storage ladder gain, beside the paper? Real files in
-// each layout: useful bytes a second on a modelled disk, and rows a second on one real core. Zhao
-// et al., Understanding data storage and ingestion, ISCA 2022, section 7.
+// Question: how much does each improvement of Meta's storage layout (DSI) gain here, and how much
+// in the paper? The improvements form a ladder of steps, each on top of the previous one. Real
+// files in each layout: useful bytes a second on a modelled disk, and rows a second on one real
+// core. Zhao et al., Understanding data storage and ingestion, ISCA 2022, section 7.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -22,7 +23,7 @@ interface LadderOptions {
   readonly rounds: number;
 }
 
-/** The steps on the disk, with the paper's speeds as multiples of the map layout's. */
+/** The disk steps, with the paper's read speeds as multiples of the map layout's speed. */
 const diskSteps = {
   map: 1,
   flattened: 0.03,
@@ -33,9 +34,9 @@ const diskSteps = {
 type DiskStepName = keyof typeof diskSteps;
 const diskNames = Object.keys(diskSteps) as DiskStepName[];
 const cpuPaper: Readonly<Record<CpuStep, number>> = { map: 1, flattened: 2, flatMaps: 2.3 };
-/** Rows of a large stripe, as a multiple of those of a usual one. */
+/** Rows of a large stripe, as a multiple of the rows of a usual stripe. */
 const largeFactor = 4;
-/** Gain that all steps together must reach, and that of the paper. */
+/** Gain of all steps together: the least gain that passes, and the paper's gain. */
 const diskTarget = [1.9, 2.41] as const;
 const cpuTarget = [2.3, 2.3] as const;
 
@@ -50,7 +51,7 @@ export const ladderBench: Bench<LadderOptions> = {
     new Option("--rows <count>", "rows of the files").argParser(positive).default(16_384),
     new Option("--features <count>", "features; a tenth is read").argParser(positive).default(600),
     new Option("--stripe <rows>", "rows of a row group").argParser(positive).default(4096),
-    new Option("--rounds <count>", "turns on the core").argParser(positive).default(5),
+    new Option("--rounds <count>", "repetitions on the core").argParser(positive).default(5),
   ],
   full: { features: 2400, rounds: 7 },
   measurements(options) {
@@ -142,7 +143,7 @@ async function diskRows(files: Files, logged: Logged): Promise<BenchRow[]> {
   ];
 }
 
-/** The number of steps that gain or lose as the paper's do. */
+/** The number of steps whose speed changes in the same direction as in the paper. */
 function signs(kind: string, ours: readonly number[], theirs: readonly number[]): BenchRow {
   const signOf = (rates: readonly number[], i: number) => {
     return Math.sign((rates[i + 1] ?? 0) - (rates[i] ?? 0));

@@ -1,8 +1,8 @@
-// Writes the rows of the ladder as Parquet, in each of its layouts.
+// Writes the rows of the bench (ladder.bench.ts) as Parquet files, in each layout.
 //
-//   map        a column a kind, as rows are logged: `numbers` a map of key and value; lists as the
-//              three streams of a map of lists, `listKeys`, `listLengths` and `listIds`
-//   flattened  a column a feature, in an order
+//   map        one column for each kind of feature, as rows are logged: `numbers` is a map from key
+//              to value; a map of lists is three columns, `listKeys`, `listLengths` and `listIds`
+//   flattened  one column for each feature, in a given order
 
 import { closeSync, openSync, writeSync } from "node:fs";
 import type { SchemaElement } from "hyparquet";

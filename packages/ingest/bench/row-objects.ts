@@ -1,6 +1,6 @@
-// Makes a job's batches via row objects: each row becomes an object with a map for each kind of
-// feature, in which the job's features are looked up. Readers of the map layout work this way, as
-// do readers that hand out rows of any layout. R = rows of a batch.
+// Makes a job's batches from row objects: each row becomes an object with one map for each kind of
+// feature, and the job's features are looked up in these maps. Readers of the map layout work this
+// way, and so does every reader that returns rows as objects. R = rows of a batch.
 
 import type { IdColumn, RowBatch } from "../../../src/data/columnar/column.ts";
 import type { FeatureBatch, JobFeatures } from "./feature-batch.ts";
@@ -11,7 +11,7 @@ interface LoggedRow {
   readonly lists: Map<number, BigInt64Array>;
 }
 
-/** The rows of the map layout, with all of their features. */
+/** Row objects from a batch of the map layout, with all logged features. */
 export function rowsOfMaps(batch: RowBatch): LoggedRow[] {
   const [numbers, keys, lengths, ids] = [
     idColumn(batch, "numbers"),
@@ -34,14 +34,14 @@ export function rowsOfMaps(batch: RowBatch): LoggedRow[] {
   });
 }
 
-/** The rows of a flattened layout, with the features that are read. */
+/** Row objects from a batch of the flattened layout, with the job's features only. */
 export function rowsOfColumns(batch: RowBatch, { numbers, lists }: JobFeatures): LoggedRow[] {
   const rows = Array.from({ length: batch.rows }, (): LoggedRow => {
     return { numbers: new Map(), lists: new Map() };
   });
   for (const { name, key } of numbers) {
     const column = batch.columns.get(name);
-    if (column?.form !== "numbers") throw new TypeError(`${name} has numbers`);
+    if (column?.form !== "numbers") throw new TypeError(`Expected numbers in ${name}`);
     for (const [row, made] of rows.entries()) {
       const value = column.values[row] ?? Number.NaN;
       if (!Number.isNaN(value)) made.numbers.set(key, value);
@@ -82,5 +82,5 @@ export function batchOfRows(rows: readonly LoggedRow[], of: JobFeatures): Featur
 function idColumn(batch: RowBatch, name: string): IdColumn {
   const column = batch.columns.get(name);
   if (column?.form === "ids") return column;
-  throw new TypeError(`${name} has ids`);
+  throw new TypeError(`Expected ids in ${name}`);
 }

@@ -61,12 +61,15 @@ const idNames = new RegExp(
     "country|region|city|brand|shop|store|merchant|author|session)s?$",
   "i",
 );
-/** Integers without a telling name count as ids if they have at most this many distinct values. */
+/**
+ * Integers whose column name does not suggest ids count as ids if they have at most this many
+ * distinct values.
+ */
 const fewValues = 32;
 /**
- * They also count as ids if their distinct values fill their range: more than `manyValues` that
- * fill the share `filledShare`, or any number from 0 or 1 on that fill `countedShare`. Quantities
- * rarely do, as large ones are sparse.
+ * Such integers also count as ids if their distinct values fill most of the range from the least to
+ * the greatest: the share `filledShare` for more than `manyValues` values, or `countedShare` for
+ * values that begin at 0 or 1. Quantities rarely fill their range, as their large values are rare.
  */
 const [manyValues, filledShare] = [256, 0.5];
 const countedShare = 0.9;
@@ -110,7 +113,7 @@ export function assignRoles(data: DataProfile, options: RoleOptions = {}): Assig
   if (label === undefined) {
     const candidates = labelCandidates(data);
     const which = candidates.length > 0 ? candidates.join(", ") : "none has two values";
-    const message = `Which column of ${file} is to be predicted is not known (${which}): name it with \`--label\``;
+    const message = `Cannot tell which column of ${file} is the label (${which}): name it with \`--label\``;
     throw new InputUnusableError(file, message);
   }
   const roles = data.columns.map((profile): AssignedColumn => {
@@ -172,7 +175,7 @@ function roleOf(profile: ColumnProfile, data: DataProfile): Role {
   const unread = unreadOf(profile);
   if (unread !== undefined) return ignored(unread);
   if (!isAnotherInEachRow(profile, data)) return featureOf(profile);
-  return ignored(`another value in each of ${present} rows tells nothing of other rows; ${keep}`);
+  return ignored(`none of ${present} rows repeats a value, so nothing can be learned; ${keep}`);
 }
 
 /** The reason why a column is a time; undefined: it is not a time. */
@@ -204,10 +207,10 @@ function unreadOf({ texts, otherNumbers, otherTimes, pythonLists, present }: Col
     return "times in another form than ISO 8601: write them as 2026-01-31T12:30";
   }
   if (otherNumbers > texts / 2) {
-    return "numbers with a sign or commas, which are no numbers to a reader: write them as 12.50";
+    return "numbers with signs or commas that readers do not parse: write them as 12.50";
   }
   if (pythonLists > texts / 2) {
-    return "lists as Python writes them: write their ids with one character between them, 7|12";
+    return "lists in Python's notation: write their ids with one separator, such as 7|12";
   }
   return undefined;
 }

@@ -1,8 +1,8 @@
-// Proposes a job for a user's data, as a YAML file with a reason beside each column: a DCN v2 of
-// moderate size, which trains as it is and is meant to be edited. Its last layer takes all
-// embedding vectors directly, so that it learns at least as much as logistic regression. A DLRM
-// sees only their dot products, and some thousand samples do not teach it the effect of a single
-// id.
+// Proposes a job for a user's data, as a YAML file with a reason beside each column. The model is a
+// DCN v2 of moderate size: the job trains as it is, and is meant to be edited. The last layer of a
+// DCN v2 reads all embedding vectors directly, so that it learns at least as much as logistic
+// regression. The top MLP of a DLRM reads only dot products of vectors, and does not learn the
+// effect of a single id from a few thousand samples.
 
 import { basename, extname } from "node:path";
 import { Document, isMap, isScalar, isSeq } from "yaml";
@@ -19,8 +19,8 @@ import { dim, type EncodedColumn, encodeDense, encodeIds } from "./encode-column
 import type { DataProfile } from "./profile-columns.ts";
 
 /**
- * Decay of the weights' moving averages, which span about 50 steps. With a few thousand samples,
- * rows of rare ids fluctuate, and evaluating the averages is steadier and better.
+ * Decay of the moving averages of the weights, which span about 50 steps. With a few thousand
+ * samples, the rows of rare ids fluctuate, and metrics of the averages are steadier and better.
  */
 const decay = 0.98;
 
@@ -68,7 +68,7 @@ export function firstJobText(
   const document = new Document(made.job);
   document.commentBefore =
     ` A first job, made by \`osiris init\` of ${data.isWhole ? "all" : "the first"} ` +
-    `${data.rows} rows. Change what you know better;\n docs/jobs.md has every option, and ` +
+    `${data.rows} rows. Edit it as needed;\n docs/jobs.md has every option, and ` +
     "`osiris train FILE` trains it.";
   explain(document, roles, made.reasons);
   return document.toString({ lineWidth: 0 });

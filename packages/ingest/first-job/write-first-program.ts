@@ -28,8 +28,8 @@ export function firstProgramText(
   const rows = `${data.isWhole ? "all" : "the first"} ${data.rows} rows`;
   const left = roles.filter(({ role }) => role === "ignored");
   return [
-    `// A first job, made by \`osiris init\` of ${rows}. Change what you know better: docs/jobs.md`,
-    "// has every option, and an editor knows them by the type.",
+    `// A first job, made by \`osiris init\` of ${rows}. Edit it as needed: docs/jobs.md has every`,
+    "// option, and an editor completes options by their type.",
     ...left.map(({ profile, why }) => commented(`left out: ${profile.name} (${why})`)),
     "",
     'import { Cluster, type JobOptions, loadModel } from "osiris-train";',

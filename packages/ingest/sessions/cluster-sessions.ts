@@ -100,7 +100,7 @@ export async function clusterSessions(
   if (disk.exists(directory)) {
     const report = onDisk("read", home, () => reportIn(disk, home));
     if (report !== undefined) return named(disk, home, directory, report);
-    const message = `Expected a new directory for the table, and ${directory} is there`;
+    const message = `Expected a new directory for the table, but ${directory} exists`;
     throw new InvalidOptionError("out", `${message}; remove it, or name another`);
   }
   await readyCodec(codec);
@@ -202,8 +202,8 @@ function refuseOther(
   written: { readonly rows: number; readonly sum: number },
 ): void {
   if (read.rows === written.rows && read.sum === written.sum) return;
-  const counts = `${read.rows} rows were read, and ${written.rows} came back`;
-  const message = `Cannot cluster in ${home}: its rows did not come back as they were written`;
+  const counts = `${read.rows} rows were read, and ${written.rows} written`;
+  const message = `Cannot cluster in ${home}: the rows written differ from the rows read`;
   throw new InputUnusableError(
     home,
     `${message} (${counts}); remove that directory, and try again`,

@@ -131,7 +131,7 @@ export class RunReader {
     this.#held += this.#file.read(wanted, this.#start + this.#held);
     if (this.#held >= bytes) return;
     const { path } = this.#file;
-    const message = `Cannot go on with ${path}: it ends within a row`;
+    const message = `Cannot resume from ${path}: it ends within a row`;
     throw new InputUnusableError(path, `${message}; remove its directory, and try again`);
   }
 }

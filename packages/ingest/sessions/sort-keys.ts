@@ -33,7 +33,7 @@ export function sortColumnsOf(
   refuseMany(time, "--order");
   const [element] = time.elements;
   if (element !== undefined && !isTime(element)) {
-    const what = "integers, numbers, moments or ISO dates";
+    const what = "integers, numbers, timestamps or ISO dates";
     const message = `Expected \`--order\` to name a column of ${what}, and \`${order}\` is ${typeNamed(time)}`;
     throw new InvalidOptionError("--order", message);
   }

@@ -55,7 +55,8 @@ export class FeatureColumns {
       }
       const form = this.#inferred.get(name)?.type;
       if (form !== undefined && columnTypes[form].form !== value.form) {
-        return { kind: `expected \`${name}\` to be one value, a list or weights, as before` };
+        const as = "one value, a list or weights as in earlier messages";
+        return { kind: `expected \`${name}\` to have ${as}` };
       }
     }
     return undefined;

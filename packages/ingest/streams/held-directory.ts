@@ -1,6 +1,6 @@
 // A lock, so that one process at a time ingests into a directory: each process keeps a lock file
-// and touches it as a heartbeat. A process whose lock was taken over, because it was mistaken for
-// dead, no longer commits positions.
+// and touches it as a heartbeat. A process whose lock was taken over, because it seemed to be dead,
+// no longer commits positions.
 
 import { join } from "node:path";
 import {
@@ -51,7 +51,7 @@ export function holdDirectory(disk: Disk, home: string, clock: Clock): HeldDirec
       disk.remove(path);
     else {
       disk.remove(own);
-      const message = `Cannot ingest into ${home}: another process does, or did a moment ago`;
+      const message = `Cannot ingest into ${home}: another process ingests into it, or just did`;
       throw new InputUnusableError(home, `${message}; try again in ${silentMsMax / 1000} s`);
     }
   }

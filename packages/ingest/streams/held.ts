@@ -1,5 +1,6 @@
-// The state of a join's window: the requests seen, and the events that may still match a request.
-// Each knows the message from which its stream must be replayed to rebuild this state.
+// The state of a join's window: the requests read so far, and the events that may still match a
+// request. Requests and events each know their stream's replay position: the message from which the
+// stream must be read again to rebuild this state.
 
 /** A replay position: a message's sequence, and the stream's time before it. */
 export interface Place {

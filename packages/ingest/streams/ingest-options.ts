@@ -14,13 +14,16 @@ const schema = z.strictObject({
   events: name,
   /** The directory of the table. */
   out: name,
-  /** Longest time from a request to its events, by their own times. @default 5 minutes */
+  /** Longest time from a request to its events, by the times in the messages. @default 5 minutes */
   windowMs: z
     .int()
     .min(1)
     .max(7 * dayMs)
     .default(300_000),
-  /** How far behind the latest time of its stream a message may be. @default 1 minute */
+  /**
+   * How far a message's time may lie behind the latest time of its stream; later messages are left
+   * out. @default 1 minute
+   */
   latenessMs: z
     .int()
     .min(0)

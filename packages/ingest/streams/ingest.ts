@@ -7,10 +7,11 @@
 //                └──────┘         └────────────┘
 //
 // Invariants
-//   I1. The order in which messages are taken is a function of the messages: events until a message
-//       of features needs no more of them, then that message. So are the ends of files.
-//   I2. A finished file has all rows of its stretch of the features' stream. Rows after the last
-//       finished file are the open end: the next ingestion reads and writes them again.
+//   I1. The order in which messages are taken depends only on the messages: events are taken until
+//       the next message of features needs no more of them, then this message. The ends of files
+//       depend only on the messages, too.
+//   I2. A finished file has all rows of its range of messages in the features' stream. The rows
+//       after the last finished file are the open end: the next ingestion makes them again.
 //   I3. A message is identified by its stream and sequence; a redelivered message is skipped.
 
 import {

@@ -121,7 +121,7 @@ export class Ingestion {
     const isSame =
       this.#join.featuresMs === features.timeMs && this.#join.eventsMs === events.timeMs;
     if (isSame) return true;
-    throw new IngestForeignError(home, "its streams have other messages than those in its files");
+    throw new IngestForeignError(home, "its files are not those of its streams' messages");
   }
 
   read(message: StoredMessage): ReadFeatures {
@@ -323,12 +323,12 @@ function checkPosition({ home, spec, position, facts, disk }: IngestionInput): v
     if (before === undefined) continue;
     const { created, last } = facts[stream];
     if (created !== before.created || last < before.sequence) {
-      throw new IngestForeignError(home, `the stream ${spec[stream]} was made anew since`);
+      throw new IngestForeignError(home, `the stream ${spec[stream]} was created again since`);
     }
   }
   const gone = position.open?.files.find(({ path }) => !disk.exists(`${home}/${path}`));
   if (gone !== undefined) {
-    throw new IngestForeignError(home, `its file ${gone.path} is gone`);
+    throw new IngestForeignError(home, `its file ${gone.path} is missing`);
   }
 }
 

@@ -1,7 +1,8 @@
 // Sharded logs in JetStream. A log with much traffic is divided into shards, each a stream with its
-// own subject; a message's shard is the hash of its key. With the request as key, a session's
-// messages spread over all shards. With the session as key (RecD's O1), they are in one shard,
-// where blocks of messages compress better and whole sessions are read together.
+// own subject; the hash of a message's key decides its shard. If the key is the request, the
+// messages of a session are spread over all shards. If the key is the session (optimisation O1 of
+// RecD), they are in one shard, where blocks of messages compress better and one reader reads whole
+// sessions.
 //
 //   stream <log>-<shard>     subject osiris.log.<log>.<shard>
 

@@ -92,7 +92,7 @@ interface Head {
   readonly timeMs: number;
 }
 
-/** Decodes what features and events have in common: a request id and a time. */
+/** Decodes the members that features and events have in common: a request id and a time. */
 function headIn(
   { data, storedMs }: StoredMessage,
   named: Named,
@@ -109,7 +109,7 @@ function headIn(
     return bad(kind, object[named.time]);
   }
   if (timeMs > storedMs + aheadMsMax) {
-    const kind = `expected \`${named.time}\` not to lie an hour after the stream stored it`;
+    const kind = `expected \`${named.time}\` to be within an hour after the stream stored it`;
     return bad(kind, object[named.time]);
   }
   if (Object.keys(object).length === 1) return { kind: "tick", timeMs };

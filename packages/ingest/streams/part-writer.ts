@@ -1,5 +1,5 @@
-// Writes the rows of one stretch of the features' stream: one file per partition, in the order of
-// the stream. The caller decides where the stretch ends.
+// Writes the rows of one range of messages of the features' stream: one file per partition, in the
+// order of the stream. The caller decides where the range ends.
 
 import { dirname, join } from "node:path";
 import { type Disk, type DiskFile, makeDurableDirectory, onDisk } from "../../../internal.ts";
@@ -23,22 +23,22 @@ interface OpenFile {
   isClosed: boolean;
 }
 
-/** The stretch of both streams from which files were made; stored in their footers. */
+/** The ranges of both streams from which files were made; stored in their footers. */
 export interface Stretch {
   readonly features: { readonly stream: string; readonly first: number; readonly last: number };
   readonly events: { readonly stream: string; readonly last: number };
 }
 
-/** The metadata key of the stretch in a file's footer. */
+/** The metadata key of these ranges in a file's footer. */
 export const stretchKey = "osiris.ingest";
 
-/** Writes the files of a stretch below `home`. Call `end`, `remove` or `discard` at the end. */
+/** Writes the files of a range below `home`. Call `end`, `remove` or `discard` at the end. */
 export class PartWriter {
   readonly #disk: Disk;
   readonly #home: string;
   readonly #spec: IngestSpec;
   readonly #columns: FeatureColumns;
-  /** Sequence of the stretch's first message of features; file names contain it. */
+  /** Sequence of the range's first message of features; file names contain it. */
   readonly #first: number;
   /** By partition. */
   readonly #files = new Map<string, OpenFile>();

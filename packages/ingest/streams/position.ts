@@ -115,7 +115,7 @@ export function openPosition(disk: Disk, home: string): Position | undefined {
     position = unseal(bytes, path) as Position;
     placed.parse(position);
   } catch (cause) {
-    const message = `Cannot go on in ${home}: its ${positionName} is damaged`;
+    const message = `Cannot continue the ingestion in ${home}: its ${positionName} is damaged`;
     throw new InputUnusableError(path, message, { cause });
   }
   carryOut(disk, home, position, openFilesIn(disk, home)); // P2

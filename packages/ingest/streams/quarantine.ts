@@ -63,9 +63,9 @@ export class BadMessages {
       return `${count} × ${reason} (${stream}, message ${sequence})`;
     });
     const message =
-      `Expected at most a share of ${rejectedMax} of the messages to be bad (\`rejectedMax\`), ` +
+      `Expected a share of at most ${rejectedMax} of the messages to be bad (\`rejectedMax\`), ` +
       `got ${rejected} of ${this.#messages}: ${told.join("; ")}. ` +
-      "To go on: name the types of columns with `columns`, or raise `rejectedMax`";
+      "To continue, name the types of columns with `columns`, or raise `rejectedMax`";
     throw new DataRejectedError(message, { lines: this.#messages, rejected });
   }
 }

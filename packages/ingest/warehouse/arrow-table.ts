@@ -151,7 +151,7 @@ function decimalStore(field: ArrowField): (bytes: Buffer) => Buffer {
     const own = bytes.subarray(Math.max(0, bytes.length - length));
     const isKept = bytes.subarray(0, bytes.length - own.length).every((one) => one === sign);
     if (!isKept || (((own[0] ?? 0) & 0x80) !== 0) !== isNegative) {
-      throw new CorruptFile(`a decimal of ${field.size} digits has more of them`);
+      throw new CorruptFile(`a decimal has more than its ${field.size} digits`);
     }
     return Buffer.concat([Buffer.alloc(length - own.length, sign), own]);
   };
@@ -198,7 +198,7 @@ function momentStore({ field: { type, bits, divisor } }: ArrowLeaf) {
     return (units: bigint) => {
       const stored = units * factor;
       if (BigInt.asIntN(64, stored) === stored) return stored;
-      throw new CorruptFile("a moment is no number of microseconds in 64 bits");
+      throw new CorruptFile("a timestamp in microseconds does not fit into 64 bits");
     };
   }
   const day = bits === 32 ? 1 : 86_400 * divisor;

@@ -80,7 +80,7 @@ export async function compactWarehouse(
   const { disk = realDisk, codec = "snappy" } = options;
   await readyCodec(codec);
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    const message = `Expected the directory of a table to compact, and ${directory} is none`;
+    const message = `Expected the directory of a table to compact, but ${directory} is none`;
     throw new InputUnusableError(directory, message);
   }
   for (const home of filesByDirectory(directory).keys()) settle(disk, home);
@@ -134,8 +134,8 @@ function noteIn(disk: Disk, path: string): Note {
   try {
     return noteSchema.parse(JSON.parse(Buffer.from(bytes).toString("utf8")));
   } catch (cause) {
-    const message = `Cannot finish the compaction that ${path} tells of: the note is damaged`;
-    const advice = "remove it, and the new files beside it, if the old files are there";
+    const message = `Cannot finish the compaction of ${path}: this file is damaged`;
+    const advice = "if the old files still exist, remove it and the new files beside it";
     throw new InputUnusableError(path, `${message}; ${advice}`, { cause });
   }
 }
@@ -284,6 +284,6 @@ async function verify(
   for await (const chunk of (await openParquetTable(files)).chunks()) found.add(chunk);
   if (found.rows === expected.rows && found.digest() === expected.digest()) return;
   const counts = `${expected.rows} rows were written, and ${found.rows} read`;
-  const message = `Cannot compact ${home}: its rows did not come back as they were written`;
+  const message = `Cannot compact ${home}: the rows read back differ from the rows written`;
   throw new InputUnusableError(home, `${message} (${counts}); nothing was changed`);
 }

@@ -1,7 +1,8 @@
 // Reads Parquet files as rows of stored values. Logical types are not converted, so that a
 // timestamp or a decimal is copied bit for bit. One row group is in memory at a time.
 //
-// Columns may be values, structs, lists of values or structs, and maps; others are refused by name.
+// Columns may be values, structs, lists of values or structs, and maps. A column of another form is
+// an error with its name.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
 import {

@@ -44,7 +44,7 @@ const noValue = "__HIVE_DEFAULT_PARTITION__";
 export function partitionNames({ name, elements }: TableColumn, { columns }: TableRows): string[] {
   const [element] = elements;
   if (element === undefined || !isPlain(element)) {
-    const message = `Expected \`--partition-by\` to name a column of integers, text, true and false, and \`${name}\` is none`;
+    const message = `Expected \`--partition-by\` to name a column of integers, text, true and false, but \`${name}\` has another type`;
     throw new InvalidOptionError("--partition-by", message);
   }
   return (columns.get(name) ?? []).map((value) => {

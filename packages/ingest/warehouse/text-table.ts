@@ -43,7 +43,7 @@ export async function openTextTable(
         types.set(name, type);
         type.add(loose);
         if (type.isMixed)
-          throw refused(shownPath(path), line, `\`${name}\` is now one value, now several`);
+          throw refused(shownPath(path), line, `\`${name}\` mixes values with lists or weights`);
       }
     }
   }

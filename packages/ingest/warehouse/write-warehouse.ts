@@ -67,7 +67,7 @@ export async function writeWarehouse(
   const { disk = realDisk, groupRows = usualGroupRows, codec = "snappy" } = options;
   await readyCodec(codec);
   if (disk.exists(directory)) {
-    const message = `Expected a new directory for the table, and ${directory} is there`;
+    const message = `Expected a new directory for the table, but ${directory} exists`;
     throw new InvalidOptionError("--out", `${message}; remove it, or name another`);
   }
   const source = await openSource(await filesFor(paths), options.signal);
@@ -75,7 +75,7 @@ export async function writeWarehouse(
   const partition = partitionColumn(ordered, options.partitionBy);
   const columns = ordered.filter((column) => column !== partition);
   if (columns.length === 0)
-    throw new InputUnusableError(paths[0] ?? "", "The data have no columns");
+    throw new InputUnusableError(paths[0] ?? "", "The files have no columns");
   const staged = `${directory}.${disk.writer}${temporarySuffix}`;
   removeLeftovers(disk, directory);
   try {
@@ -189,7 +189,7 @@ class TableWriter {
 
   #open(name: string): OpenPart {
     if (this.#parts.size === partitionsMax) {
-      const message = `Expected at most ${partitionsMax} partitions, and \`${name}\` is one more`;
+      const message = `Expected at most ${partitionsMax} partitions, but \`${name}\` exceeds them`;
       throw new InvalidOptionError("--partition-by", `${message}; name a column with fewer values`);
     }
     const directory = join(this.#home, name);

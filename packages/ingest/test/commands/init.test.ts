@@ -144,7 +144,7 @@ test.serial("without a terminal, init asks for no label column, and is refused",
   t.is(code, 2);
   t.regex(
     stderr,
-    /^osiris: Which column of .*a\.csv is to be predicted is not known \(a, b\): name it with `--label`/,
+    /^osiris: Cannot tell which column of .*a\.csv is the label \(a, b\): name it with `--label`/,
   );
   t.false(existsSync(join(directory, "job.yaml")));
 });

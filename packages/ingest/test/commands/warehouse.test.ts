@@ -59,7 +59,7 @@ test.serial("warehouse writes a table from a CSV file, and compacts it", async (
   t.regex(written.stdout, /^table: 4 files, 100 rows in 20 row groups, /);
   const again = await runCli(args, directory);
   t.is(again.code, 2);
-  t.regex(again.stderr, /^osiris: Expected a new directory for the table, and table is there/);
+  t.regex(again.stderr, /^osiris: Expected a new directory for the table, but table exists/);
   const compacted = await runCli(["warehouse", "compact", "table"], directory);
   t.is(compacted.code, 0, compacted.stderr);
   t.regex(

@@ -156,7 +156,7 @@ test("damaged sorted runs are reported, and no table is made of them", async (t)
   writeFileSync(run, changed);
   await t.throwsAsync(clusterSessions([path], out, { memory }), {
     instanceOf: InputUnusableError,
-    message: /rows did not come back as they were written/,
+    message: /the rows written differ from the rows read/,
   });
   t.false(existsSync(out));
   rmSync(clusteringHomeOf(out), { recursive: true });
@@ -261,6 +261,6 @@ test("an existing table is not overwritten", async (t) => {
   await t.throwsAsync(clusterSessions([path], `${outOf(home)}/`), {
     instanceOf: InvalidOptionError,
     message:
-      /Expected a new directory for the table, and .*out is there; remove it, or name another/,
+      /Expected a new directory for the table, but .*out exists; remove it, or name another/,
   });
 });

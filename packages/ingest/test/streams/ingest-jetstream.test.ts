@@ -163,12 +163,12 @@ testIf(natsServer).serial("streams that cannot be ingested are refused by name",
   await manager.streams.purge("features", { seq: 150 });
   await t.throwsAsync(ingest(options), {
     code: "STREAM_TRIMMED",
-    message: /the stream features: its messages from \d+ to 149 are gone; keep messages longer/,
+    message: /the stream features: it no longer has the messages \d+ to 149; keep messages longer/,
   });
   await manager.streams.delete("events");
   await streams.add("events");
   await t.throwsAsync(ingest(options), {
     code: "INGEST_FOREIGN",
-    message: /the stream events was made anew since; name another directory/,
+    message: /the stream events was created again since; name another directory/,
   });
 });

@@ -211,7 +211,7 @@ test("a bad message is quarantined with its reason, and the others are unaffecte
       "features 4: expected `request` to be text or an integer, got nothing",
       "features 5: expected `time` to be a time from 1970 on, got nothing",
       'features 6: expected `price` to be a value, a list of values, or weights by id, got `{"deep":{"er":1}}`',
-      "features 7: expected `tags` to be one value, a list or weights, as before",
+      "features 7: expected `tags` to have one value, a list or weights as in earlier messages",
     ],
   );
   t.deepEqual(
@@ -292,7 +292,7 @@ test("a directory belongs to its streams and options, and to one process at a ti
   writeFileSync(other, "");
   await t.throwsAsync(ingestInto(out, source(), law), {
     code: "INPUT_UNUSABLE",
-    message: /another process does, or did a moment ago; try again in 60 s/,
+    message: /another process ingests into it, or just did; try again in 60 s/,
   });
   // A process whose lock is not renewed for so long counts as ended, on any machine.
   const longAgo = new Date(realDisk.modifiedMs(other) - 61_000);

@@ -207,12 +207,12 @@ test("an invalid table is refused by name, and no file is left", async (t) => {
   const own = (name: string, text: string) => writeText(startDirectory(t), { name, text });
   await refused([own("x.csv", "a,b\n1,2\n3\n")], /line 3 of .*: expected 2 fields.*, got 1/);
   await refused([own("x.jsonl", '{"a":1}\n[1]\n')], /line 2 of .*: expected a JSON object/);
-  await refused([own("x.jsonl", '{"a":1}\n{"a":[1]}\n')], /line 2.*`a` is now one value, now/);
+  await refused([own("x.jsonl", '{"a":1}\n{"a":[1]}\n')], /line 2.*`a` mixes values/);
   await refused([own("x.jsonl", '{"a":{"b":"c"}}\n')], /expected `a` to be a value, a list/);
   const lists = own("x.jsonl", '{"a":1,"list":[1]}\n');
   await refused([lists], /one value a row, and `list` is a list/, { partitionBy: "list" });
   const moments = join(fixtures, "clicks.parquet");
-  await refused([moments], /integers, text, true and false, and `when` is none/, {
+  await refused([moments], /integers, text, true and false, but `when` has another type/, {
     partitionBy: "when",
   });
   t.is(readdirSync(home).length, before);

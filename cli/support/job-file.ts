@@ -35,7 +35,7 @@ export interface JobChanges {
 /**
  * The job of a file, checked. Relative paths in it are relative to the working directory, but for
  * the module of its model, which is relative to the file.
- * @throws InputUnusableError where the file has no job, InvalidOptionError where an option is wrong;
+ * @throws InputUnusableError if the file has no job, InvalidOptionError if an option is wrong;
  * both messages name the file
  */
 export async function loadJob(path: string, changes: JobChanges = {}): Promise<JobOptions> {

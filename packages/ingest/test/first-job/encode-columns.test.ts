@@ -1,5 +1,5 @@
-// How a first job encodes columns so that no value is lost: ids, quantities, and columns whose form
-// no reader supports.
+// The encoding of columns in a first job loses no value: ids, quantities, and columns in a form
+// that no reader supports.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// First jobs for real data of ten shapes, each of which trains at once; and what a first job makes
-// of ambiguous columns, and refuses.
+// First jobs for real data of ten shapes, each of which trains unchanged; the roles of ambiguous
+// columns; and data for which no job can be made.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -268,7 +268,7 @@ test("labels: two classes by name, numbers, and a positive class that must be na
   await refused(labelled(["0", "", "1"]), {}, /`label` of .*data.csv has no value in 100 rows/);
 });
 
-test("data that allow no first job are refused, with what to do", async (t) => {
+test("data that allow no first job are refused, with a remedy in the message", async (t) => {
   const directory = startDirectory(t);
   const refused = async (text: string, options: Parameters<typeof jobOf>[2], why: RegExp) => {
     const error = await t.throwsAsync(jobOf(directory, text, options));

@@ -1,4 +1,5 @@
-// What a first job proposes for columns that belong together, and for whole directories.
+// First jobs for columns that share values, such as an item and a list of items; and for
+// directories.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Tables clustered by session: all rows in the one defined order, whatever the memory, in whole
-// sessions, with statistics on them.
+// Tables clustered by session: all rows are in the defined order with any memory limit, row groups
+// have whole sessions, and the statistics of lists are right.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";

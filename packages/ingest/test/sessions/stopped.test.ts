@@ -1,5 +1,5 @@
-// Clustering that is stopped or killed, and what it refuses: the table is complete or absent, and
-// the next call resumes from the sorted runs.
+// Clustering that is stopped or killed: the table is complete or absent, and the next call resumes
+// from the sorted runs. Inputs and directories that clustering refuses.
 
 import {
   cpSync,

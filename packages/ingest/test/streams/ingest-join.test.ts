@@ -1,5 +1,6 @@
-// The join as a function of two streams: its rows follow the law of the documents, in whatever
-// order messages arrive and however often the process dies. Files are compared by their bytes.
+// The join depends only on the contents of its two streams: the rows follow the rules in
+// docs/data.md, for any order of arrival and any number of process deaths. Files are compared byte
+// by byte.
 
 import { join } from "node:path";
 import test from "ava";

@@ -1,4 +1,4 @@
-// How an ingestion turns messages into rows, what it counts and reports, and what it refuses.
+// Ingestion: the rows made from messages, the counts in its report, and the inputs that it refuses.
 
 import { readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ const event = (id: string, time: number, label: unknown = 1, more: object = {}) 
   return { request: id, time, label, ...more };
 };
 
-test("events within the window make the label; others are counted by what is wrong", async (t) => {
+test("events within the window make the label; others are counted by reason", async (t) => {
   const out = join(startDirectory(t), "table");
   const features = [
     request("in", 5000),
@@ -138,8 +138,8 @@ test("weights by id keep their order and their digits, in JSON and in MessagePac
   ]);
   const ids = { request: 1474671338756698595n, time: 7, user: 9007199254740993n };
   const map = encode(ids, { useBigInt64: true });
-  // A map of five members: the three of `ids`, `w`, whose keys are integers as in no JavaScript
-  // object.
+  // A MessagePack map of four members, made by hand: the three of `ids`, then `w`, a map with
+  // integer keys, which no JavaScript object can have.
   const own = [...weights].map(([id, weight]) => {
     return [encode(id, { useBigInt64: true }), encode(weight)];
   });

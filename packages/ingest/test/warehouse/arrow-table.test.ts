@@ -1,5 +1,5 @@
-// Arrow files written as tables: the samples of the file, the types of its columns, and what is
-// refused.
+// Arrow files written as tables: the samples of the file, the types of its columns, and the files
+// that are refused.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// What inspection reads of a table's footers; its estimate of a job's reads equals what the reader
-// reads.
+// Inspection of a table by its footers. The estimated reads of a job equal the reads of the job's
+// reader.
 
 import { copyFileSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -46,8 +46,8 @@ test("structs, lists of structs and maps equal pyarrow's, missing parts included
 test("pages with false sizes and counts are refused, and no read is left pending", async (t) => {
   const path = join(startDirectory(t), "damaged.parquet");
   const whole = readFileSync(join(fixtures, "nested", "v2.parquet"));
-  // Three damages: the header of the first page without its sizes; with 2,147,483,647 values in it;
-  // and changed bytes in the pages of all columns, so that several leaves of a struct fail at once.
+  // Three damaged files: the first page's header has no sizes; it has 2,147,483,647 values; the
+  // pages of all columns have changed bytes, so several leaves of a struct fail at once.
   const withoutSizes = Buffer.from(whole);
   withoutSizes.set([0x15, 0x00, 0x00], 4);
   const withManyValues = Buffer.from(whole);

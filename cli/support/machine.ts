@@ -101,11 +101,11 @@ function isBrief(): boolean {
 
 /** Calls `report` with the tenths that are done, each time three more are, but not at the end. */
 function tenths(report: (tenth: number) => void): (done: number) => void {
-  let told = 0;
+  let shown = 0;
   return (done) => {
     const tenth = Math.floor(10 * done + 1e-9);
-    if (tenth < told + 3 || tenth >= 10) return;
-    told = tenth;
+    if (tenth < shown + 3 || tenth >= 10) return;
+    shown = tenth;
     report(tenth);
   };
 }

@@ -37,37 +37,37 @@ export function addStatus(program: Command): void {
   const examples = ["status", "status r12-1 --json", ...views];
   withCommon(withClient(command), examples).action(async (run, options: StatusArguments) => {
     await using client = await connect(connectionOf(options));
-    if (options.tree === true) tellTree(await client.inspect(), options.json === true);
-    else if (options.shards === true) tellShards(await client.inspect(), options.json === true);
-    else if (options.tiers === true) tellTiers(await client.inspect(), options.json === true);
-    else if (options.readers === true) tellReaders(await client.inspect(), options.json === true);
+    if (options.tree === true) printTree(await client.inspect(), options.json === true);
+    else if (options.shards === true) printShards(await client.inspect(), options.json === true);
+    else if (options.tiers === true) printTiers(await client.inspect(), options.json === true);
+    else if (options.readers === true) printReaders(await client.inspect(), options.json === true);
     else if (run === undefined) printRuns("status", await client.list(), options);
-    else tellOne(await (await namedRun(client, run)).status(), options.json === true);
+    else printOne(await (await namedRun(client, run)).status(), options.json === true);
   });
 }
 
-function tellTree(report: ClusterReport, json: boolean): void {
+function printTree(report: ClusterReport, json: boolean): void {
   const { processes, unresponsive } = report;
   const trees = processes.map(({ host, actors }) => ({ host, actors }));
   if (json) console.log(JSON.stringify({ report: "tree", trees, unresponsive }));
   else for (const line of treeLines(report)) console.log(line);
 }
 
-function tellShards(report: ClusterReport, json: boolean): void {
+function printShards(report: ClusterReport, json: boolean): void {
   const { processes, unresponsive } = report;
   const shards = processes.flatMap(({ host, shards: own }) => own.map((one) => ({ host, ...one })));
   if (json) console.log(JSON.stringify({ report: "shards", shards, unresponsive }));
   else for (const line of allShardLines(report)) console.log(line);
 }
 
-function tellTiers(report: ClusterReport, json: boolean): void {
+function printTiers(report: ClusterReport, json: boolean): void {
   const { processes, unresponsive } = report;
   const tiers = processes.flatMap(({ host, tiers: own }) => own.map((one) => ({ host, ...one })));
   if (json) console.log(JSON.stringify({ report: "tiers", tiers, unresponsive }));
   else for (const line of allTierLines(report)) console.log(line);
 }
 
-function tellReaders(report: ClusterReport, json: boolean): void {
+function printReaders(report: ClusterReport, json: boolean): void {
   const { processes, unresponsive } = report;
   const readers = processes.flatMap(({ host, readers: own }) =>
     own.map((one) => ({ host, ...one })),
@@ -76,7 +76,7 @@ function tellReaders(report: ClusterReport, json: boolean): void {
   else for (const line of readerLines(report)) console.log(line);
 }
 
-function tellOne(summary: RunSummary, json: boolean): void {
+function printOne(summary: RunSummary, json: boolean): void {
   if (json) {
     console.log(JSON.stringify({ report: "status", ...summary }));
     return;

@@ -78,9 +78,9 @@ function fishScript(places: readonly Place[]): string {
     const not = below.length === 0 ? [] : [`not __fish_seen_subcommand_from ${below.join(" ")}`];
     const when = [...seen, ...not].join("; and ");
     return words.map(({ word, description }) => {
-      const told = `-d '${description.replaceAll("'", "\\'")}'`;
+      const text = `-d '${description.replaceAll("'", "\\'")}'`;
       const what = word.startsWith("--") ? `-l ${word.slice(2)}` : `-f -a ${word}`;
-      return `complete -c osiris -n '${when}' ${what} ${told}`;
+      return `complete -c osiris -n '${when}' ${what} ${text}`;
     });
   });
   return lines.join("\n");

@@ -106,12 +106,12 @@ async function runExport<Report extends object>(
   linesOf: (report: Report) => readonly string[],
   left = () => "nothing was changed",
 ): Promise<void> {
-  const tell = (report: Report) => {
+  const print = (report: Report) => {
     if (json) console.log(JSON.stringify({ report: "export", directory, ...report }));
     else for (const line of linesOf(report)) console.log(line);
     return exitCodes.done;
   };
-  process.exitCode = await runTask("export", task, tell, bytes, left);
+  process.exitCode = await runTask("export", task, print, bytes, left);
 }
 
 /** Names the unfinished file that Ctrl-C leaves, and how to resume or remove it. */
@@ -120,7 +120,7 @@ function leftOf(to: string): string {
   if (left === undefined) return "nothing was changed";
   const { file, bytes: size } = left;
   return (
-    `${bytes(size)} lie in ${file}, and the same command goes on from there; ` +
+    `${bytes(size)} are in ${file}, and the same command resumes from there; ` +
     `to give up, remove ${file} and ${file}.json`
   );
 }

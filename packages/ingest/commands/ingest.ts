@@ -206,7 +206,7 @@ function linesOf(report: IngestReport, { features, events }: IngestArguments): s
   const { rows, negatives, lateFeatures, repeatedFeatures, lateEvents } = counts;
   const { matchedEvents, missedEvents, orphanEvents, unknownValues } = counts;
   const positions = `${plural(files.length, "file")} written`;
-  const told: [number, string][] = [
+  const outcomes: [number, string][] = [
     [waiting, `messages of ${features} wait for events`],
     [lateFeatures, `late messages of ${features} left out`],
     [repeatedFeatures, `repeated messages of ${features} left out`],
@@ -220,7 +220,7 @@ function linesOf(report: IngestReport, { features, events }: IngestArguments): s
   return [
     `${directory}: ${plural(rows, "row")}${open}; ${positions}${stopped ? "; stopped" : ""}`,
     `${count(rows - negatives)} rows with events, ${count(negatives)} without; ${count(matchedEvents)} events matched`,
-    ...told.filter(([value]) => value > 0).map(([value, what]) => `${count(value)} ${what}`),
+    ...outcomes.filter(([value]) => value > 0).map(([value, what]) => `${count(value)} ${what}`),
     ...quarantine.kept.slice(0, 3).map(({ stream, sequence, reason }) => {
       return `  ${stream}, message ${sequence}: ${reason}`;
     }),

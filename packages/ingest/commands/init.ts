@@ -117,10 +117,10 @@ async function writeJob(data: DataProfile, options: InitOptions): Promise<number
     writeFileSync(out, (isProgram ? firstProgramText : firstJobText)(data, roles, made));
   }
   if (json === true) {
-    const told = checks.filter(({ state }) => state !== "ok");
+    const notes = checks.filter(({ state }) => state !== "ok");
     const { rows, bad } = data;
     console.log(
-      JSON.stringify({ report: "init", job: out, rows, bad, columns, checks: told, isFit }),
+      JSON.stringify({ report: "init", job: out, rows, bad, columns, checks: notes, isFit }),
     );
     return isFit ? exitCodes.done : exitCodes.wrong;
   }

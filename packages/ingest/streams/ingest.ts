@@ -96,7 +96,7 @@ export async function ingestStreams(
   const features = reader("features");
   const events = reader("events");
   const counted = { read: 0 };
-  const tell = (finished: readonly string[] = []) => {
+  const publish = (finished: readonly string[] = []) => {
     const { read } = counted;
     run.onProgress?.({ read, total: Math.max(total, read), finished, rows: ingestion.rows });
   };
@@ -109,7 +109,7 @@ export async function ingestStreams(
         if (!value) return undefined;
         if (value.sequence <= last) continue;
         last = value.sequence;
-        if (++counted.read % reportEvery === 0) tell();
+        if (++counted.read % reportEvery === 0) publish();
         return value;
       }
     };
@@ -117,7 +117,7 @@ export async function ingestStreams(
   try {
     const [nextFeatures, nextEvent] = [inOrder(features), inOrder(events)];
     if (await ingestion.replay(nextFeatures, nextEvent, () => signal.aborted)) {
-      await pump(ingestion, { features: nextFeatures, events: nextEvent, tell });
+      await pump(ingestion, { features: nextFeatures, events: nextEvent, publish });
     }
     return { ...ingestion.end(facts.features.last), stopped: signal.aborted };
   } finally {
@@ -136,19 +136,19 @@ type Next = () => Promise<StoredMessage | undefined>;
 /** Takes messages until a stream ends. I1 */
 async function pump(
   ingestion: Ingestion,
-  streams: { features: Next; events: Next; tell: (finished: readonly string[]) => void },
+  streams: { features: Next; events: Next; publish: (finished: readonly string[]) => void },
 ): Promise<void> {
   for (;;) {
     const message = await streams.features();
     if (message === undefined) return;
-    const said = ingestion.read(message);
-    while (ingestion.needsEvents(said)) {
+    const decoded = ingestion.read(message);
+    while (ingestion.needsEvents(decoded)) {
       const event = await streams.events();
       if (event === undefined) return;
       ingestion.takeEvent(event);
     }
-    const finished = ingestion.takeFeatures(said);
-    if (finished.length > 0) streams.tell(finished);
+    const finished = ingestion.takeFeatures(decoded);
+    if (finished.length > 0) streams.publish(finished);
   }
 }
 

@@ -11,7 +11,7 @@ import { FeatureColumns, inferredRows } from "./feature-columns.ts";
 import type { HeldDirectory } from "./held-directory.ts";
 import { type IngestSpec, settingsOf } from "./ingest-options.ts";
 import { Join, type Placed } from "./join.ts";
-import { eventIn, type FeaturesMessage, featuresIn, type Said } from "./messages.ts";
+import { type Decoded, eventIn, type FeaturesMessage, featuresIn } from "./messages.ts";
 import { PartWriter } from "./part-writer.ts";
 import {
   commitPosition,
@@ -47,7 +47,7 @@ export interface Ingested {
 }
 
 /** A message of features, decoded. */
-export type ReadFeatures = Said<FeaturesMessage> & { readonly sequence: number };
+export type ReadFeatures = Decoded<FeaturesMessage> & { readonly sequence: number };
 
 type Next = () => Promise<StoredMessage | undefined>;
 
@@ -110,12 +110,13 @@ export class Ingestion {
     const { spec, home } = this.#input;
     const { features, events } = finished;
     for await (const message of behind(features, nextFeatures, isStopped)) {
-      const said = this.read(message);
-      if (said.kind !== "bad") this.#join.replayFeatures(said);
+      const decoded = this.read(message);
+      if (decoded.kind !== "bad") this.#join.replayFeatures(decoded);
     }
     for await (const message of behind(events, nextEvent, isStopped)) {
-      const said = eventIn(message, spec);
-      if (said.kind !== "bad") this.#join.replayEvent({ ...said, sequence: message.sequence });
+      const decoded = eventIn(message, spec);
+      if (decoded.kind !== "bad")
+        this.#join.replayEvent({ ...decoded, sequence: message.sequence });
     }
     if (isStopped()) return false;
     const isSame =
@@ -126,33 +127,37 @@ export class Ingestion {
 
   read(message: StoredMessage): ReadFeatures {
     const { sequence } = message;
-    const said = featuresIn(message, this.#input.spec);
+    const decoded = featuresIn(message, this.#input.spec);
     const fault =
-      said.kind === "message" ? this.#columns.faultOf(said.message.features) : undefined;
-    return fault === undefined ? { ...said, sequence } : { kind: "bad", fault, sequence };
+      decoded.kind === "message" ? this.#columns.faultOf(decoded.message.features) : undefined;
+    return fault === undefined ? { ...decoded, sequence } : { kind: "bad", fault, sequence };
   }
 
-  needsEvents(said: ReadFeatures): boolean {
-    return said.kind !== "bad" && this.#join.needsEvents(said);
+  needsEvents(decoded: ReadFeatures): boolean {
+    return decoded.kind !== "bad" && this.#join.needsEvents(decoded);
   }
 
   takeEvent(message: StoredMessage): void {
     const { sequence } = message;
     const { spec } = this.#input;
-    const said = eventIn(message, spec);
+    const decoded = eventIn(message, spec);
     this.#eventsAt = sequence;
     this.#counts.eventsMessages++;
-    this.#bad.add(spec.events, sequence, said.kind === "bad" ? said.fault : undefined);
-    if (said.kind !== "bad") this.#join.takeEvent({ ...said, sequence });
+    this.#bad.add(spec.events, sequence, decoded.kind === "bad" ? decoded.fault : undefined);
+    if (decoded.kind !== "bad") this.#join.takeEvent({ ...decoded, sequence });
   }
 
   /** Takes features that need no more events. Returns the files that this message finishes. */
-  takeFeatures(said: ReadFeatures): readonly string[] {
+  takeFeatures(decoded: ReadFeatures): readonly string[] {
     const { spec } = this.#input;
-    this.#featuresAt = said.sequence;
+    this.#featuresAt = decoded.sequence;
     this.#counts.featuresMessages++;
-    this.#bad.add(spec.features, said.sequence, said.kind === "bad" ? said.fault : undefined);
-    if (said.kind !== "bad") this.#takeGood(said);
+    this.#bad.add(
+      spec.features,
+      decoded.sequence,
+      decoded.kind === "bad" ? decoded.fault : undefined,
+    );
+    if (decoded.kind !== "bad") this.#takeGood(decoded);
     return this.#isPartFull() ? this.#finish() : [];
   }
 
@@ -176,8 +181,8 @@ export class Ingestion {
     this.#part.discard();
   }
 
-  #takeGood(said: Placed<FeaturesMessage>): void {
-    const row = this.#join.takeFeatures(said);
+  #takeGood(decoded: Placed<FeaturesMessage>): void {
+    const row = this.#join.takeFeatures(decoded);
     if (row === undefined) return;
     this.#columns.learn(row.features);
     if (this.#part.rows === 0) this.#span = this.#spanAt(0);

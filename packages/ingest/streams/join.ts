@@ -22,12 +22,12 @@
 import { WindowFullError } from "../../../internal.ts";
 import { type HeldEvent, HeldEvents, HeldRequests, type Place } from "./held.ts";
 import type { IngestSpec } from "./ingest-options.ts";
-import type { EventMessage, FeaturesMessage, Said } from "./messages.ts";
+import type { Decoded, EventMessage, FeaturesMessage } from "./messages.ts";
 
 export type JoinOptions = Pick<IngestSpec, "windowMs" | "latenessMs" | "rule" | "stateBytes">;
 
 /** A valid message of a stream, and its sequence. */
-export type Placed<Message> = Exclude<Said<Message>, { readonly kind: "bad" }> & {
+export type Placed<Message> = Exclude<Decoded<Message>, { readonly kind: "bad" }> & {
   readonly sequence: number;
 };
 
@@ -105,8 +105,8 @@ export class Join {
   }
 
   /** Whether events have to be read before this message of features is taken. */
-  needsEvents({ sequence: _, ...said }: Placed<FeaturesMessage>): boolean {
-    const timeMs = said.kind === "tick" ? said.timeMs : said.message.timeMs;
+  needsEvents({ sequence: _, ...decoded }: Placed<FeaturesMessage>): boolean {
+    const timeMs = decoded.kind === "tick" ? decoded.timeMs : decoded.message.timeMs;
     if (isLate(timeMs, this.#featuresMs, this.#options.latenessMs)) return false;
     this.#headMs = laterOf(this.#featuresMs, timeMs);
     const { windowMs, latenessMs } = this.#options;
@@ -114,11 +114,11 @@ export class Join {
   }
 
   /** Takes the next event. */
-  takeEvent(said: Placed<EventMessage>): void {
+  takeEvent(decoded: Placed<EventMessage>): void {
     const before = this.#eventsMs;
-    const event = this.#eventOf(said, before);
+    const event = this.#eventOf(decoded, before);
     if (event === undefined) {
-      if (said.kind === "message") this.counts.lateEvents++;
+      if (decoded.kind === "message") this.counts.lateEvents++;
       return;
     }
     // The event is so old that no future request can match it.
@@ -127,17 +127,17 @@ export class Join {
   }
 
   /** Takes the next features, once they need no more events. Returns their row, if any. */
-  takeFeatures(said: Placed<FeaturesMessage>): JoinedRow | undefined {
+  takeFeatures(decoded: Placed<FeaturesMessage>): JoinedRow | undefined {
     const { windowMs, latenessMs } = this.#options;
     const before = this.#featuresMs;
-    const timeMs = said.kind === "tick" ? said.timeMs : said.message.timeMs;
+    const timeMs = decoded.kind === "tick" ? decoded.timeMs : decoded.message.timeMs;
     if (isLate(timeMs, before, latenessMs)) {
-      if (said.kind === "message") this.counts.lateFeatures++;
+      if (decoded.kind === "message") this.counts.lateFeatures++;
       return undefined;
     }
     let row: JoinedRow | undefined;
-    if (said.kind === "message") {
-      const { sequence, message } = said;
+    if (decoded.kind === "message") {
+      const { sequence, message } = decoded;
       const { id } = message;
       const isRepeated = this.#requests.timesOf(id).some((one) => one >= timeMs - windowMs);
       this.#requests.add({ sequence, id, timeMs, before });
@@ -152,20 +152,20 @@ export class Join {
   }
 
   /** Replays features that were taken before. O3 */
-  replayFeatures(said: Placed<FeaturesMessage>): void {
+  replayFeatures(decoded: Placed<FeaturesMessage>): void {
     const before = this.#featuresMs;
-    const timeMs = said.kind === "tick" ? said.timeMs : said.message.timeMs;
+    const timeMs = decoded.kind === "tick" ? decoded.timeMs : decoded.message.timeMs;
     if (isLate(timeMs, before, this.#options.latenessMs)) return;
-    if (said.kind === "message") {
-      this.#requests.add({ sequence: said.sequence, id: said.message.id, timeMs, before });
+    if (decoded.kind === "message") {
+      this.#requests.add({ sequence: decoded.sequence, id: decoded.message.id, timeMs, before });
     }
     this.#featuresMs = laterOf(before, timeMs);
     this.#headMs = this.#featuresMs;
   }
 
   /** Replays an event that was taken before. Call it after all `replayFeatures`. O3 */
-  replayEvent(said: Placed<EventMessage>): void {
-    const event = this.#eventOf(said, this.#eventsMs);
+  replayEvent(decoded: Placed<EventMessage>): void {
+    const event = this.#eventOf(decoded, this.#eventsMs);
     if (event === undefined) return;
     if (event.timeMs + this.#options.latenessMs >= (this.#featuresMs ?? 0)) this.#hold(event);
   }
@@ -179,13 +179,14 @@ export class Join {
   }
 
   /** Advances the events' time. Returns the event, matched to held requests, unless it is late. */
-  #eventOf(said: Placed<EventMessage>, before: number | null): HeldEvent | undefined {
-    const timeMs = said.kind === "tick" ? said.timeMs : said.message.timeMs;
+  #eventOf(decoded: Placed<EventMessage>, before: number | null): HeldEvent | undefined {
+    const timeMs = decoded.kind === "tick" ? decoded.timeMs : decoded.message.timeMs;
     this.#eventsMs = laterOf(before, timeMs);
-    if (said.kind === "tick" || isLate(timeMs, before, this.#options.latenessMs)) return undefined;
-    const { id, numbers } = said.message;
+    if (decoded.kind === "tick" || isLate(timeMs, before, this.#options.latenessMs))
+      return undefined;
+    const { id, numbers } = decoded.message;
     const held = { before, match: "none", isGone: false } as const;
-    const event: HeldEvent = { sequence: said.sequence, id, timeMs, numbers, ...held };
+    const event: HeldEvent = { sequence: decoded.sequence, id, timeMs, numbers, ...held };
     for (const requestMs of this.#requests.timesOf(id)) this.#match(event, requestMs);
     return event;
   }

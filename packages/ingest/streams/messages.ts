@@ -1,5 +1,5 @@
 // Decodes messages of streams: features of a request, an event, or a tick. A message is a JSON or
-// MessagePack object. Faults are worded like those of bad lines in data files.
+// MessagePack object. Its faults have the same wording as the faults of lines in data files.
 
 import { decode } from "@msgpack/msgpack";
 import {
@@ -33,7 +33,7 @@ export interface EventMessage {
 }
 
 /** A decoded message; a tick, which has only a time and advances its stream's time; or a fault. */
-export type Said<Message> =
+export type Decoded<Message> =
   | { readonly kind: "message"; readonly message: Message }
   | { readonly kind: "tick"; readonly timeMs: number }
   | { readonly kind: "bad"; readonly fault: LineFault };
@@ -46,7 +46,7 @@ const timeMsMax = 253_402_300_799_999;
 type Named = Pick<IngestSpec, "id" | "time" | "timeUnit" | "label" | "values">;
 
 /** Decodes features. Members that come from events, such as the label, are left out. */
-export function featuresIn(stored: StoredMessage, named: Named): Said<FeaturesMessage> {
+export function featuresIn(stored: StoredMessage, named: Named): Decoded<FeaturesMessage> {
   const read = headIn(stored, named);
   if (read.kind !== "head") return read;
   const { object, id, timeMs } = read;
@@ -65,7 +65,7 @@ export function featuresIn(stored: StoredMessage, named: Named): Said<FeaturesMe
 }
 
 /** Decodes an event. */
-export function eventIn(stored: StoredMessage, named: Named): Said<EventMessage> {
+export function eventIn(stored: StoredMessage, named: Named): Decoded<EventMessage> {
   const read = headIn(stored, named);
   if (read.kind !== "head") return read;
   const { object, id, timeMs } = read;
@@ -96,7 +96,7 @@ interface Head {
 function headIn(
   { data, storedMs }: StoredMessage,
   named: Named,
-): Head | Exclude<Said<never>, { kind: "message" }> {
+): Head | Exclude<Decoded<never>, { kind: "message" }> {
   const object = objectOf(data);
   if (object === undefined) {
     const text = Buffer.from(data.subarray(0, 100)).toString("latin1");

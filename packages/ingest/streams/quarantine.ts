@@ -59,12 +59,12 @@ export class BadMessages {
     const reasons = [...this.#reasons.values()].sort((a, b) => b.count - a.count);
     const rejected = reasons.reduce((sum, { count }) => sum + count, 0);
     if (rejected <= rejectedMax * this.#messages) return;
-    const told = reasons.slice(0, 3).map(({ count, first: { stream, sequence, reason } }) => {
+    const examples = reasons.slice(0, 3).map(({ count, first: { stream, sequence, reason } }) => {
       return `${count} × ${reason} (${stream}, message ${sequence})`;
     });
     const message =
       `Expected a share of at most ${rejectedMax} of the messages to be bad (\`rejectedMax\`), ` +
-      `got ${rejected} of ${this.#messages}: ${told.join("; ")}. ` +
+      `got ${rejected} of ${this.#messages}: ${examples.join("; ")}. ` +
       "To continue, name the types of columns with `columns`, or raise `rejectedMax`";
     throw new DataRejectedError(message, { lines: this.#messages, rejected });
   }

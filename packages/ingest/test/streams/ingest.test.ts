@@ -155,8 +155,8 @@ test("weights by id keep their order and their digits, in JSON and in MessagePac
     values: [],
   };
   const read = (data: Uint8Array) => {
-    const said = featuresIn({ data, sequence: 1, storedMs: 1000 }, named);
-    return said.kind === "message" ? said.message : said;
+    const decoded = featuresIn({ data, sequence: 1, storedMs: 1000 }, named);
+    return decoded.kind === "message" ? decoded.message : decoded;
   };
   const user = ["user", { form: "value", value: "9007199254740993" }];
   const pairs = [

@@ -161,7 +161,7 @@ export function connectionOf(given: ConnectionArguments) {
   return { nats, cluster, ...asWhom, ...credentialsFor(nats, given) };
 }
 
-/** Connection flags for a printed command: those that differ from this shell's defaults. */
+/** Connection flags of a command to be printed, without flags that equal this shell's defaults. */
 export function connectionFlags({ nats, cluster, tenant }: ConnectionArguments): string {
   const { OSIRIS_NATS, OSIRIS_TENANT } = process.env;
   const flags = [

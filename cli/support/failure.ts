@@ -68,5 +68,5 @@ function sentenceOf(error: unknown): string {
     .join(" ")
     .trim();
   if (error instanceof TrainingError) return line;
-  return `${error.name}: ${line} (an error in Osiris; --verbose tells where)`;
+  return `${error.name}: ${line} (an error in Osiris; --verbose prints the stack)`;
 }

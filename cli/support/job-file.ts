@@ -1,6 +1,6 @@
 // Reads job files: YAML and JSON as data; JavaScript and TypeScript as modules that export the job.
-// In a module, `import … from "osiris-train"` means the package that runs this command, wherever
-// the file lies. The parser of each kind is loaded only when a file of that kind is read.
+// In a module of any directory, `import … from "osiris-train"` means the package that runs this
+// command. The parser of each kind is loaded only when a file of that kind is read.
 
 import { readFileSync } from "node:fs";
 import { dirname, extname, resolve } from "node:path";

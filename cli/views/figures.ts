@@ -1,4 +1,4 @@
-// Metrics of an evaluation for people: those of classification, or those of regression.
+// Metrics of an evaluation for people: classification metrics or regression metrics.
 
 import type { Metrics } from "../../internal.ts";
 import { metric, thresholdLines } from "../support/format.ts";

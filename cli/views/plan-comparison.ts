@@ -1,4 +1,4 @@
-// Output of `osiris plan` that compares two plans, or explains why tables lie where they do.
+// Output of `osiris plan` that compares two plans, or explains the placement of tables.
 
 import { type JobPlan, type MachineConstants, type Stage, stages } from "../../internal.ts";
 import { aligned, bytes, percent, shortTime } from "../support/format.ts";
@@ -14,7 +14,7 @@ export interface NamedPlan {
 /** Most moved tables that have a line each. */
 const movedShown = 20;
 
-/** Two plans as lines: their figures side by side, and the tables that lie elsewhere. */
+/** Two plans as lines: their figures side by side, and the tables that they place differently. */
 export function comparisonLines(path: string, plans: readonly NamedPlan[]): string[] {
   const cells = (
     head: string,
@@ -96,10 +96,10 @@ function movedLines(plans: readonly NamedPlan[]): string[] {
   if (moved.length === 0) return [];
   const lines = moved.slice(0, movedShown).map(({ table, was, is }) => `  ${table}: ${was}; ${is}`);
   const rest = moved.length - lines.length;
-  return ["Tables that lie elsewhere", ...lines, ...(rest > 0 ? [`  and ${rest} more`] : [])];
+  return ["Tables placed differently", ...lines, ...(rest > 0 ? [`  and ${rest} more`] : [])];
 }
 
-/** Why each table lies where it does. */
+/** The reason for each table's placement. */
 export function reasonLines(found: JobPlan): string[] {
   if (!found.isFeasible) return [];
   const { score } = found.assessment;
@@ -122,5 +122,5 @@ export function reasonLines(found: JobPlan): string[] {
       ...(more.length === 0 ? [] : [`    ${more.join("; ")}`]),
     ];
   });
-  return ["Why tables lie where they do, by themselves", ...lines];
+  return ["Reasons for the placement of each table", ...lines];
 }

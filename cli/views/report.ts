@@ -59,7 +59,7 @@ export function taskLines(tasks: RunResult["tasks"]): string[] {
 function finishedLines({ directory, step }: RunResult): string[] {
   return [
     `Already finished, from ${directory} (step ${count(step)}): nothing was trained.`,
-    "More `data.epochs` train on; another `checkpoint.directory` trains anew.",
+    "More `data.epochs` train on; another `checkpoint.directory` starts over.",
   ];
 }
 
@@ -77,7 +77,7 @@ const metricNames = {
 /** Lines for the last and the best evaluation, and whether the best model is kept. */
 function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>): string[] {
   const { metric: name, task, step, evaluation, manifest } = best;
-  const told = ({ evaluation: of }: typeof last) => {
+  const figureOf = ({ evaluation: of }: typeof last) => {
     const own = task === undefined ? of : (of.tasks?.[task] ?? of);
     const whose = task === undefined ? "" : ` of ${task}`;
     return `${metricNames[name]}${whose} ${metric(own[name])}`;
@@ -87,8 +87,8 @@ function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>):
       ? `not kept: \`evaluation.keepBest: ${name}\` keeps it`
       : "kept: `--manifest best` of eval, predict and table takes it";
   return [
-    `Last evaluation      step ${count(last.step)}: ${told(last)}`,
-    `Best evaluation      step ${count(step)}: ${told({ step, evaluation })}` +
+    `Last evaluation      step ${count(last.step)}: ${figureOf(last)}`,
+    `Best evaluation      step ${count(step)}: ${figureOf({ step, evaluation })}` +
       (step === last.step ? "" : ` (${kept})`),
   ];
 }
@@ -158,7 +158,7 @@ function diskOf({ pausedSeconds, slowSeconds }: NonNullable<RunResult["disk"]>):
   return `full for ${pausedSeconds.toFixed(1)} s, slow for ${slowSeconds.toFixed(1)} s`;
 }
 
-/** Most cached tables in the report: those that gain most rows from more memory. */
+/** Most cached tables in the report, which lists tables that gain most from more memory. */
 const advisedMax = 12;
 
 /** For each cached table, the shares of rows by tier now and with one more GiB on every device. */
@@ -166,14 +166,14 @@ export function adviceLines(tables: readonly TableTiers[]): string[] {
   if (tables.length === 0) return [];
   const gainOf = ({ accesses, now, moreHbm, moreDdr }: TableTiers) =>
     accesses * Math.max(moreHbm.hbm - now.hbm, now.ssd - moreDdr.ssd);
-  const told = [...tables].sort((a, b) => gainOf(b) - gainOf(a)).slice(0, advisedMax);
+  const listed = [...tables].sort((a, b) => gainOf(b) - gainOf(a)).slice(0, advisedMax);
   const line = (cells: readonly string[]) =>
     cells.map((cell, i) => (i === 0 ? `  ${cell.padEnd(19)}` : cell.padStart(12))).join("");
-  const lines = told.map(({ table, now, moreHbm, moreDdr }) => {
+  const lines = listed.map(({ table, now, moreHbm, moreDdr }) => {
     const hbm = [bytes(now.hbmBytes), percent(now.hbm), percent(moreHbm.hbm)];
     return line([table, ...hbm, bytes(now.ddrBytes), percent(now.ssd), percent(moreDdr.ssd)]);
   });
-  const rest = tables.length - told.length;
+  const rest = tables.length - listed.length;
   return [
     "Cached tables: rows expected from HBM, and from SSD or initialised; now, and with 1 GiB more of it",
     line(["", "HBM", "from it", "+ 1 GiB", "DDR", "from SSD", "+ 1 GiB"]),

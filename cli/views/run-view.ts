@@ -173,7 +173,7 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.damaged":
       return `  ! ${damagedLine(event)}`;
     case "run.cache":
-      return `  ! the data cache ${event.path} was damaged (${event.reason}): made anew`;
+      return `  ! the data cache ${event.path} was damaged (${event.reason}): made again`;
     case "run.started":
       return startedLines(event);
     case "run.evaluated":
@@ -190,7 +190,7 @@ function lineOf(event: RunEvent): string | undefined {
       const from = memoryBytes > 0 && storeBytes === 0 ? ", out of the memory of its hosts" : "";
       return (
         `  recovered in ${duration(seconds)}: generation ${generation} ` +
-        `went on from step ${count(fromStep)}${from}`
+        `continued from step ${count(fromStep)}${from}`
       );
     }
     case "run.partial": {
@@ -306,9 +306,9 @@ const valuesMax = 8;
 
 /** How many values of hashed columns share rows with others, the largest share first. */
 function valuesLines({ values = [] }: Extract<RunEvent, { type: "run.prepared" }>): string[] {
-  const told = [...values].sort((a, b) => b.shared / b.values - a.shared / a.values);
-  const lines = told.slice(0, valuesMax).map((own) => `\n  ${own.column}: ${sharingOf(own)}`);
-  const rest = told.length - lines.length;
+  const sorted = [...values].sort((a, b) => b.shared / b.values - a.shared / a.values);
+  const lines = sorted.slice(0, valuesMax).map((own) => `\n  ${own.column}: ${sharingOf(own)}`);
+  const rest = sorted.length - lines.length;
   return rest > 0 ? [...lines, `\n  and ${plural(rest, "more hashed column")}`] : lines;
 }
 

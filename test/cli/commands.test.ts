@@ -103,7 +103,7 @@ test.serial("a mistake is reported in one sentence that names it, with exit code
     [["train", "silent.ts"], /^osiris: Cannot read the job silent\.ts: expected it to export/],
     [["train", "job.toml"], /^osiris: Cannot read the job job\.toml: expected a file ending/],
     [["train", "empty.json"], /^osiris: empty\.json: Expected `model` to be an object/],
-    [["train", "synthetic.json", "--data", "x.tsv"], /^osiris: synthetic\.json: its data is not/],
+    [["train", "synthetic.json", "--data", "x.tsv"], /^osiris: synthetic\.json: `--data` is for/],
     [["demo", "--data", "empty.json"], /^osiris: empty\.json is not a Criteo file/],
     [["demo", "--kill", "device:2"], /^osiris: Expected `--kill` to name one of the 2 devices/],
     [["eval", "nowhere", "--data", "empty.json"], /^osiris: .*nowhere/],

@@ -77,7 +77,7 @@ test("a report has the last and the best evaluation, and how to keep or get the 
 test("a report of an already finished run says that nothing was trained, and how to train more", (t) => {
   t.deepEqual(reportOf({ ...result, alreadyFinished: true }).slice(1, 3), [
     "Already finished, from checkpoints (step 43): nothing was trained.",
-    "More `data.epochs` train on; another `checkpoint.directory` trains anew.",
+    "More `data.epochs` train on; another `checkpoint.directory` starts over.",
   ]);
 });
 

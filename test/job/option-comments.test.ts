@@ -62,7 +62,7 @@ export type A = HeldOut<Omit<z.input<typeof jobSchema>, "model" | "data" | "eval
   );
   t.deepEqual(bare(text), []);
   t.regex(text, /The update rule of the dense layers/);
-  t.regex(text, /Restores that a run may need[\s\S]*readonly restartsMax\?: number \| undefined;/);
+  t.regex(text, /Most restores within[\s\S]*readonly restartsMax\?: number \| undefined;/);
   t.regex(text, /^\} & \{\n {4}\/\*\* The model\. \*\/\n {4}readonly model: ModelOptions;$/m);
   t.regex(text, /export type A = HeldOut<\{\n[\s\S]*\n\}>;$/);
 });

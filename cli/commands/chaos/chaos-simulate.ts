@@ -66,9 +66,9 @@ export async function simulation(options: SimulationArguments): Promise<number> 
     }
   };
   const summary = await simulateAll(scenarios, { jobs, onVerdict, signal: stop.signal });
-  if (shrink) for (const verdict of failed) await tellLeast(verdict, say);
+  if (shrink) for (const verdict of failed) await printSmallest(verdict, say);
   const seconds = (performance.now() - startMs) / 1000;
-  tellSummary(summary, seconds, say);
+  printSummary(summary, seconds, say);
   if (isJson) console.log(JSON.stringify({ report: "simulation", ...summary, seconds }));
   if (stop.signal.aborted) return exitCodes.cancelled;
   const worst = failureCodes.find(([failure]) => failed.some((one) => one.failure === failure));
@@ -90,7 +90,7 @@ async function allCrashes(pairs: number, say: (line: string) => void): Promise<S
   return all;
 }
 
-async function tellLeast(
+async function printSmallest(
   { scenario, failure }: SimulationVerdict,
   say: (line: string) => void,
 ): Promise<void> {
@@ -101,7 +101,7 @@ async function tellLeast(
   say(JSON.stringify(least));
 }
 
-function tellSummary(summary: SeedsSummary, seconds: number, say: (line: string) => void): void {
+function printSummary(summary: SeedsSummary, seconds: number, say: (line: string) => void): void {
   const { schedules, faults, generations, events, virtualSeconds, failures } = summary;
   const injected = Object.entries(faults).sort(([a], [b]) => (a < b ? -1 : 1));
   say(

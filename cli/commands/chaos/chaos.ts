@@ -51,7 +51,7 @@ interface ChaosArguments extends CommonOptions {
   readonly every: number;
 }
 
-/** Exit codes by verdict, so that scripts can tell a wrong model from a run that hangs. */
+/** Exit codes by verdict, so that scripts can distinguish a wrong model from a run that hangs. */
 const verdictCodes = { equal: 0, harness: 1, safety: 3, liveness: 4 } as const;
 
 /** Adds the command. */

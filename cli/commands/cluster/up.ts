@@ -181,15 +181,15 @@ async function up(options: UpOptions): Promise<void> {
   const address = addressOf([url]);
   const json = options.json === true;
   const { dashboard } = cluster;
-  tellUp({ url: address, tokenFile: kept?.path, name, devices, brokerPid, json, dashboard });
+  printUp({ url: address, tokenFile: kept?.path, name, devices, brokerPid, json, dashboard });
   if (cluster.notice !== undefined) say(cluster.notice);
   if (broker !== null && Object.keys(tenants).length > 0) say(tokenIsAll);
   if (lease !== undefined || state !== undefined)
-    void cluster.leading.then(() => tellLeading(name, options));
+    void cluster.leading.then(() => printLeading(name, options));
   try {
     await Promise.race([interrupted, cluster.lost]);
   } finally {
-    tellRefused(cluster.refused, options);
+    printRefused(cluster.refused, options);
   }
   // Runs that continue are not cancelled: with `state`, this cluster's next start continues them,
   // and under a lease the next leader.
@@ -205,7 +205,7 @@ function jetstreamOf({ eventsDays, eventsBytes, lostQueue }: UpOptions) {
   };
 }
 
-function tellUp(up: {
+function printUp(up: {
   readonly url: string;
   readonly tokenFile: string | undefined;
   readonly name: string;
@@ -249,13 +249,13 @@ function leaseNeedsBroker(): InvalidOptionError {
   );
 }
 
-function tellLeading(name: string, { json }: UpOptions): void {
+function printLeading(name: string, { json }: UpOptions): void {
   if (json === true) console.log(JSON.stringify({ report: "leading", cluster: name }));
   else console.log(`This process leads cluster ${name}.`);
 }
 
 /** Prints how many messages and writes were refused because this process no longer led. */
-function tellRefused({ messages, writes }: Cluster["refused"], { json }: UpOptions): void {
+function printRefused({ messages, writes }: Cluster["refused"], { json }: UpOptions): void {
   if (json === true) console.log(JSON.stringify({ report: "refused", messages, writes }));
   else if (messages + writes > 0) {
     console.log(`Refused: ${plural(messages, "message")}, ${plural(writes, "write")}.`);
@@ -267,7 +267,7 @@ function hostsLine(hosts: readonly HostRecord[]): string {
   return `Hosts: ${names.length === 0 ? "none" : names.join(", ")}`;
 }
 
-/** Makes a checkpoint of each run that has made steps, from which it goes on at the next start. */
+/** Makes a checkpoint of each run that has made steps, so that the next start resumes from it. */
 async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
   // A run that still prepares its data is not waited for: its first step may be hours away, and it
   // loses nothing.
@@ -276,7 +276,7 @@ async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<
   await Promise.allSettled(running.map(({ run }) => cluster.client.run(run).checkpoint()));
 }
 
-/** Cancels every open run with a checkpoint, from which it can go on. */
+/** Cancels every open run with a checkpoint, from which a new submission can resume. */
 async function stopRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
   const open = (await cluster.list()).filter(isOpen);
   if (open.length > 0) say(`Stopping ${plural(open.length, "run")}, with checkpoints ...`);

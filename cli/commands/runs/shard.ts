@@ -1,5 +1,5 @@
-// osiris shard show|move|freeze|thaw RUN SHARD: shows where a shard lies, and pins it to a device,
-// whatever the plan of the run says. osiris tier show|flush RUN DEVICE: shows the tiers of a
+// osiris shard show|move|freeze|thaw RUN SHARD: shows the device of a shard, and pins the shard to
+// a device, against the plan of the run. osiris tier show|flush RUN DEVICE: shows the tiers of a
 // device, or writes their rows to disk.
 
 import type { Command } from "commander";

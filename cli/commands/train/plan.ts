@@ -1,4 +1,4 @@
-// osiris plan JOB: plans where a job's shards lie and predicts its step, or says which changes
+// osiris plan JOB: places a job's shards and predicts its step time, or lists the changes that
 // would help where no plan fits; with --calibrate, measures the constants of this machine.
 
 import { writeFileSync } from "node:fs";

@@ -134,7 +134,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
     const isCompared = compared !== undefined && result.status !== "cancelled";
     const compare = async () =>
       isCompared ? trainBaselines(cluster, compared, result) : undefined;
-    await tellResult(result, options.json === true, compare);
+    await printResult(result, options.json === true, compare);
     if (options.history !== undefined) writeCurve(options.history, result.directory);
     return result.status === "cancelled" ? exitCodes.cancelled : exitCodes.done;
   } finally {
@@ -153,13 +153,13 @@ async function look(job: JobOptions, json: boolean): Promise<number> {
   return isFit ? exitCodes.done : exitCodes.wrong;
 }
 
-/** Prints failures outside the run; those that the run survives are among its events. */
+/** Prints failures outside the run. Failures that the run survives are among its events. */
 function onIncident({ offender, supervisor, reason }: Incident, view: RunView): void {
   view.say(`  ! ${offender} failed and was restarted by ${supervisor}: ${reason.message}`);
 }
 
 /** Prints the result. `compare` trains baselines after that; undefined: none are wanted. */
-async function tellResult(
+async function printResult(
   result: RunResult,
   json: boolean,
   compare: () => Promise<TaskBaselines[] | undefined>,

@@ -212,7 +212,7 @@ class Summary {
   }
 }
 
-/** A file's partition: those of its directory names that have the form `key=value`. */
+/** A file's partition: all names of its directories that have the form `key=value`. */
 export function partitionOf(path: string): string {
   const directories = path.split("/").slice(0, -1);
   return directories.filter((name) => name.indexOf("=") > 0).join("/");

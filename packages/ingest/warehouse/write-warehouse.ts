@@ -30,7 +30,7 @@ export interface WriteOptions extends ProgressOptions {
   readonly groupRows?: number | undefined;
   /** @default "snappy" */
   readonly codec?: Codec | undefined;
-  /** Jobs by which columns are ordered: those that more jobs read come first. */
+  /** Jobs that decide the order of columns: columns that more jobs read come first. */
   readonly orderFrom?: readonly JobSpec[] | undefined;
 }
 
@@ -150,7 +150,7 @@ interface OpenPart {
   readonly rows: PartitionRows;
 }
 
-/** Most partitions, whose files are all open at once. */
+/** Most partitions: the files of all partitions are open at the same time. */
 const partitionsMax = 1000;
 
 /** Writes the files of a table, one per partition. */

@@ -59,5 +59,5 @@ test.serial("eval prints metrics by slice and by feature, as tables and as JSON"
 
   const both = await run("--data", "clicks.csv", "--test");
   t.is(both.code, 2);
-  t.regex(both.stderr, /Expected either `--data FILE`, or `--test`.*, or `--held-out`/);
+  t.regex(both.stderr, /Expected one of `--data FILE`, `--test` .* and `--held-out`/);
 });

@@ -226,10 +226,7 @@ test.serial(
     const asked = ["plan", "job.json", "--schemes", "all", "--explain"];
     const { code, stdout, stderr } = await runCli(asked, directory);
     t.is(code, 0, stderr);
-    t.regex(
-      stdout,
-      /\nWhy tables lie where they do, by themselves\n {2}hot: \S+ on .*: update \S+/,
-    );
+    t.regex(stdout, /\nReasons for the placement of each table\n {2}hot: \S+ on .*: update \S+/);
     t.regex(stdout, /\n {4}\S+ it would take \S+ \S+/);
     const told = await runCli([...asked, "--json"], directory);
     const { reasons = [], assessment, plan } = lastJson<Feasible>(told);
@@ -271,7 +268,7 @@ test.serial("plan compares a job with a changed one, and two plans of a job", as
   t.is(both.code, 0, both.stderr);
   t.regex(
     both.stdout,
-    /\nTables that lie elsewhere\n {2}hot: table-wise on \d; column-wise on \d, \d\n/,
+    /\nTables placed differently\n {2}hot: table-wise on \d; column-wise on \d, \d\n/,
   );
 
   const one = await runCli(["plan", "job.json", "--compare", "a.json"], directory);

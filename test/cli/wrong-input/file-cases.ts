@@ -44,9 +44,7 @@ export const fileCases: readonly WrongInput[] = [
     title: "a list as the job",
     args: ["train", "list.yaml"],
     files: { "list.yaml": "- model\n- data\n" },
-    says: [
-      "Cannot read the job list.yaml: expected an object with `model` and `data`, got a list",
-    ],
+    says: ["Cannot read the job list.yaml: expected an object with `model` and `data`, got a list"],
   },
   {
     title: "YAML with a wrong indent",

@@ -119,7 +119,7 @@ test.serial(
       stdout,
       /^fail {2}data: lines +of the first 600 lines .* 12 are bad \(2\.00 %\); at most 1 %/m,
     );
-    t.regex(stdout, /^Training would refuse this job, and job\.yaml was not written/m);
+    t.regex(stdout, /^Training would refuse this job, so job\.yaml was not written/m);
     t.false(existsSync(join(directory, "job.yaml")));
     t.false(existsSync(join(directory, "job.vocabularies")));
     // Training allows more than two bad lines.

@@ -112,8 +112,8 @@ test("times, Python lists and prices with `$` are ignored, with a reason, and no
   const told = Object.fromEntries(
     found.map(({ profile, role, why }) => [profile.name, `${role}: ${why}`]),
   );
-  t.regex(told.price ?? "", /^ignored: numbers with a sign or commas/);
-  t.regex(told.last ?? "", /^ignored: lists as Python writes them/);
+  t.regex(told.price ?? "", /^ignored: numbers with signs or commas/);
+  t.regex(told.last ?? "", /^ignored: lists in Python's notation/);
   t.regex(told.dt ?? "", /^ignored: times in another form than ISO 8601/);
   t.regex(told.event_ts ?? "", /^time: a time, as numbers/);
   t.regex(told.city ?? "", /^categorical: text, 2 different$/);

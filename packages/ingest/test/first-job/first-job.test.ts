@@ -276,7 +276,7 @@ test("data that allow no first job are refused, with a remedy in the message", a
     t.regex(error?.message ?? "", why);
   };
   const rows = rowsOf(300, (i) => `${i % 2},${i % 2},${i % 5}`);
-  await refused(`a,b,c\n${rows}\n`, {}, /Which column of .* \(a, b\): name it with `--label`/);
+  await refused(`a,b,c\n${rows}\n`, {}, /which column of .* \(a, b\): name it with `--label`/);
   await refused(`a,b,c\n${rows}\n`, { label: "d" }, /`label` to be one of the columns a, b, c/);
   await refused(`a,b,c\n${rows}\n`, { label: "a", ignored: ["x"] }, /`ignore` to be one of/);
   await refused(`1,0,5\n${rows}\n`, {}, /looks like a row \(1, 0, 5\), expected the names/);

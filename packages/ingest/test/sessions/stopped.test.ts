@@ -260,7 +260,6 @@ test("an existing table is not overwritten", async (t) => {
   await clusterSessions([path], outOf(home));
   await t.throwsAsync(clusterSessions([path], `${outOf(home)}/`), {
     instanceOf: InvalidOptionError,
-    message:
-      /Expected a new directory for the table, but .*out exists; remove it, or name another/,
+    message: /Expected a new directory for the table, but .*out exists; remove it, or name another/,
   });
 });

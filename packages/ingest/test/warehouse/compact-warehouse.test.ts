@@ -64,7 +64,7 @@ test("a compaction note that names files outside the table moves and removes non
     writeFileSync(note, JSON.stringify(told));
     await t.throwsAsync(compactWarehouse(table), {
       instanceOf: InputUnusableError,
-      message: /the note is damaged; remove it/,
+      message: /this file is damaged; if the old files/,
     });
     t.is(readFileSync(victim, "utf8"), "kept");
   }

@@ -9,7 +9,13 @@ import {
   bagFrameBytes,
   writeBagFrame,
 } from "../../src/embedding/lookup/bag-frames.ts";
-import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/contract/kernels.ts";
+import {
+  type Bags,
+  bagsFrom,
+  type Kernels,
+  type Rows,
+  type Tensor,
+} from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { type RowCosts, rowCostsOf } from "../../src/planner/cost/row-costs.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -162,8 +168,8 @@ function timeScene(
     lookup: perId((bags) => kernels.pool(out, tables, bags, 0, bags.samples)),
     update: perId((bags) => kernels.updateRows(tables, bags, out, slices, rules)),
     sums: perId((bags) => {
-      for (let table = 0; table < sceneTables; table++) {
-        kernels.rowSquares(tables, table, bags, out, slices, rules);
+      for (const [i, table] of tables.entries()) {
+        kernels.rowSquares([table], bagsFrom(bags, i, 1), out, i * table.dim, slices, [rule]);
       }
     }),
     distinct: distinct / ids,
@@ -207,7 +213,7 @@ function measureCopy(
   const slices = slicesOf(0, 8, 8, size.samples);
   const [dRows, counts] = [kernels.tensor([rows, columns]), kernels.tensor([rows])];
   const seconds = leastSeconds(clock, size.rounds, () => {
-    kernels.dRows([dRows], [counts], [table], 0, bags, out, slices);
+    kernels.dRows([dRows], [counts], [table], bags, out, 0, slices);
     kernels.applyRows(table, dRows, counts, rule, false);
   });
   const { updateId = 0 } = rowCostsOf(costs, columns) ?? {};

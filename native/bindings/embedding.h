@@ -28,25 +28,25 @@ inline int64_t updateRows(const Lookups& of, const float* dPooled, const Slices&
   return running().updateRows(of.tables.data(), of.bags, dPooled, of.columns, slices, known);
 }
 
-inline Copied<float> rowSquares(const Lookups& of, const float* dPooled, const Slices& slices,
-                                int64_t table) {
+/// dPooled: the columns of the one table that is looked up.
+inline Copied<float> rowSquares(const Lookups& of, Columns dPooled, const Slices& slices) {
   float* squares = nullptr;
-  const int64_t count = running().rowSquares(&squares, of.tables.data(), table, of.bags, dPooled,
-                                             of.columns, slices);
+  const int64_t count = running().rowSquares(&squares, of.tables.data(), 0, of.bags, dPooled.at,
+                                             dPooled.stride, slices);
   return {squares, count};
 }
 
-inline Copied<double> rowNorms(const Lookups& of, const float* dPooled, const Slices& slices,
-                               int64_t table, Optional<const float> means) {
+inline Copied<double> rowNorms(const Lookups& of, Columns dPooled, const Slices& slices,
+                               Optional<const float> means) {
   double* norms = nullptr;
-  const int64_t count = running().rowNorms(&norms, of.tables.data(), table, of.bags, dPooled,
-                                           of.columns, slices, means);
+  const int64_t count = running().rowNorms(&norms, of.tables.data(), 0, of.bags, dPooled.at,
+                                           dPooled.stride, slices, means);
   return {norms, count};
 }
 
-inline void dRows(float* const* dRows, float* const* counts, const Lookups& of,
-                  const float* dPooled, const Slices& slices, int64_t table) {
-  running().dRows(dRows, counts, of.tables.data(), table, of.bags, dPooled, of.columns, slices);
+inline void dRows(float* const* dRows, float* const* counts, const Lookups& of, Columns dPooled,
+                  const Slices& slices) {
+  running().dRows(dRows, counts, of.tables.data(), 0, of.bags, dPooled.at, dPooled.stride, slices);
 }
 
 /// Returns whether all rows are finite.

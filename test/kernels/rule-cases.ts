@@ -82,7 +82,7 @@ export const rulesByHand: Cases = {
 
         // The clipped value is the sum over all lookups of the row, before the penalty is added.
         const [summed, counts] = [k.tensor([rowsOfTable, dim]), k.tensor([rowsOfTable])];
-        k.dRows([summed], [counts], [plain], 0, bags, d, slices);
+        k.dRows([summed], [counts], [plain], bags, d, 0, slices);
         const sums = k.read(summed);
         t.true(sums.some((g) => Math.abs(g) > 1) && sums.some((g) => Math.abs(g) < most));
         k.write(
@@ -98,7 +98,7 @@ export const rulesByHand: Cases = {
         t.deepEqual(bits(clipped), bits(plain), `${kind}, ${dim} columns, ${precision}`);
 
         const again = made();
-        k.dRows([summed], [counts], [again], 0, bags, d, slices);
+        k.dRows([summed], [counts], [again], bags, d, 0, slices);
         k.applyRows(again, summed, counts, { ...rule, clip: 0.3 }, false);
         t.deepEqual(bits(again), bits(plain), `a copy on every device: ${kind}, ${dim} columns`);
       }
@@ -130,7 +130,7 @@ export const rulesByHand: Cases = {
     const rule = { kind: "rowWiseAdagrad", learningRate: 1, epsilon: 0, l2: 0, decay: 0 } as const;
     const d = of(k, [3, 2], [0, 0, 1, 7, 0, 0]);
     const { rows, bags } = smallTable(k, "mean", 1);
-    const squares = k.rowSquares([rows], 0, bags, d, slicesOf(0, 1, 1, 3), [rule]);
+    const squares = k.rowSquares([rows], bags, d, 0, slicesOf(0, 1, 1, 3), [rule]);
     t.deepEqual([...squares], [3.125, 12.5, 3.125]);
     const sums = [{ means: Float32Array.of(1, 4, 16) }];
     k.updateRows([rows], bags, d, slicesOf(0, 1, 1, 3), [rule], sums);

@@ -3,8 +3,10 @@
 
 import {
   type Bags,
+  bagsFrom,
   type DensePrecision,
   type Kernels,
+  lookupsFrom,
   type Pooling,
   type RowRule,
   type Rows,
@@ -276,6 +278,24 @@ const draws: Scenario = (kernels, stream) => {
   return [t, far, x].map((values) => kernels.read(values));
 };
 
+/** The lookups of one table, of which lookup `at` is the first, and their first column. */
+export function lookupsAt(
+  all: {
+    readonly tables: readonly Rows[];
+    readonly bags: Bags;
+    readonly rules: readonly RowRule[];
+  },
+  at: number,
+) {
+  const count = lookupsFrom(all.tables, at);
+  return {
+    tables: all.tables.slice(at, at + count),
+    bags: bagsFrom(all.bags, at, count),
+    rules: all.rules.slice(at, at + count),
+    first: all.tables.slice(0, at).reduce((sum, { dim }) => sum + dim, 0),
+  };
+}
+
 const update: Scenario = (kernels, stream) => {
   const problem = embeddingProblem(kernels, stream);
   const { tables, rules, columns } = problem;
@@ -286,12 +306,16 @@ const update: Scenario = (kernels, stream) => {
   const count = 1 << stream.below(5);
   const slices = slicesOf(0, count, count, bags.samples);
   const { firsts } = problem;
-  const squares = firsts.map((t) => kernels.rowSquares(tables, t, bags, d, slices, rules));
-  const norms = firsts.flatMap((t) =>
-    takesTrust(rules[t]?.kind ?? "sgd")
-      ? [kernels.rowNorms(tables, t, bags, d, slices, rules)]
-      : [],
-  );
+  const squares = firsts.map((t) => {
+    const own = lookupsAt({ tables, bags, rules }, t);
+    return kernels.rowSquares(own.tables, own.bags, d, own.first, slices, own.rules);
+  });
+  const norms = firsts.flatMap((t) => {
+    const own = lookupsAt({ tables, bags, rules }, t);
+    return takesTrust(rules[t]?.kind ?? "sgd")
+      ? [kernels.rowNorms(own.tables, own.bags, d, own.first, slices, own.rules)]
+      : [];
+  });
   const trusts = norms.map((sums) => kernels.rowTrust([sums], [1]));
   kernels.updateRows(tables, bags, d, slices, rules);
   return [kernels.read(out), ...squares, ...trusts, ...stateOf(kernels, problem)];
@@ -335,7 +359,8 @@ const replicated: Scenario = (kernels, stream) => {
     if (rows === undefined) return [];
     const dRows = trees.map(() => kernels.tensor([rows.rows, rows.dim]));
     const counts = trees.map(() => kernels.tensor([rows.rows]));
-    kernels.dRows(dRows, counts, tables, table, bags, d, slices);
+    const own = lookupsAt({ tables, bags, rules }, table);
+    kernels.dRows(dRows, counts, own.tables, own.bags, d, own.first, slices);
     const [gradient, mask, rule] = [dRows[0], counts[0], rules[table]];
     if (gradient === undefined || mask === undefined || rule === undefined) return [];
     kernels.applyRows(rows, gradient, mask, rule, table % 2 === 0);

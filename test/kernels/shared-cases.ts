@@ -110,16 +110,16 @@ export const sharedTables: Cases = {
       const dPooled = random(k, stream, [samples, poolings.length * dim]);
       const one = asOne(k, { bags, dPooled }, dim, slices);
       const title = `${kind}, ${dim} columns, ${precision}`;
-      const squares = k.rowSquares(shared, 0, bags, dPooled, slices, rules);
+      const squares = k.rowSquares(shared, bags, dPooled, 0, slices, rules);
       t.deepEqual(
         squares,
-        k.rowSquares([single], 0, one.bags, one.dPooled, one.slices, [rule]),
+        k.rowSquares([single], one.bags, one.dPooled, 0, one.slices, [rule]),
         title,
       );
       if (takesTrust(kind)) {
         t.deepEqual(
-          k.rowNorms(shared, 0, bags, dPooled, slices, rules),
-          k.rowNorms([single], 0, one.bags, one.dPooled, one.slices, [rule]),
+          k.rowNorms(shared, bags, dPooled, 0, slices, rules),
+          k.rowNorms([single], one.bags, one.dPooled, 0, one.slices, [rule]),
           title,
         );
       }
@@ -142,7 +142,7 @@ export const sharedTables: Cases = {
       const gradients = ([tables, own, d, of]: readonly [Rows[], Bags, Tensor, Slices]) => {
         const dRows = trees.map(() => k.tensor([rowsOfTable, dim]));
         const counts = trees.map(() => k.tensor([rowsOfTable]));
-        k.dRows(dRows, counts, tables, 0, own, d, of);
+        k.dRows(dRows, counts, tables, own, d, 0, of);
         return [...dRows, ...counts].map((tensor) => k.read(tensor));
       };
       const expected = gradients([[rows], one.bags, one.dPooled, one.slices]);

@@ -20,7 +20,7 @@ import { caches } from "./cache-cases.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { records } from "./record-cases.ts";
 import { rulesByHand } from "./rule-cases.ts";
-import { embeddingProblem, random, ruleOf, stateOf } from "./scenarios.ts";
+import { embeddingProblem, lookupsAt, random, ruleOf, stateOf } from "./scenarios.ts";
 import { sharedTables } from "./shared-cases.ts";
 import { tiles } from "./tile-cases.ts";
 import { wideIds } from "./wide-id-cases.ts";
@@ -304,7 +304,8 @@ const byBit: Cases = {
       k.updateRows(whole.tables, bags, d, slices, rules);
       const means = tables.map((rows, table) => {
         if (!firsts.includes(table)) return undefined;
-        const squares = k.rowSquares(tables, table, bags, d, slices, rules);
+        const own = lookupsAt({ tables, bags, rules }, table);
+        const squares = k.rowSquares(own.tables, own.bags, d, own.first, slices, own.rules);
         const quanta = Math.ceil(rows.dim / 32);
         const means = Float32Array.from({ length: squares.length / quanta }, (__, row) => {
           let sum = 0;
@@ -346,7 +347,8 @@ function dRowsOfDevices(
     const held = sliceStart(first + count, slices, bags.samples) - start;
     const own = slicesOf(first, count, slices, bags.samples);
     const part = bagsOfSamples(bags, start, held);
-    k.dRows(dRows, counts, tables, table, part, k.part(d, start, held), own);
+    const { first: column, ...all } = lookupsAt({ tables, bags: part, rules: [] }, table);
+    k.dRows(dRows, counts, all.tables, all.bags, k.part(d, start, held), column, own);
     parts.push(...dRows);
     masks.push(...counts);
     trees.push(...mine);

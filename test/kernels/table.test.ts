@@ -2,7 +2,7 @@ import test from "ava";
 import { compiledRows } from "../../src/kernels/table/bind.ts";
 import { compile, type Row } from "../../src/kernels/table/describe.ts";
 import { kinds } from "../../src/kernels/table/kinds.ts";
-import { loadAddon } from "../../src/ports/addon.ts";
+import { type Addon, loadAddon } from "../../src/ports/addon.ts";
 import { nativeKernels, testIf } from "../helpers/needs.ts";
 import { listTree, textOf } from "../helpers/tree.ts";
 
@@ -38,7 +38,7 @@ testIf(nativeKernels)("a function of the addon refuses a wrong number of argumen
 });
 
 testIf(nativeKernels)("a function of the addon refuses undefined for an array", (t) => {
-  const { dRelu, addBeside, dLayerNorm } = loadAddon() ?? {};
+  const { dRelu, addBeside, dLayerNorm }: Partial<Addon> = loadAddon() ?? {};
   const one = new Float32Array(1);
   const message = "Expected the typed arrays that this kernel takes";
   t.throws(() => dRelu?.(undefined, one, 1), { instanceOf: TypeError, message });

@@ -189,9 +189,9 @@ function updateBand(
   const quanta = tiles.map((tile) => Math.ceil(tile.dim / 32));
   const phase = <Sums>(run: (tile: Rows, d: Tensor) => Sums): Sums[] =>
     tiles.map((tile, i) => run(tile, gradients[i] ?? k.tensor([0])));
-  const squares = phase((tile, d) => k.rowSquares([tile], 0, bags, d, slices, [rule]));
+  const squares = phase((tile, d) => k.rowSquares([tile], bags, d, 0, slices, [rule]));
   const means = takesMean(rule.kind) ? k.rowMeans(squares, quanta, dim) : undefined;
-  const norms = () => phase((tile, d) => k.rowNorms([tile], 0, bags, d, slices, [rule], means));
+  const norms = () => phase((tile, d) => k.rowNorms([tile], bags, d, 0, slices, [rule], means));
   const trust = takesTrust(rule.kind) ? k.rowTrust(norms(), quanta) : undefined;
   phase((tile, d) => k.updateRows([tile], bags, d, slices, [rule], [{ means, trust }]));
 }
@@ -353,9 +353,9 @@ export const tiles: Cases = {
       const rule = { ...ruleOf("rowWiseAdagrad", 0.1), rounding };
       const slices = slicesOf(0, 1, 1, 2);
       t.is(k.updateRows([rows], bags, out, slices, [rule]), -1);
-      t.is(k.rowSquares([rows], 0, bags, out, slices, [rule]).length, 0);
+      t.is(k.rowSquares([rows], bags, out, 0, slices, [rule]).length, 0);
       t.is(k.readRows(rows, 0, 0).length, 0);
-      k.dRows([k.tensor([0, 40])], [k.tensor([0])], [rows], 0, bags, out, slices);
+      k.dRows([k.tensor([0, 40])], [k.tensor([0])], [rows], bags, out, 0, slices);
       t.true(k.applyRows(rows, k.tensor([0, 40]), k.tensor([0]), rule, true));
     }
   },

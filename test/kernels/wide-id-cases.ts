@@ -5,7 +5,7 @@ import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { sameValues } from "../helpers/same-values.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
-import { embeddingProblem, random, ruleOf, stateOf, widened } from "./scenarios.ts";
+import { embeddingProblem, lookupsAt, random, ruleOf, stateOf, widened } from "./scenarios.ts";
 
 /** Ids outside a table of four rows; the low half of most is a valid row. */
 const strangers = [4n, -1n, 2n ** 32n, 2n ** 31n, 2n ** 63n - 1n, -(2n ** 63n), -(2n ** 32n) + 3n];
@@ -23,10 +23,14 @@ export const wideIds: Cases = {
         const slices = slicesOf(0, 4, 4, bags.samples);
         const dense = tables.map(({ rows, dim }, table) => {
           const [dRows, counts] = [[k.tensor([rows, dim])], [k.tensor([rows])]];
-          k.dRows(dRows, counts, tables, table, bags, d, slices);
+          const own = lookupsAt({ tables, bags, rules }, table);
+          k.dRows(dRows, counts, own.tables, own.bags, d, own.first, slices);
           return [...dRows, ...counts].map((sum) => k.read(sum));
         });
-        const squares = tables.map((_, i) => k.rowSquares(tables, i, bags, d, slices, rules));
+        const squares = tables.map((_, i) => {
+          const own = lookupsAt({ tables, bags, rules }, i);
+          return k.rowSquares(own.tables, own.bags, d, own.first, slices, own.rules);
+        });
         k.updateRows(tables, bags, d, slices, rules);
         return [k.read(out), dense, squares, stateOf(k, problem)];
       });
@@ -46,8 +50,8 @@ export const wideIds: Cases = {
       const calls: (() => unknown)[] = [
         () => k.pool(k.tensor([3, 2]), [rows], wide, 0, 3),
         () => k.updateRows([rows], wide, d, slices, rules),
-        () => k.rowSquares([rows], 0, wide, d, slices, rules),
-        () => k.dRows([k.tensor([4, 2])], [k.tensor([4])], [rows], 0, wide, d, slices),
+        () => k.rowSquares([rows], wide, d, 0, slices, rules),
+        () => k.dRows([k.tensor([4, 2])], [k.tensor([4])], [rows], wide, d, 0, slices),
       ];
       const message = `Expected id 3 of the bags, of table 0, to lie in 0..3, got ${id}`;
       for (const call of calls) t.throws(call, { instanceOf: RangeError, message });

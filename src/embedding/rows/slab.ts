@@ -6,13 +6,17 @@
 import assert from "node:assert/strict";
 import {
   type Bags,
+  bagsFrom,
   type Kernels,
   type Pooling,
   quantumColumns,
+  type RowRule,
   type RowSums,
   type Rows,
   type StateShape,
+  type Tensor,
 } from "../../kernels/contract/kernels.ts";
+import type { Slices } from "../../kernels/contract/slices.ts";
 import { type Key, purposes } from "../../ports/random.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../tables/options.ts";
 import { initialRowState, initialStateOf, rowStateOf, rowStateWidth } from "../tables/row-state.ts";
@@ -47,6 +51,15 @@ export interface Slab extends RowStore {
   readonly lookedUp: readonly Rows[];
   /** The cached shards. */
   readonly cached: readonly CachedShard[];
+  /** Gradients of the rows of the shard at `place` in memory, as `Kernels.dRows`. */
+  gradients(
+    place: number,
+    dRows: readonly Tensor[],
+    counts: readonly Tensor[],
+    bags: Bags,
+    dPooled: Tensor,
+    slices: Slices,
+  ): void;
 }
 
 /** Dependencies of a slab with cached shards. */
@@ -97,6 +110,18 @@ export function createSlab(options: {
     return one && staged && rowOrderOf(one, staged);
   };
   const rowsAt = runsOf(lookedUp);
+  const columnOf = firstColumnsOf(lookedUp);
+  /** The lookups of one shard: a kernel's call costs as much as the lookups that it is given. */
+  const ownOf = (place: number, bags: Bags, rules: readonly RowRule[]) => {
+    const { first, shard } = at(place);
+    const run = { first, count: shard.lookups.length };
+    return {
+      tables: rowsAt(run),
+      ownBags: bagsFrom(bags, run.first, run.count),
+      column: columnOf[first] ?? 0,
+      ownRules: shard.lookups.map(() => rules[place] as RowRule),
+    };
+  };
   const byLookup = <T>(byShard: readonly T[]): T[] => repeated(held, byShard);
   return {
     shards,
@@ -108,17 +133,25 @@ export function createSlab(options: {
     arrive: async (bags) => staging?.arrive(bags),
     release: async (bags) => staging?.release(bags),
     lookup(out, bags, first, count, of = { first: 0, count: lookedUp.length }, average) {
-      kernels.pool(out, rowsAt(of), someOf(bags, of), first, count, average);
+      kernels.pool(out, rowsAt(of), bagsFrom(bags, of.first, of.count), first, count, average);
+    },
+    gradients(place, dRows, counts, bags, dPooled, slices) {
+      const { tables, ownBags, column } = ownOf(place, bags, []);
+      kernels.dRows(dRows, counts, tables, ownBags, dPooled, column, slices);
     },
     squares(place, bags, dPooled, slices, rules) {
-      const all = [bags, dPooled, slices, byLookup(rules)] as const;
-      return inRows(kernels.rowSquares(lookedUp, at(place).first, ...all), order(place, bags));
+      const { tables, ownBags, column, ownRules } = ownOf(place, bags, rules);
+      const sums = kernels.rowSquares(tables, ownBags, dPooled, column, slices, ownRules);
+      return inRows(sums, order(place, bags));
     },
     norms(place, bags, dPooled, slices, rules, means) {
       const own = order(place, bags);
       const known = own && means ? byPlaces({ means }, own).means : means;
-      const all = [bags, dPooled, slices, byLookup(rules), known] as const;
-      return inRows(kernels.rowNorms(lookedUp, at(place).first, ...all), own);
+      const { tables, ownBags, column, ownRules } = ownOf(place, bags, rules);
+      return inRows(
+        kernels.rowNorms(tables, ownBags, dPooled, column, slices, ownRules, known),
+        own,
+      );
     },
     update(bags, dPooled, slices, rules, completed) {
       const sums = completed?.map((one, place): RowSums | undefined => {
@@ -217,12 +250,14 @@ function runsOf(lookedUp: readonly Rows[]): (of: Run) => readonly Rows[] {
   };
 }
 
-/** The bags of some consecutive lookups. */
-function someOf(bags: Bags, { first, count }: Run): Bags {
-  if (count === bags.tables) return bags;
-  const { samples } = bags;
-  const offsets = bags.offsets.subarray(first * samples, (first + count) * samples + 1);
-  return { ...bags, tables: count, offsets };
+/** The first column of each lookup. */
+function firstColumnsOf(lookedUp: readonly Rows[]): number[] {
+  let next = 0;
+  return lookedUp.map(({ dim }) => {
+    const first = next;
+    next += dim;
+    return first;
+  });
 }
 
 /** Number of column quanta in a row of `dim` columns. */

@@ -227,16 +227,16 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     completed?: readonly (RowSums | undefined)[],
   ): number;
   /**
-   * First phase of an update of rows that are split by columns. For the table whose first lookup is
-   * entry `table` of `bags`: per distinct row (ascending) and per quantum of 32 columns, the sum of
-   * squares of its gradient, l2 included, as a pairwise tree over the quantum (lane i + lane i+16,
-   * then 8, 4, 2, 1; missing columns are 0).
+   * First phase of an update of rows that are split by columns. `tables`: the lookups of one table.
+   * dPooled (B,V) has the gradients of their columns from column `first` on. Per distinct row
+   * (ascending) and per quantum of 32 columns: the sum of squares of its gradient, l2 included, as
+   * a pairwise tree over the quantum (lane i + lane i+16, then 8, 4, 2, 1; missing columns are 0).
    */
   rowSquares(
     tables: readonly Rows[],
-    table: number,
     bags: Bags,
     dPooled: Tensor,
+    first: number,
     slices: Slices,
     rules: readonly RowRule[],
   ): Float32Array;
@@ -248,14 +248,15 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   rowMeans(squares: readonly Float32Array[], quanta: readonly number[], dim: number): Float32Array;
   /**
    * Second phase of LAMB for rows split by columns: per distinct row and quantum, the sums of
-   * squares of the weights and of their update u (n, quanta, 2). Changes nothing. `means`: for
-   * partial row-wise LAMB, the completed means of squares.
+   * squares of the weights and of their update u (n, quanta, 2). Changes nothing. The other
+   * arguments are those of `rowSquares`; `means`: for partial row-wise LAMB, the completed means of
+   * squares.
    */
   rowNorms(
     tables: readonly Rows[],
-    table: number,
     bags: Bags,
     dPooled: Tensor,
+    first: number,
     slices: Slices,
     rules: readonly RowRule[],
     means?: Float32Array,
@@ -266,17 +267,17 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
    */
   rowTrust(norms: readonly Float64Array[], quanta: readonly number[]): Float32Array;
   /**
-   * The dense gradient of the table whose first lookup is entry `table`: for each subtree p,
-   * dRows[p] (R,D), and counts[p] (R), 1 where a sample of the subtree's slices looked the row up,
-   * else 0.
+   * The dense gradient of the table with the lookups `tables`: for each subtree p, dRows[p] (R,D),
+   * and counts[p] (R), 1 where a sample of the subtree's slices looked the row up, else 0. dPooled
+   * (B,V) has the gradients of their columns from column `first` on.
    */
   dRows(
     dRows: readonly Tensor[],
     counts: readonly Tensor[],
     tables: readonly Rows[],
-    table: number,
     bags: Bags,
     dPooled: Tensor,
+    first: number,
     slices: Slices,
   ): void;
   /**

@@ -28,6 +28,14 @@ export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigI
 
 export type Pooling = "sum" | "mean";
 
+/** The bags of `count` lookups from lookup `first` on, in the memory of `bags`. */
+export function bagsFrom(bags: Bags, first: number, count: number): Bags {
+  if (count === bags.tables) return bags;
+  const { samples } = bags;
+  const offsets = bags.offsets.subarray(first * samples, (first + count) * samples + 1);
+  return { ...bags, tables: count, offsets };
+}
+
 /** Number of consecutive entries of a list of `Rows`, from `first` on, with the same rows. */
 export function lookupsFrom(tables: readonly Rows[], first: number): number {
   const touched = tables[first]?.touched;

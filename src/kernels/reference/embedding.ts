@@ -1,7 +1,7 @@
 // Embedding bags in plain loops: pooling, and the exact update of each touched row.
 
 import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "../contract/kernels.ts";
-import { lookupsFrom, quantumColumns, ruleStateIn } from "../contract/kernels.ts";
+import { bagsFrom, lookupsFrom, quantumColumns, ruleStateIn } from "../contract/kernels.ts";
 import { decodeRow, encodeRow } from "../contract/precision.ts";
 import { lagShare, type RowAverage } from "../contract/row-average.ts";
 import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
@@ -43,7 +43,13 @@ export function createEmbedding(round: Round, allocate: (length: number) => Valu
         const rows = tables[table]!;
         const rule = rules[table]!;
         const whole = { first: 0, count: slices.bounds.length - 1 };
-        const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+        const some = lookupsFrom(tables, table);
+        const own = {
+          tables: tables.slice(table, table + some),
+          bags: bagsFrom(bags, table, some),
+        };
+        const d = { dPooled, first: columnsOf(tables.slice(0, table)), width: columnsOf(tables) };
+        const gradients = gradientsOf(round, allocate, own, d, slices);
         let index = 0;
         gradients(whole, (row, gradient) => {
           const { means, trust } = completed?.[table] ?? {};
@@ -56,45 +62,48 @@ export function createEmbedding(round: Round, allocate: (length: number) => Valu
       return firstBad;
     },
 
-    rowSquares(tables, table, bags, dPooled, slices, rules) {
-      const rows = tables[table]!;
+    rowSquares(tables, bags, dPooled, first, slices, rules) {
+      const [rows, rule] = [tables[0]!, rules[0]!];
       const whole = { first: 0, count: slices.bounds.length - 1 };
       const squares: number[] = [];
-      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      const d = { dPooled, first, width: dPooled.shape[1]! };
+      const gradients = gradientsOf(round, allocate, { tables, bags }, d, slices);
       gradients(whole, (row, gradient) => {
-        const at = rowAt(round, rows, row, gradient, rules[table]!);
+        const at = rowAt(round, rows, row, gradient, rule);
         for (let quantum = 0; quantum * quantumColumns < rows.dim; quantum++) {
-          squares.push(quantumSquares(round, at, rules[table]!.l2, quantum));
+          squares.push(quantumSquares(round, at, rule.l2, quantum));
         }
       });
       return Float32Array.from(squares);
     },
 
-    rowNorms(tables, table, bags, dPooled, slices, rules, means) {
-      const rule = rules[table]! as AdamRule;
+    rowNorms(tables, bags, dPooled, first, slices, rules, means) {
+      const [rows, rule] = [tables[0]!, rules[0]! as AdamRule];
       const whole = { first: 0, count: slices.bounds.length - 1 };
       const norms: number[] = [];
       let index = 0;
-      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      const d = { dPooled, first, width: dPooled.shape[1]! };
+      const gradients = gradientsOf(round, allocate, { tables, bags }, d, slices);
       gradients(whole, (row, gradient) => {
-        const at = rowAt(round, tables[table]!, row, gradient, rule);
+        const at = rowAt(round, rows, row, gradient, rule);
         // The moments are updated in a copy, as this phase must change nothing.
-        const state = at.state.slice(at.stateAt, at.stateAt + ruleStateIn(tables[table]!).width);
+        const state = at.state.slice(at.stateAt, at.stateAt + ruleStateIn(rows).width);
         const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
         norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
       });
       return Float64Array.from(norms);
     },
 
-    dRows(dRows, counts, tables, table, bags, dPooled, slices) {
+    dRows(dRows, counts, tables, bags, dPooled, first, slices) {
       const trees = subtreesOf(slices.first, slices.bounds.length - 1);
-      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      const d = { dPooled, first, width: dPooled.shape[1]! };
+      const gradients = gradientsOf(round, allocate, { tables, bags }, d, slices);
       trees.forEach((tree, p) => {
-        const [d, mask] = [valuesOf(dRows[p]!), valuesOf(counts[p]!)];
-        d.fill(0);
+        const [out, mask] = [valuesOf(dRows[p]!), valuesOf(counts[p]!)];
+        out.fill(0);
         mask.fill(0);
         gradients(tree, (row, gradient) => {
-          d.set(gradient, row * gradient.length);
+          out.set(gradient, row * gradient.length);
           mask[row] = 1;
         });
       });
@@ -278,11 +287,11 @@ interface Lookups {
   readonly start: number;
 }
 
-function lookupsOf(bags: Bags<Int32Array>, first: number, count: number, slices: Slices): Lookups {
-  const start = bags.offsets[first * bags.samples]!;
-  const size = bags.offsets[(first + count) * bags.samples]! - start;
+function lookupsOf(bags: Bags<Int32Array>, slices: Slices): Lookups {
+  const start = bags.offsets[0]!;
+  const size = bags.offsets[bags.tables * bags.samples]! - start;
   const [entries, samples, sliceOf, lengths] = [0, 1, 2, 3].map(() => new Int32Array(size));
-  for (let entry = first; entry < first + count; entry++) {
+  for (let entry = 0; entry < bags.tables; entry++) {
     let slice = 0;
     for (let s = 0; s < bags.samples; s++) {
       while (slices.bounds[slice + 1]! <= s) slice++;
@@ -302,23 +311,25 @@ function lookupsOf(bags: Bags<Int32Array>, first: number, count: number, slices:
   return { sorted, ...all, start };
 }
 
+/** Gradients of pooled vectors: (samples, width), those of a table from column `first` on. */
+interface PooledGradients {
+  readonly dPooled: Tensor;
+  readonly first: number;
+  readonly width: number;
+}
+
 /** Sums the gradient of each distinct row of a table: slice by slice, then the tree. */
 function gradientsOf(
   round: Round,
   allocate: (length: number) => Values,
-  tables: readonly Rows[],
-  table: number,
-  bags: Bags,
-  dPooled: Tensor,
+  { tables, bags }: { readonly tables: readonly Rows[]; readonly bags: Bags },
+  { dPooled, first, width }: PooledGradients,
   slices: Slices,
 ): Gradients {
-  const { dim } = tables[table]!;
-  const count = lookupsFrom(tables, table);
-  const narrow = narrowBags(bags, table, tables[table]!, count);
+  const { dim } = tables[0]!;
+  const narrow = narrowBags(bags, 0, tables[0]!, tables.length);
   const d = valuesOf(dPooled);
-  const width = columnsOf(tables);
-  const firstColumn = columnsOf(tables.slice(0, table));
-  const lookups = lookupsOf(narrow, table, count, slices);
+  const lookups = lookupsOf(narrow, slices);
   const { sorted, start } = lookups;
   const levels = Array.from({ length: 32 }, () => allocate(dim));
 
@@ -327,7 +338,7 @@ function gradientsOf(
     for (let k = from; k < to; k++) {
       const position = sorted[k]! - start;
       const entry = lookups.entries[position]!;
-      const column = firstColumn + (entry - table) * dim;
+      const column = first + entry * dim;
       const at = lookups.samples[position]! * width + column;
       const { pooling } = tables[entry]!;
       const weight = bags.weights?.[sorted[k]!] ?? 1;

@@ -98,13 +98,20 @@ export const areUpdated: Condition<"updateRows"> = (tables, bags, _d, slices, ru
 
 const none = new Float32Array();
 
-/** Slices are those of the whole batch, and the rule takes a trust ratio. */
+/** Tables are the lookups of one table. */
+export function isOneTable(tables: readonly Rows[]): void {
+  const isOne = tables.length > 0 && lookupsFrom(tables, 0) === tables.length;
+  assert(isOne, "Expected the lookups of one table");
+}
+
+/** Slices are those of the whole batch, and the rule of the one table takes a trust ratio. */
 export const haveNorms: Condition<"rowNorms"> = (...given) => {
-  const [tables, table, bags, , slices, rules, means] = given;
+  const [tables, bags, , , slices, rules, means] = given;
+  isOneTable(tables);
   areAll(slices);
-  const { kind } = rules[table]!;
+  const { kind } = rules[0]!;
   assert(takesTrust(kind), `Expected a rule that takes a trust ratio, got ${kind}`);
-  if (takesMean(kind)) completes(tables, rules[table]!, { means, trust: none }, bags, table);
+  if (takesMean(kind)) completes(tables, rules[0]!, { means, trust: none }, bags, 0);
 };
 
 /** Every range of quanta, with `each` numbers a quantum, has the same number of rows. */

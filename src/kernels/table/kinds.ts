@@ -109,9 +109,11 @@ export const kinds: Readonly<Record<string, Kind>> = {
     native: { count: 5, push: (into, value) => void into.push(...listed(value)) },
   })),
 
-  /** Lookups in tables: the size `width` is the number of their columns. */
+  /** Lookups in tables: the sizes `width`, the number of their columns, and R and D of the first. */
   tables: kind<readonly Rows[]>(() => ({
     binds: {
+      R: (all) => all[0]?.rows ?? 0,
+      D: (all) => all[0]?.dim ?? 0,
       width(all) {
         let sum = 0;
         for (const { dim } of all) sum += dim;
@@ -120,22 +122,6 @@ export const kinds: Readonly<Record<string, Kind>> = {
     },
     native: { count: 5, push: (into, all) => void into.push(...listed(all)) },
   })),
-
-  /** The index of a table among the parameter `tables`: sizes R and D. */
-  table: kind<number>(({ label, argumentOf }) => {
-    const tablesOf = argumentOf("tables");
-    const rowsOf = (index: number, given: readonly unknown[]): Rows => {
-      const all = tablesOf(given) as readonly Rows[];
-      within(label, index, 1, all.length);
-      return all[index]!;
-    };
-    return {
-      binds: {
-        R: (index, given) => rowsOf(index, given).rows,
-        D: (index, given) => rowsOf(index, given).dim,
-      },
-    };
-  }),
 
   /** The bags of lookups in the parameter `tables`: the size `samples`. */
   bags: kind<Bags>(({ argumentOf }) => {

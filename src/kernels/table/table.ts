@@ -157,18 +157,23 @@ export const table: Table = {
     also: conditions.areUpdated,
   },
   rowSquares: {
-    takes: "tables table bags dPooled=samples*width slices(samples) rules",
-    native: "tables rules bags dPooled slices table",
-    also: (...[, , , , slices]) => conditions.areAll(slices),
+    takes: "tables bags dPooled=(samples,V) first=range(width<V) slices(samples) rules",
+    native: "tables rules bags dPooled first V slices",
+    also: (...[tables, , , , slices]) => {
+      conditions.isOneTable(tables);
+      conditions.areAll(slices);
+    },
   },
   rowNorms: {
-    takes: "tables table bags dPooled=samples*width slices(samples) rules means",
-    native: "tables rules bags dPooled slices table means",
+    takes: "tables bags dPooled=(samples,V) first=range(width<V) slices(samples) rules means",
+    native: "tables rules bags dPooled first V slices means",
     also: conditions.haveNorms,
   },
   dRows: {
-    takes: "dRows=[R*D] counts=[R] tables table bags dPooled=samples*width slices(samples)",
-    native: "dRows counts tables - bags dPooled slices table",
+    takes:
+      "dRows=[R*D] counts=[R] tables bags dPooled=(samples,V) first=range(width<V) slices(samples)",
+    native: "dRows counts tables - bags dPooled first V slices",
+    also: (...[, , tables]) => conditions.isOneTable(tables),
   },
   applyRows: {
     takes: "rows dRows=R*D counts=R rule whole",

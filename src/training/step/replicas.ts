@@ -24,7 +24,7 @@ export interface ReplicaVectorsDevice extends PackingDevice, GradientDevice {
 
 /** The part of a device that replicated tables need. */
 export interface ReplicasDevice extends ReplicaVectorsDevice {
-  readonly replicas: Pick<Slab, "lookup" | "rowsOf" | "lookedUp">;
+  readonly replicas: Pick<Slab, "lookup" | "rowsOf" | "lookedUp" | "gradients">;
   readonly replicaBags: BagMemory;
   readonly replicaGradients: readonly ReplicaGradient[];
 }
@@ -111,12 +111,9 @@ export function backwardReplicas(
   plan: StepPlan,
 ): void {
   if (bags === undefined) return;
-  const { kernels, replicas, topology } = device;
   const dPooled = replicaVectorGradients(device, rows, plan);
-  let lookup = 0;
-  for (const [i, { dRows, counts }] of device.replicaGradients.entries()) {
-    kernels.dRows(dRows, counts, replicas.lookedUp, lookup, bags, dPooled, plan.mine);
-    lookup += topology.replicated[i]?.lookups.length ?? 0;
+  for (const [place, { dRows, counts }] of device.replicaGradients.entries()) {
+    device.replicas.gradients(place, dRows, counts, bags, dPooled, plan.mine);
   }
 }
 

@@ -109,12 +109,11 @@ async function share<S extends Float32Array | Float64Array>(
   const { rank, topology } = device;
   const { rowSums } = device.exchange;
   const groups = topology.columnGroups.filter((group) => isIn(group, rank));
+  const inGroups = new Set(groups.flatMap((group) => group.map(({ shard }) => shard)));
   const sums = new Map<number, S>();
   for (const own of updates) {
     for (const [at, { shard }] of own.slab.shards.entries()) {
-      if (groups.some((group) => group.some((one) => one.shard === shard))) {
-        sums.set(shard, sumsAt(own, at, shard));
-      }
+      if (inGroups.has(shard)) sums.set(shard, sumsAt(own, at, shard));
     }
   }
   await rowSums.open(plan.bytes.rowSums);

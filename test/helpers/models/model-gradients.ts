@@ -2,12 +2,14 @@
 // step calls them, against central differences.
 
 import type { ExecutionContext } from "ava";
-import type {
-  Bags,
-  Kernels,
-  LossTerm,
-  Rows,
-  Tensor,
+import {
+  type Bags,
+  bagsFrom,
+  type Kernels,
+  type LossTerm,
+  lookupsFrom,
+  type Rows,
+  type Tensor,
 } from "../../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../../src/kernels/reference/memory.ts";
@@ -124,7 +126,10 @@ function startModel(options: ModelOptions) {
       const dRows = kernels.tensor([table.rows, table.dim]);
       const first = lookups.findIndex((one) => one.table === i);
       const counts = kernels.tensor([table.rows]);
-      kernels.dRows([dRows], [counts], entries, first, bags, dPooled, slices);
+      const count = lookupsFrom(entries, first);
+      const column = entries.slice(0, first).reduce((sum, { dim }) => sum + dim, 0);
+      const [own, ownBags] = [entries.slice(first, first + count), bagsFrom(bags, first, count)];
+      kernels.dRows([dRows], [counts], own, ownBags, dPooled, column, slices);
       return dRows;
     });
     return { flat, dTables };

@@ -184,7 +184,7 @@ export async function sendRowGradients(
       }
       const out = kernels.view(buffer, at, [count, shard.columns]);
       const marks = distinct.marks.take(count);
-      kernels.dRows([out], [marks], tables, 0, bags, dVectors, slices);
+      kernels.dRows([out], [marks], tables, bags, dVectors, 0, slices);
       at += 4 * count * shard.columns;
     }
     return at - byteOffset;

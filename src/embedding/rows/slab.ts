@@ -104,9 +104,10 @@ export function createSlab(options: {
     if (found === undefined) throw new RangeError(`The slab has no shard at ${place}`);
     return found;
   };
+  const cachedAt = new Map(cached.map((one, i) => [one, i]));
   const order = (place: number, { flight }: StagedBags) => {
     const one = at(place).cached;
-    const staged = one && flight?.staged[cached.indexOf(one)];
+    const staged = one && flight?.staged[cachedAt.get(one) ?? -1];
     return one && staged && rowOrderOf(one, staged);
   };
   const rowsAt = runsOf(lookedUp);

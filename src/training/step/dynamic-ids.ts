@@ -78,10 +78,13 @@ export function idCountsOf({
   ids,
   topology,
 }: Pick<DynamicIdsDevice, "ids" | "topology">): TableIdCounts {
-  const of = (name: keyof IdCounts) =>
-    topology.input.model.tables.map((_, table) => {
-      const own = ids.filter((shardIds) => shardIds?.shard.table === table);
-      return own.reduce((sum, shardIds) => sum + (shardIds?.counts[name] ?? 0), 0);
-    });
+  const of = (name: keyof IdCounts) => {
+    const sums = topology.input.model.tables.map(() => 0);
+    for (const own of ids) {
+      if (own !== undefined)
+        sums[own.shard.table] = (sums[own.shard.table] ?? 0) + own.counts[name];
+    }
+    return sums;
+  };
   return { admitted: of("admitted"), evicted: of("evicted"), dropped: of("dropped") };
 }

@@ -15,13 +15,14 @@ export function heldTablesOf(
   weighted: readonly boolean[] = [],
   axes: readonly number[] = [],
 ): HeldTable[] {
-  const all = lookups.map((one, lookup) => {
+  const byTable: HeldTable["lookups"][number][][] = tables.map(() => []);
+  for (const [lookup, one] of lookups.entries()) {
     const { feature } = one;
-    return { ...one, lookup, isWeighted: weighted[feature] === true, axis: axes[feature] ?? 0 };
-  });
+    const more = { isWeighted: weighted[feature] === true, axis: axes[feature] ?? 0 };
+    byTable[one.table]?.push({ ...one, lookup, ...more });
+  }
   return tables.map(({ rows, dynamic }, table): HeldTable => {
-    const own = all.filter((one) => one.table === table);
-    return { rows, isDynamic: dynamic !== undefined, lookups: own };
+    return { rows, isDynamic: dynamic !== undefined, lookups: byTable[table] ?? [] };
   });
 }
 

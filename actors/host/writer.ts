@@ -83,10 +83,10 @@ const machine = setup({
     noteSaved: assign({
       saved: ({ context, event }) => (event.type === "thread.saved" ? event.report : context.saved),
     }),
-    // One message per part, so that messages stay small for any number of parts. W1
     sendSaved: ({ context: { mailbox, saved, device } }) => {
-      for (const part of saved?.parts ?? []) {
-        const body = { cut: saved?.cut ?? 0, device, parts: [part] };
+      if (saved === undefined) return;
+      for (const parts of batchesOf(saved.parts)) {
+        const body = { cut: saved.cut, device, of: saved.parts.length, parts }; // W1
         mailbox.send({ role: "checkpoint", index: 0 }, "part.saved", body);
       }
     },
@@ -132,6 +132,24 @@ const machine = setup({
     },
   },
 });
+
+/** Most hashes in a message of several parts: about a tenth of the bytes that a message may have. */
+const hashesMax = 1000;
+
+/** The parts in order, several a message: neither messages nor their number grow without limit. */
+function* batchesOf(parts: Saved["parts"]): Generator<Saved["parts"]> {
+  let [batch, hashes]: [Saved["parts"][number][], number] = [[], 0];
+  for (const part of parts) {
+    const more = 1 + part.base.length + part.leaves.length;
+    if (batch.length > 0 && hashes + more > hashesMax) {
+      yield batch;
+      [batch, hashes] = [[], 0];
+    }
+    batch.push(part);
+    hashes += more;
+  }
+  if (batch.length > 0) yield batch;
+}
 
 /** The state machine drawn in the header, as an actor. */
 export const writerMachine = defineActor(machine);

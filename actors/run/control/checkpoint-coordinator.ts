@@ -65,8 +65,8 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   /** Stall in ms of each device that has taken the cut. */
   readonly stalls: ReadonlyMap<number, number>;
   readonly parts: ReadonlyMap<string, SavedPart>;
-  /** Devices with all parts saved by their writers. */
-  readonly saved: ReadonlySet<number>;
+  /** How many parts the writer of each device has reported, of how many. */
+  readonly reported: ReadonlyMap<number, { readonly parts: number; readonly of: number }>;
   /** Start of the current wait for devices or writers. */
   readonly waitsSinceMs: number;
   /** The last committed checkpoint. */
@@ -125,7 +125,7 @@ const machine = setup({
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
       parts: new Map(),
-      saved: new Set(),
+      reported: new Map(),
       stalls: new Map(),
     }),
     startWait: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
@@ -158,18 +158,14 @@ const machine = setup({
         mailbox.send({ role: "writer", index }, "writer.save", { cut: cut?.cut ?? 0 });
       }
     },
-    collect: assign({
-      parts: ({ context, event }) => {
-        if (event.type !== "part.saved" || event.body.cut !== context.cut?.cut) {
-          return context.parts; // C2
-        }
-        const { parts } = event.body;
-        return new Map([...context.parts, ...parts.map((part) => [part.name, part] as const)]);
-      },
-      saved: ({ context, event }) =>
-        event.type === "part.saved" && event.body.cut === context.cut?.cut
-          ? new Set([...context.saved, event.body.device])
-          : context.saved,
+    collect: assign(({ context, event }) => {
+      if (event.type !== "part.saved" || event.body.cut !== context.cut?.cut) return {}; // C2
+      const { device, of } = event.body;
+      const parts = new Map(context.parts);
+      for (const part of event.body.parts) parts.set(part.name, part);
+      const before = context.reported.get(device)?.parts ?? 0;
+      const now = { parts: before + parts.size - context.parts.size, of };
+      return { parts, reported: new Map([...context.reported, [device, now]]) };
     }),
     sendCommitted: ({ context }) => {
       if (context.committed === undefined) return;
@@ -188,7 +184,10 @@ const machine = setup({
   },
   guards: {
     isTakenByAll: ({ context }) => context.stalls.size === context.devices,
-    isComplete: ({ context }) => missingOf(context).length === 0, // C1
+    // All tables are searched only when no writer has parts left to report. C1
+    isComplete: ({ context }) => {
+      return [...context.reported.values()].every(isWhole) && missingOf(context).length === 0;
+    },
     isTaken: ({ context, event }) =>
       event.type === "checkpoint.cut" && event.body.command === context.cut?.command,
     isNewer: ({ context, event }) =>
@@ -205,7 +204,7 @@ const machine = setup({
     cut: undefined,
     stalls: new Map(),
     parts: new Map(),
-    saved: new Set(),
+    reported: new Map(),
     waitsSinceMs: 0,
     committed: undefined,
   }),
@@ -278,6 +277,11 @@ const machine = setup({
   },
 });
 
+/** Whether a writer has reported all parts of its device. */
+function isWhole(report: { readonly parts: number; readonly of: number } | undefined): boolean {
+  return report !== undefined && report.parts === report.of;
+}
+
 function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
   return missingParts(parts.keys(), job.model.tables);
 }
@@ -292,7 +296,8 @@ function deviceWait(context: CheckpointCoordinatorContext) {
 }
 
 function writerWait(context: CheckpointCoordinatorContext) {
-  const awaited = ranksOf(context).filter((rank) => !context.saved.has(rank));
+  const { reported } = context;
+  const awaited = ranksOf(context).filter((rank) => !isWhole(reported.get(rank)));
   return waitOf(
     context,
     awaited.map((rank) => `writer:${rank}`),

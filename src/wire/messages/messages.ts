@@ -235,7 +235,7 @@ export const messages = defineMessages({
    * `steps`.
    */
   "device.dump": z.object({ first: device }),
-  "device.dumped": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
+  "device.dumped": z.object({ device, step, steps: step, parts: z.array(savedPart).readonly() }),
   /** `restored`: where the bytes of the checkpoint came from, if there is a checkpoint. */
   "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
   "device.reached": z.object({
@@ -298,7 +298,8 @@ export const messages = defineMessages({
   /** The checkpoint with this hash is committed, and no further step comes. */
   "tier.persist": z.object({ command, manifest: z.string() }),
   "tier.persisted": z.object({ command, device, kept: foundRows }),
-  "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
+  /** Some of the `of` parts that a device has saved. */
+  "part.saved": z.object({ cut: step, device, of: z.int().min(0), parts: z.array(savedPart).readonly() }),
   /**
    * The checkpoint disk is full and the writer waits for room (`isAwaited`), or it has continued.
    */

@@ -41,7 +41,14 @@ test("a cut is saved once, by the requested devices, and an older cut is never s
   t.deepEqual(taken(), [{ command: 3, cut: 30, stallMs: 2 }]);
   const file = { bytes: 1, sha256: "0".repeat(64), base: [], leaves: ["0".repeat(64)] };
   const parts = missingParts([], job.model.tables).map((name) => ({ name, ...file }));
-  say(self, "part.saved", { cut: 30, device: 0, parts });
+  const savedOf = (parts: readonly object[]) =>
+    say(self, "part.saved", { cut: 30, device: 0, of: 4, parts });
+  t.is(parts.length, 4);
+  savedOf(parts.slice(0, 2));
+  savedOf(parts.slice(0, 2)); // Repeated, as a message may be lost.
+  await pass(0);
+  t.is(taken().length, 1, "a part is missing");
+  savedOf(parts.slice(2));
   await pass(0);
   t.is(taken().length, 2, "it is committed");
   say(self, "checkpoint.cut", cutOf(2)); // A delayed message.

@@ -194,7 +194,9 @@ test("a user needs the right password", async (t) => {
 });
 
 test("a client that does not read is disconnected, and the others are served", async (t) => {
-  await using broker = await startOpen({ pendingBytesMax: 1024 * 1024 });
+  // Simulated time: a real broker destroys the connection after half a second, read or not.
+  const clock = new SimulatedClock();
+  await using broker = await startOpen({ clock, pendingBytesMax: 1024 * 1024 });
   using slow = await startRawClient(broker.port);
   using fast = await startRawClient(broker.port);
   slow.send(quiet, "SUB flood 1", "PING");

@@ -59,6 +59,7 @@ testIf(natsServer)(
     t.true(incidents.every((incident) => incident.startsWith("FRAME_CORRUPT")));
 
     // Some requests of a flood are refused with an error; the others reach no actor.
+    await using bob = await connect({ nats, ...as.bob, tenant: "other" });
     const { transport: ada } = await place.dial("ada");
     let answers = 0;
     ada.subscribe("_INBOX.flood", () => answers++);
@@ -68,7 +69,6 @@ testIf(natsServer)(
         reply: "_INBOX.flood",
       });
     }
-    await using bob = await connect({ nats, ...as.bob, tenant: "other" });
     t.deepEqual(await bob.list(), []);
     await ada.flush();
     t.deepEqual(await bob.list(), []);

@@ -133,7 +133,7 @@ const machine = setup({
   },
 });
 
-/** Most hashes in a message of several parts: about a tenth of the bytes that a message may have. */
+/** Most hashes in a message of several parts: a tenth of the bytes that a message may have. */
 const hashesMax = 1000;
 
 /** The parts in order, several a message: neither messages nor their number grow without limit. */

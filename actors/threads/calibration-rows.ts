@@ -168,7 +168,7 @@ function timeScene(
     lookup: perId((bags) => kernels.pool(out, tables, bags, 0, bags.samples)),
     update: perId((bags) => kernels.updateRows(tables, bags, out, slices, rules)),
     sums: perId((bags) => {
-      for (const [i, table] of tables.entries()) {
+      for (const [i, table] of tables.slice(0, sceneTables).entries()) {
         kernels.rowSquares([table], bagsFrom(bags, i, 1), out, i * table.dim, slices, [rule]);
       }
     }),

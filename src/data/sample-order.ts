@@ -12,23 +12,14 @@
 //
 // So a batch mixes as many splits as it has slices, and a host reads only the splits of its own
 // slices.
-//
-// A permutation is a Feistel network over the fewest bits that hold all indices, repeated until the
-// result is an index (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002):
-// fewer than two repetitions on average. Philox gives the round keys, Murmur's finalizer is the
-// round function.
 
 import assert from "node:assert/strict";
 import { sliceBoundsOf } from "../kernels/contract/slices.ts";
-import { keyOf, philox, purposes } from "../ports/random.ts";
+import { purposes } from "../ports/random.ts";
 import { blockSamples } from "./cache/cache-format.ts";
 import type { RunContents } from "./contents.ts";
 import type { SampleNumbers, SampleRange } from "./dataset.ts";
-import { mix32 } from "./murmur-hash.ts";
-
-const rounds = 8;
-/** Sizes up to here take the round's halves as bits of one 32-bit integer. */
-const narrowMax = 2 ** 32;
+import { Permutation } from "./permutation.ts";
 
 /** Fills `out` with the samples at positions first, first + 1, … of one epoch. */
 export function fillOrder(
@@ -51,74 +42,6 @@ export function fillOrder(
   const own = { seed, purpose: purposes.sampleOrder, step: epoch, size: samples };
   const permutation = new Permutation(own);
   for (let i = 0; i < out.length; i++) out[i] = permutation.at(first + i);
-}
-
-/** A permutation of 0..size-1, keyed by (seed, purpose, step, part). `size`: at most 2^53. */
-export class Permutation {
-  readonly #size: number;
-  readonly #isNarrow: boolean;
-  readonly #leftBits: number;
-  readonly #rightBits: number;
-  readonly #keys = new Uint32Array(rounds);
-
-  constructor(spec: {
-    seed: number;
-    purpose: number;
-    step: number;
-    part?: number;
-    size: number;
-  }) {
-    assert(spec.size >= 1 && spec.size <= 2 ** 53, "a size of 1 to 2^53");
-    this.#size = spec.size;
-    this.#isNarrow = spec.size <= narrowMax;
-    const bits = Math.max(2, bitsOf(spec.size - 1));
-    this.#leftBits = bits >> 1;
-    this.#rightBits = bits - this.#leftBits;
-    const key = keyOf(spec.seed);
-    const { step, purpose, part = 0 } = spec;
-    for (let block = 0; 4 * block < rounds; block++) {
-      philox(this.#keys.subarray(4 * block), key, [block, part, step >>> 0, purpose]);
-    }
-  }
-
-  /** The image of `index`. */
-  at(index: number): number {
-    let place = index;
-    do {
-      place = this.#turn(place);
-    } while (place >= this.#size);
-    return place;
-  }
-
-  /**
-   * Runs all rounds of the network. The halves swap after each round; after an even number of
-   * rounds they are in their original places.
-   */
-  #turn(place: number): number {
-    let leftBits = this.#leftBits;
-    let rightBits = this.#rightBits;
-    let [left, right] = [place >>> rightBits, place & (2 ** rightBits - 1)];
-    if (!this.#isNarrow) {
-      right = place % 2 ** rightBits;
-      left = (place - right) / 2 ** rightBits;
-    }
-    for (let round = 0; round < rounds; round++) {
-      const mixed = mix32(right ^ (this.#keys[round] ?? 0)) >>> (32 - leftBits);
-      const next = left ^ mixed;
-      left = right;
-      right = next;
-      const bits = leftBits;
-      leftBits = rightBits;
-      rightBits = bits;
-    }
-    return this.#isNarrow ? ((left << rightBits) | right) >>> 0 : left * 2 ** rightBits + right;
-  }
-}
-
-/** Bits of a whole number below 2^53. */
-function bitsOf(value: number): number {
-  const high = Math.floor(value / narrowMax);
-  return high === 0 ? 32 - Math.clz32(value) : 64 - Math.clz32(high);
 }
 
 /** Most bytes of all splits that a batch draws from. */

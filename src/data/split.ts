@@ -13,7 +13,7 @@ import { purposes } from "../ports/random.ts";
 import type { SplitSpec } from "./column-options.ts";
 import { dateOf, momentOf } from "./columnar/exact-values.ts";
 import type { Dataset, SampleNumbers, SampleRange } from "./dataset.ts";
-import { Permutation } from "./sample-order.ts";
+import { Permutation } from "./permutation.ts";
 import type { SplitKeys } from "./split-keys.ts";
 
 /** A part of a random split. */
@@ -213,8 +213,8 @@ const max = (one: number, other: number) => Math.max(one, other);
 
 /**
  * A view of one part of `dataset`, in the order of the dataset. The parts are disjoint and
- * complete. A view of drawn samples, or of a range of keys, takes 4 bytes per sample. Closing it closes the dataset. `keysOf` reads the keys
- * of the samples, if a column splits them.
+ * complete. A view of drawn samples, or of a range of keys, takes 4 bytes per sample. Closing it
+ * closes the dataset. `keysOf` reads the keys of the samples, if a column splits them.
  * @throws InvalidOptionError if a part would be empty
  */
 export function splitDataset(

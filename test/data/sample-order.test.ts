@@ -4,13 +4,8 @@
 import test from "ava";
 import type { SampleRange } from "../../src/data/dataset.ts";
 import { mix32 } from "../../src/data/murmur-hash.ts";
-import {
-  evenSplits,
-  fillOrder,
-  Permutation,
-  SplitOrder,
-  splitSamplesOf,
-} from "../../src/data/sample-order.ts";
+import { Permutation } from "../../src/data/permutation.ts";
+import { evenSplits, fillOrder, SplitOrder, splitSamplesOf } from "../../src/data/sample-order.ts";
 import { sliceBoundsOf } from "../../src/kernels/contract/slices.ts";
 import { keyOf, philox } from "../../src/ports/random.ts";
 import { fc } from "../helpers/properties.ts";

@@ -1,7 +1,16 @@
 // Building blocks of the cases of the kernels' suite.
 
 import type { ExecutionContext } from "ava";
-import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/contract/kernels.ts";
+import {
+  type Bags,
+  bagsFrom,
+  type Kernels,
+  lookupsFrom,
+  type RowRule,
+  type Rows,
+  type Tensor,
+} from "../../src/kernels/contract/kernels.ts";
+import type { RandomStream } from "../../src/ports/random.ts";
 
 /** Test bodies by title, for any kernels. */
 export type Cases = Readonly<Record<string, (t: ExecutionContext, kernels: Kernels) => void>>;
@@ -47,4 +56,39 @@ export function smallTable(
     ids: Int32Array.of(3, 1, 1, 0, 0),
   };
   return { rows, bags };
+}
+
+/** The lookups of one table, of which lookup `at` is the first, and their first column. */
+export function lookupsAt(
+  all: {
+    readonly tables: readonly Rows[];
+    readonly bags: Bags;
+    readonly rules: readonly RowRule[];
+  },
+  at: number,
+) {
+  const count = lookupsFrom(all.tables, at);
+  return {
+    tables: all.tables.slice(at, at + count),
+    bags: bagsFrom(all.bags, at, count),
+    rules: all.rules.slice(at, at + count),
+    first: all.tables.slice(0, at).reduce((sum, { dim }) => sum + dim, 0),
+  };
+}
+
+/** Random numbers in -1..1, some of them exactly 0. */
+export function numbers(stream: RandomStream, count: number): Float32Array {
+  const drawn = new Float32Array(count);
+  for (let i = 0; i < count; i++) {
+    const u = 2 * stream.uniform() - 1;
+    drawn[i] = Math.abs(u) < 0.02 ? 0 : u;
+  }
+  return drawn;
+}
+
+/** A tensor of random numbers of this shape. */
+export function random(kernels: Kernels, stream: RandomStream, shape: readonly number[]): Tensor {
+  const t = kernels.tensor(shape);
+  kernels.write(t, numbers(stream, kernels.read(t).length));
+  return t;
 }

@@ -9,7 +9,8 @@ import { RandomStream } from "../../src/ports/random.ts";
 import { instructionSet, leavesOut, nativeKernels, testIf } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
 import { blockScenarios } from "./blocks/block-cases.ts";
-import { random, type Scenario, scenarios } from "./scenarios.ts";
+import { random } from "./cases.ts";
+import { type Scenario, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 
 const count = rounds("seeds of random kernel inputs", 3, 25);

@@ -6,7 +6,8 @@ import { recordBytesOf } from "../../src/kernels/contract/records.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { Cases } from "./cases.ts";
-import { numbers, random, ruleKinds, ruleOf } from "./scenarios.ts";
+import { numbers, random } from "./cases.ts";
+import { ruleKinds, ruleOf } from "./scenarios.ts";
 
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 const key = [11, 12] as const;

@@ -3,8 +3,8 @@
 import { stateWidth } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { type Cases, list, near, of, smallTable } from "./cases.ts";
-import { numbers, random, ruleOf } from "./scenarios.ts";
+import { type Cases, list, near, numbers, of, random, smallTable } from "./cases.ts";
+import { ruleOf } from "./scenarios.ts";
 
 const kinds = [
   "sgd",

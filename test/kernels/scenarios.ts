@@ -3,37 +3,18 @@
 
 import {
   type Bags,
-  bagsFrom,
   type DensePrecision,
   type Kernels,
-  lookupsFrom,
   type Pooling,
   type RowRule,
   type Rows,
   stateWidth,
-  type Tensor,
   takesTrust,
 } from "../../src/kernels/contract/kernels.ts";
 import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import type { RandomStream } from "../../src/ports/random.ts";
-
-/** Random numbers in -1..1, some of them exactly 0. */
-export function numbers(stream: RandomStream, count: number): Float32Array {
-  const drawn = new Float32Array(count);
-  for (let i = 0; i < count; i++) {
-    const u = 2 * stream.uniform() - 1;
-    drawn[i] = Math.abs(u) < 0.02 ? 0 : u;
-  }
-  return drawn;
-}
-
-/** A tensor of random numbers of this shape. */
-export function random(kernels: Kernels, stream: RandomStream, shape: readonly number[]): Tensor {
-  const t = kernels.tensor(shape);
-  kernels.write(t, numbers(stream, kernels.read(t).length));
-  return t;
-}
+import { lookupsAt, numbers, random } from "./cases.ts";
 
 /** A random problem: lookups in tables, and the tables' rules. */
 export interface Problem {
@@ -278,47 +259,29 @@ const draws: Scenario = (kernels, stream) => {
   return [t, far, x].map((values) => kernels.read(values));
 };
 
-/** The lookups of one table, of which lookup `at` is the first, and their first column. */
-export function lookupsAt(
-  all: {
-    readonly tables: readonly Rows[];
-    readonly bags: Bags;
-    readonly rules: readonly RowRule[];
-  },
-  at: number,
-) {
-  const count = lookupsFrom(all.tables, at);
-  return {
-    tables: all.tables.slice(at, at + count),
-    bags: bagsFrom(all.bags, at, count),
-    rules: all.rules.slice(at, at + count),
-    first: all.tables.slice(0, at).reduce((sum, { dim }) => sum + dim, 0),
-  };
-}
-
 const update: Scenario = (kernels, stream) => {
   const problem = embeddingProblem(kernels, stream);
-  const { tables, rules, columns } = problem;
+  const { tables, rules, columns, firsts } = problem;
   const bags = stream.below(2) === 0 ? problem.bags : widened(problem.bags);
   const out = kernels.tensor([bags.samples, columns]);
   kernels.pool(out, tables, bags, 0, bags.samples);
   const d = random(kernels, stream, [bags.samples, columns]);
   const count = 1 << stream.below(5);
   const slices = slicesOf(0, count, count, bags.samples);
-  const { firsts } = problem;
-  const squares = firsts.map((t) => {
-    const own = lookupsAt({ tables, bags, rules }, t);
-    return kernels.rowSquares(own.tables, own.bags, d, own.first, slices, own.rules);
-  });
-  const norms = firsts.flatMap((t) => {
-    const own = lookupsAt({ tables, bags, rules }, t);
-    return takesTrust(rules[t]?.kind ?? "sgd")
-      ? [kernels.rowNorms(own.tables, own.bags, d, own.first, slices, own.rules)]
-      : [];
-  });
-  const trusts = norms.map((sums) => kernels.rowTrust([sums], [1]));
+  const all = firsts.map((first) => lookupsAt({ tables, bags, rules }, first));
+  const squares = all.map((own) =>
+    kernels.rowSquares(own.tables, own.bags, d, own.first, slices, own.rules),
+  );
+  const norms = all
+    .filter((own) => takesTrust(own.rules[0]?.kind ?? "sgd"))
+    .map((own) => kernels.rowNorms(own.tables, own.bags, d, own.first, slices, own.rules));
   kernels.updateRows(tables, bags, d, slices, rules);
-  return [kernels.read(out), ...squares, ...trusts, ...stateOf(kernels, problem)];
+  return [
+    kernels.read(out),
+    ...squares,
+    ...norms.map((sums) => kernels.rowTrust([sums], [1])),
+    ...stateOf(kernels, problem),
+  ];
 };
 
 /** Moving averages of tables of their own, looked up. */

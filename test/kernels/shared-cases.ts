@@ -14,7 +14,8 @@ import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { type Slices, slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { Cases } from "./cases.ts";
-import { numbers, random, ruleKinds, ruleOf } from "./scenarios.ts";
+import { numbers, random } from "./cases.ts";
+import { ruleKinds, ruleOf } from "./scenarios.ts";
 
 const samples = 21;
 const slices = slicesOf(0, 8, 8, samples);

@@ -17,8 +17,8 @@ import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { type Slices, type Subtree, slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { sameValues } from "../helpers/same-values.ts";
-import { type Cases, list, of } from "./cases.ts";
-import { numbers, random, ruleKinds, ruleOf, widened } from "./scenarios.ts";
+import { type Cases, list, numbers, of, random } from "./cases.ts";
+import { ruleKinds, ruleOf, widened } from "./scenarios.ts";
 
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 const key = [11, 12] as const;

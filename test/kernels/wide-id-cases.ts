@@ -4,8 +4,8 @@ import { rowsMax, type Tensor } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { sameValues } from "../helpers/same-values.ts";
-import { type Cases, list, of, smallTable } from "./cases.ts";
-import { embeddingProblem, lookupsAt, random, ruleOf, stateOf, widened } from "./scenarios.ts";
+import { type Cases, list, lookupsAt, of, random, smallTable } from "./cases.ts";
+import { embeddingProblem, ruleOf, stateOf, widened } from "./scenarios.ts";
 
 /** Ids outside a table of four rows; the low half of most is a valid row. */
 const strangers = [4n, -1n, 2n ** 32n, 2n ** 31n, 2n ** 63n - 1n, -(2n ** 63n), -(2n ** 32n) + 3n];

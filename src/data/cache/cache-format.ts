@@ -37,7 +37,7 @@ export const cacheVersion = 5;
  * Samples per block: few, because a shuffled reader uses one sample of each block that it reads.
  */
 export const blockSamples = 32;
-/** Most samples of a cache: the table of their blocks has less than 4 GiB, as its size has 32 bits. */
+/** Most samples of a cache: the size of the table of their blocks has 32 bits. */
 export const samplesMax = 2 ** 34 - blockSamples;
 /** Bytes before the first block. */
 export const headerBytes = 64;

@@ -109,7 +109,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
     native: { count: 5, push: (into, value) => void into.push(...listed(value)) },
   })),
 
-  /** Lookups in tables: the sizes `width`, the number of their columns, and R and D of the first. */
+  /** Lookups in tables: the size `width`, their columns, and R and D of the first. */
   tables: kind<readonly Rows[]>(() => ({
     binds: {
       R: (all) => all[0]?.rows ?? 0,

@@ -4,8 +4,8 @@
 import type { Kernels, ProductForm, Tensor } from "../../../src/kernels/contract/kernels.ts";
 import { type Slices, slicesOf, subtreesOf } from "../../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { type Cases, list, near, of } from "../cases.ts";
-import { random, type Scenario } from "../scenarios.ts";
+import { type Cases, list, near, of, random } from "../cases.ts";
+import type { Scenario } from "../scenarios.ts";
 import { elementCases, elements } from "./element-cases.ts";
 
 const blocksByHand: Cases = {

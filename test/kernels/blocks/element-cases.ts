@@ -1,8 +1,8 @@
 // Cases of the elementwise kernels: small ones computed by hand, and random input.
 
 import type { Tensor } from "../../../src/kernels/contract/kernels.ts";
-import { type Cases, list, near, of } from "../cases.ts";
-import { random, type Scenario } from "../scenarios.ts";
+import { type Cases, list, near, of, random } from "../cases.ts";
+import type { Scenario } from "../scenarios.ts";
 
 /** Cases of the elementwise kernels by title. */
 export const elementCases: Cases = {

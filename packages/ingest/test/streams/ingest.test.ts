@@ -225,7 +225,7 @@ test("a bad message is quarantined with its reason, and the others are unaffecte
   await t.throwsAsync(strict, {
     instanceOf: DataRejectedError,
     message:
-      /share of 0.01 of the messages to be bad \(`rejectedMax`\), got 8 of 13: .*features, message/,
+      /share of at most 0.01 of the messages to be bad \(`rejectedMax`\), got 8 of 13: .*features, message/,
   });
 });
 

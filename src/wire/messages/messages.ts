@@ -299,7 +299,12 @@ export const messages = defineMessages({
   "tier.persist": z.object({ command, manifest: z.string() }),
   "tier.persisted": z.object({ command, device, kept: foundRows }),
   /** Some of the `of` parts that a device has saved. */
-  "part.saved": z.object({ cut: step, device, of: z.int().min(0), parts: z.array(savedPart).readonly() }),
+  "part.saved": z.object({
+    cut: step,
+    device,
+    of: z.int().min(0),
+    parts: z.array(savedPart).readonly(),
+  }),
   /**
    * The checkpoint disk is full and the writer waits for room (`isAwaited`), or it has continued.
    */

@@ -8,8 +8,8 @@
 
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
-import { featureColumnsOf } from "../../../src/data/records.ts";
 import { Permutation } from "../../../src/data/permutation.ts";
+import { featureColumnsOf } from "../../../src/data/records.ts";
 import { scoredLabelsOf } from "../../../src/data/targets.ts";
 import type { EvaluationData } from "../../../src/job/evaluation-options.ts";
 import { shapesOf } from "../../../src/model/features.ts";

@@ -16,8 +16,8 @@ const besides = [
 const beside = /^src\/(kernels\/reference|exchange)\//;
 
 /**
- * The files of a walk, and all files that a thorough reader opens: those that the last two columns
- * name too. A file without a folder lies beside the file of its row.
+ * The files of a walk (its second column), and all files that a thorough reader opens (also the
+ * files in the last two columns). A file without a folder lies beside the file of its row.
  */
 export function walkIn(document: string): { readonly walk: string[]; readonly all: string[] } {
   const rows = [...document.matchAll(/^\| \d+ \| `([^`]+)` \|(.*)$/gm)];

@@ -1,6 +1,6 @@
-// Heartbeat watch: fails when one host of a generation stops sending heartbeats, which the
-// coordinator passes on to it. The membership also reports a host whose announcements are missing,
-// even before the first heartbeat.
+// Heartbeat watch: fails when one host of a generation stops sending heartbeats. The coordinator
+// passes the heartbeats on to the watch. The membership reports a host whose announcements are
+// missing, also before the host's first heartbeat.
 //
 //   alive ──`silenceMs`──▶ doubting ──`doubtMs`──▶ error
 //     ▲ └──host.progress─────┘  └── no broker connection: doubting again

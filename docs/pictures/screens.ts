@@ -1,7 +1,7 @@
 // Makes the screenshots of packages/dashboard/docs/dashboard.md: a cluster with two runs on cached
 // tables, a device of the second that is made to throw, and each view in a real browser. `npm run
-// draw -- screens` writes them. Both runs see each sample once and at full speed, so that their
-// curves are those of a healthy run.
+// draw -- screens` writes them. Both runs see each sample once and at full speed, so that the
+// pictures show the curves of a healthy run.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -143,7 +143,7 @@ async function diskRows(files: Files, logged: Logged): Promise<BenchRow[]> {
   ];
 }
 
-/** The number of steps whose speed changes in the same direction as in the paper. */
+/** Counts the steps that make reading faster or slower as the same step does in the paper. */
 function signs(kind: string, ours: readonly number[], theirs: readonly number[]): BenchRow {
   const signOf = (rates: readonly number[], i: number) => {
     return Math.sign((rates[i + 1] ?? 0) - (rates[i] ?? 0));

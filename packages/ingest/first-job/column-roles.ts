@@ -62,8 +62,8 @@ const idNames = new RegExp(
   "i",
 );
 /**
- * Integers whose column name does not suggest ids count as ids if they have at most this many
- * distinct values.
+ * Most distinct values of a column of integers that is taken as ids although its name does not
+ * suggest ids.
  */
 const fewValues = 32;
 /**

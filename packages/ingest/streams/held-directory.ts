@@ -1,6 +1,6 @@
 // A lock, so that one process at a time ingests into a directory: each process keeps a lock file
-// and touches it as a heartbeat. A process whose lock was taken over, because it seemed to be dead,
-// no longer commits positions.
+// and touches it as a heartbeat. A lock without heartbeats is taken over, as its process seems
+// dead; if that process still runs, it no longer commits positions.
 
 import { join } from "node:path";
 import {

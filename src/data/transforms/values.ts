@@ -1,5 +1,5 @@
-// Columns that transforms exchange: those of columnar/column.ts, and lists of numbers, which a
-// transform must turn into ids before they reach a sample.
+// Columns between transforms: the columns of columnar/column.ts, and lists of numbers. A sample
+// cannot hold a list of numbers, so a later transform must turn it into ids.
 
 import type { Column, ColumnForm, IdColumn, NumberColumn, TextColumn } from "../columnar/column.ts";
 

@@ -248,8 +248,8 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   rowMeans(squares: readonly Float32Array[], quanta: readonly number[], dim: number): Float32Array;
   /**
    * Second phase of LAMB for rows split by columns: per distinct row and quantum, the sums of
-   * squares of the weights and of their update u (n, quanta, 2). Changes nothing. The other
-   * arguments are those of `rowSquares`; `means`: for partial row-wise LAMB, the completed means of
+   * squares of the weights and of their update u (n, quanta, 2). Changes no memory. Takes
+   * the arguments of `rowSquares`, and for partial row-wise LAMB `means`, the completed means of
    * squares.
    */
   rowNorms(

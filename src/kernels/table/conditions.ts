@@ -104,7 +104,7 @@ export function isOneTable(tables: readonly Rows[]): void {
   assert(isOne, "Expected the lookups of one table");
 }
 
-/** Slices are those of the whole batch, and the rule of the one table takes a trust ratio. */
+/** The slices cover the whole batch, and the rule of the one table takes a trust ratio. */
 export const haveNorms: Condition<"rowNorms"> = (...given) => {
   const [tables, bags, , , slices, rules, means] = given;
   isOneTable(tables);

@@ -8,8 +8,8 @@
 //   calibration.json                   sealed: the model's calibration, if one is stored
 //
 // The contents of parts are checked by the hashes of their chunks, the other entries by their
-// seals. The bytes around the entries must be those that the ZIP writer would write. The CRC of an
-// entry is for other programs: it is compared with the directory's, not with the contents.
+// seals. The bytes around the entries must equal the ZIP writer's. The CRC of an entry is for other
+// programs: it is compared with the CRC in the directory, not with the contents.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";

@@ -20,6 +20,7 @@ import { predictionsBench } from "./planner/predictions.bench.ts";
 import { jobsBench } from "./service/jobs.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
 import { recoveryBench } from "./service/recovery.bench.ts";
+import { sizesBench } from "./service/sizes.bench.ts";
 import { threadsBench } from "./service/threads.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
@@ -55,4 +56,5 @@ export const benches: Readonly<Record<string, Bench>> = {
   observability: observabilityBench,
   dashboard: pageBench,
   threads: threadsBench,
+  sizes: sizesBench,
 };

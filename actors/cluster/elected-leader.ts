@@ -225,6 +225,7 @@ export function fencedTransport(
   return {
     address: transport.address,
     frameBytesMax: transport.frameBytesMax,
+    bodyBytesMax: transport.bodyBytesMax,
     pending: () => transport.pending(),
     publish(subject, payload, options) {
       if (isOpen()) transport.publish(subject, payload, options);

@@ -5,9 +5,11 @@
 //                        ▲                                     │
 //                        └───────────── reported ──────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
+//   any ──a message to one of its shards──▶ the shard's actor starts (shard.ts)
 //
 // Takes   device.run { command, toStep, lossSum, plateau } · device.evaluate · device.save ·
-//         device.pause · device.dump; parts.saved from its writer, for its shards
+//         device.pause · device.dump; parts.saved from its writer, for its shards; messages to its
+//         shards
 // Emits   device.ready · device.reached · device.evaluated · device.cut; to the job supervisor:
 //         device.dumped
 // Fails   with the thread's own error, or PeerLostError if the thread died silently
@@ -19,24 +21,34 @@
 //       generation.
 //   D3. A repeated command is executed once; its answer is sent again. A command older than the
 //       last answered one arrived late and is not executed.
+//   D4. A device with 10,000 shards listens once: a shard has an actor only once it was asked for,
+//       and at most `shardActorsMax` have one.
 
-import { assign, enqueueActions, setup } from "xstate";
+import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { partNameOf } from "../../src/training/checkpoint/part-names.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import {
+  type ActorMessage,
   type Address,
   type Mailbox,
   type MessageEvent,
   type Network,
   openMailbox,
+  subscribe,
 } from "../runtime/mailbox.ts";
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
 import { abort, type Generation, progressOver, wake } from "../threads/generation-memory.ts";
 import { hostPlaceOf } from "../threads/generation-spec.ts";
-import { type ShardPart, shardMachine } from "./shard.ts";
+import {
+  reportShard,
+  type ShardInput,
+  type ShardPart,
+  type ShardReport,
+  shardMachine,
+} from "./shard.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 import type { PartsSaved } from "./writer.ts";
 
@@ -58,11 +70,23 @@ type DeviceEvent =
   | { readonly type: "thread.dumped"; readonly report: SurvivingState }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
   | PartsSaved
+  | ShardMessage
   | ThreadEnded;
+
+/** A message to a shard, which its actor receives as soon as it exists. */
+interface ShardMessage {
+  readonly type: "shard.message";
+  readonly shard: number;
+  readonly message: ActorMessage;
+}
 
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
   readonly shards: readonly HeldShard[];
+  /** The shards that have an actor, in the order in which these started. D4 */
+  readonly actorsOf: readonly number[];
+  /** The parts of the newest checkpoint written by this device. */
+  readonly saved: PartsSaved | undefined;
   /** The command that the thread executes, for the incident if it fails. */
   readonly doing: string;
   /** Number of the request in progress, and the last answer. */
@@ -75,6 +99,9 @@ export interface DeviceContext extends DeviceInput {
   /** Surviving state of the failed generation. */
   readonly surviving: SurvivingState | undefined;
 }
+
+/** Most shards of a device with an actor; the oldest actor ends for the next. */
+const shardActorsMax = 64;
 
 /** Interval at which an unanswered `device.ready` is repeated. */
 const readyAgainMs = 500;
@@ -102,6 +129,18 @@ const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => 
   };
 });
 
+/** D4. Receives the messages to all shards of the generation, for those of this device. */
+const hearingShards = fromCallback<{ type: string }, DeviceContext>(({ input, sendBack }) => {
+  const { network, generation, shards } = input;
+  const { run, generation: number } = generation.spec;
+  const own = new Set(shards.map(({ shard }) => shard));
+  const pattern = { run, generation: number, role: "shard" as const };
+  const subscription = subscribe(network, pattern, (message, { index: shard }) => {
+    if (own.has(shard)) sendBack({ type: "shard.message", shard, message } as ShardMessage);
+  });
+  return () => subscription.unsubscribe();
+});
+
 /** D3. Transitions of a request: answered before, too late, or new. */
 const questionTaken = [
   { guard: "isAnswered", actions: "sendAnswer" },
@@ -111,14 +150,18 @@ const questionTaken = [
 
 const machine = setup({
   types: {} as { context: DeviceContext; input: DeviceInput; events: DeviceEvent },
-  actors: { thread, shard: shardMachine },
+  actors: { thread, hearingShards, shard: shardMachine },
   actions: {
-    startShards: enqueueActions(({ context, enqueue }) => {
-      const { network, generation, device } = context;
-      for (const shard of context.shards) {
-        const input = { network, generation, shard, device };
-        enqueue.spawnChild("shard", { id: `shard:${shard.shard}`, input });
-      }
+    /** D4. An actor that exists has received the message from its own mailbox. */
+    startShard: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "shard.message" || context.actorsOf.includes(event.shard)) return;
+      const shard = context.shards.find((one) => one.shard === event.shard);
+      if (shard === undefined) return;
+      const all = [...context.actorsOf, event.shard];
+      for (const one of all.slice(0, -shardActorsMax)) enqueue.stopChild(shardId(one));
+      enqueue.spawnChild("shard", { id: shardId(event.shard), input: shardOf(context, shard) });
+      enqueue.sendTo(shardId(event.shard) as never, event.message as never);
+      enqueue.assign({ actorsOf: all.slice(-shardActorsMax) });
     }),
     begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
@@ -139,16 +182,15 @@ const machine = setup({
       const isFirst = event.body.first === context.device;
       enqueue.sendTo("thread", { type: "command", command: { type: "dump", isFirst } });
     }),
-    notifyShards: enqueueActions(({ context, event, enqueue }) => {
+    noteParts: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "parts.saved") return;
-      const { tables } = context.generation.spec.job.model;
-      const byName = new Map(event.parts.map((part) => [part.name, part]));
+      enqueue.assign({ saved: event });
+      const partOf = partsOf({ ...context, saved: event });
       for (const shard of context.shards) {
-        const saved = byName.get(partNameOf(shard, tables));
-        if (saved === undefined) continue;
-        const { name, bytes, sha256 } = saved;
-        const part: ShardPart = { cut: event.cut, name, bytes, sha256 };
-        enqueue.sendTo(`shard:${shard.shard}` as never, { type: "shard.saved", part } as never);
+        if (!context.actorsOf.includes(shard.shard)) continue;
+        const part = partOf(shard);
+        if (part === undefined) continue;
+        enqueue.sendTo(shardId(shard.shard) as never, { type: "shard.saved", part } as never);
       }
     }),
     noteSurvivingState: assign({
@@ -173,8 +215,8 @@ const machine = setup({
       const { step, arithmetic, restored } = context.ready;
       const body = { device: context.device, step, arithmetic, restored };
       context.mailbox.send(coordinator, "device.ready", body);
-      for (const { shard } of context.shards) {
-        enqueue.sendTo(`shard:${shard}` as never, { type: "shard.restored" } as never);
+      for (const shard of context.actorsOf) {
+        enqueue.sendTo(shardId(shard) as never, { type: "shard.restored" } as never);
       }
     }),
     noteAnswer: assign({
@@ -227,6 +269,8 @@ const machine = setup({
       shards: [layout.topology.heldBy, layout.topology.distinctBy].flatMap(
         (by) => by[input.device] ?? [],
       ),
+      actorsOf: [],
+      saved: undefined,
       doing: "restoring",
       command: undefined,
       requestedAtMs: 0,
@@ -236,14 +280,17 @@ const machine = setup({
       surviving: undefined,
     };
   },
-  entry: "startShards",
-  invoke: { src: "thread", id: "thread", input: ({ context }) => context },
+  invoke: [
+    { src: "thread", id: "thread", input: ({ context }) => context },
+    { src: "hearingShards", input: ({ context }) => context },
+  ],
   on: {
     "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
     "thread.dumped": { actions: ["noteSurvivingState", "sendSurvivingState"] },
     "device.dump": [{ guard: "isLeft", actions: "sendSurvivingState" }, { actions: "dump" }],
     "device.pause": { actions: "pause" },
-    "parts.saved": { actions: "notifyShards" },
+    "parts.saved": { actions: "noteParts" },
+    "shard.message": { actions: "startShard" },
   },
   initial: "starting",
   states: {
@@ -275,6 +322,39 @@ const machine = setup({
 
 /** The state machine drawn in the header, as an actor. */
 export const deviceMachine = defineActor(machine);
+
+function shardId(shard: number): string {
+  return `shard:${shard}`;
+}
+
+/** What the actor of a shard begins with. */
+function shardOf(context: DeviceContext, shard: HeldShard): ShardInput {
+  const { network, generation, device, ready } = context;
+  const common = { network, generation, shard, device };
+  return { ...common, isRestored: ready !== undefined, part: partsOf(context)(shard) };
+}
+
+/** The reports of all shards of a device: none of them needs an actor. */
+export function reportShards(context: DeviceContext): ShardReport[] {
+  const { generation, device, ready, shards } = context;
+  const partOf = partsOf(context);
+  const state = ready === undefined ? "restoring" : "serving";
+  return shards.map((shard) => {
+    return reportShard({ generation, device, shard, part: partOf(shard) }, state);
+  });
+}
+
+/** The part of a shard in the newest checkpoint of its device. */
+function partsOf({ saved, generation }: DeviceContext): (shard: HeldShard) => ShardPart | undefined {
+  const { tables } = generation.spec.job.model;
+  const byName = new Map(saved?.parts.map((part) => [part.name, part]));
+  return (shard) => {
+    const part = byName.get(partNameOf(shard, tables));
+    if (part === undefined) return undefined;
+    const { name, bytes, sha256 } = part;
+    return { cut: saved?.cut ?? 0, name, bytes, sha256 };
+  };
+}
 
 /** The pause word in shared memory: the step after which device 0 pauses. */
 function pauseOf({ generation: { memory, spec } }: DeviceContext): Int32Array {

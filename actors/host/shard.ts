@@ -3,6 +3,9 @@
 //
 //   restoring ──shard.restored──▶ serving
 //
+// The device starts it with the first message to the shard: most of the 10,000 shards that a device
+// may hold are never asked for.
+//
 // Takes   shard.inspect { command }; from its device: shard.restored · shard.saved { cut, part }
 // Emits   shard.inspected
 // Fails   on chaos.throw only; the device fails with it, and so the generation (law 3)
@@ -27,6 +30,10 @@ export interface ShardInput {
   readonly shard: HeldShard;
   /** The device that holds the shard. */
   readonly device: number;
+  /** Whether the device has restored its rows. */
+  readonly isRestored: boolean;
+  /** Its part of the newest checkpoint written by its device; undefined: none yet. */
+  readonly part: ShardPart | undefined;
 }
 
 /** A shard's written part of a checkpoint. */
@@ -42,10 +49,8 @@ type ShardEvent =
   | { readonly type: "shard.restored" }
   | { readonly type: "shard.saved"; readonly part: ShardPart };
 
-export interface ShardContext extends ShardInput {
+interface ShardContext extends ShardInput {
   readonly mailbox: Mailbox;
-  /** Its part of the newest checkpoint written by its device; undefined: none yet. */
-  readonly part: ShardPart | undefined;
 }
 
 /** Report of a shard. */
@@ -100,7 +105,6 @@ const machine = setup({
       role: "shard",
       index: input.shard.shard,
     }),
-    part: undefined,
   }),
   on: {
     "shard.saved": { actions: "notePart" },
@@ -108,7 +112,10 @@ const machine = setup({
   },
   initial: "restoring",
   states: {
-    restoring: { on: { "shard.restored": "serving" } },
+    restoring: {
+      always: { guard: ({ context }) => context.isRestored, target: "serving" },
+      on: { "shard.restored": "serving" },
+    },
     serving: {},
   },
 });
@@ -118,7 +125,12 @@ export const shardMachine = defineActor(machine);
 
 /** Makes the report of a shard in this state. */
 export function reportShard(
-  { generation, shard, device, part }: ShardContext,
+  {
+    generation,
+    shard,
+    device,
+    part,
+  }: Pick<ShardInput, "generation" | "shard" | "device" | "part">,
   state: ShardReport["state"],
 ): ShardReport {
   const { spec, memory } = generation;

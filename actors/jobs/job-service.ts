@@ -73,7 +73,7 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
         arrived();
         void handleOne(frame);
       };
-      const options = { queue, onCorrupt: arrived };
+      const options = { queue, onCorrupt: arrived, onChunk: arrived };
       return transport.subscribe(jobsSubject(cluster, method, tenant), receive, options);
     }),
   );

@@ -56,7 +56,7 @@ export const actorInspections: Readonly<
 export function withPin(report: ShardReport, record: RunRecord | undefined): ShardReport {
   const { shards: places, pins = [] } = record ?? {};
   if (places?.generation !== report.generation) return { ...report, pin: null };
-  const place = places.shards.find(({ shard }) => `shard:${shard}` === report.actor);
+  const place = places.shards[Number(report.actor.slice("shard:".length))]; // By their number.
   const pin = place && pinOf(pins, place);
   const own = pin === undefined ? null : { device: pin.device, isFrozen: pin.isFrozen };
   return { ...report, pin: own };
@@ -64,7 +64,7 @@ export function withPin(report: ShardReport, record: RunRecord | undefined): Sha
 
 function checkShard({ shards }: RunRecord, shard: number): void {
   if (shards === undefined) return; // A later check reports that the run has no devices.
-  const place = shards.shards.find((one) => one.shard === shard);
+  const place = shards.shards[shard];
   if (place === undefined) {
     throw expected("shard", `one of the run's shards, 0 to ${shards.shards.length - 1}`, shard);
   }

@@ -27,6 +27,7 @@ import type { RunRecord } from "../run/state/run-record.ts";
 import {
   clusterScope,
   type Mailbox,
+  type MessageEvent,
   type Network,
   openMailbox,
   request,
@@ -47,7 +48,7 @@ import { messagesQuery, type ReceivedMessage, receivedBy } from "./received-mess
 /** A part of one process's report, with the index of its host. */
 type Of<Part> = Part & { readonly host: number | null };
 
-/** A page of shards: a frame holds about 2,000. */
+/** A page of shards. */
 const someOf = z.strictObject({
   first: z.int().min(0).default(0),
   most: z.int().min(1).default(Number.MAX_SAFE_INTEGER),
@@ -107,12 +108,14 @@ export function openInspection(root: {
 }): Subscription {
   const { network, registry, membership, tree, mirror } = root;
   let command = 0;
-  const reported = async (): Promise<ClusterReport> => {
+  const reported = async (part: InspectPart): Promise<ClusterReport> => {
+    const hasShards = part === "all" || part === "shards";
     command++;
     const hosts = membership.present().map(({ host }) => host);
     const others = hosts.filter((host) => host !== 0);
-    const answers = await Promise.all(others.map((host) => inspectHost(network, host, command)));
-    const own = reportProcess(tree(), network, hosts.includes(0) ? 0 : null);
+    const body = { command, hasShards };
+    const answers = await Promise.all(others.map((host) => inspectHost(network, host, body)));
+    const own = reportProcess(tree(), network, hosts.includes(0) ? 0 : null, { hasShards });
     const records = registry.all();
     const incidents = records
       .flatMap(({ run, incidents: own }) => own.all().map((one) => ({ run, ...one })))
@@ -131,14 +134,14 @@ export function openInspection(root: {
   };
   const subscriptions = [
     ...inspectParts.map((part) =>
-      answer(network, part, async (body) => parts[part](await reported(), body)),
+      answer(network, part, async (body) => parts[part](await reported(part), body)),
     ),
     answer(network, "messages", async (body) => {
       const { host, ...of } = messagesQuery(body);
       const messages =
         host === null || host === 0
           ? lastMessagesOf(network, tree(), of)
-          : await inspectHost<ReceivedMessage[] | null>(network, host, ++command, of);
+          : await inspectHost<ReceivedMessage[] | null>(network, host, { command: ++command, of });
       if (messages == null) throw expected("actor", "an actor of this process", of.actor);
       return { messages };
     }),
@@ -162,9 +165,11 @@ export function openHostInspection(
   const mailbox = inspectorOf(network, host);
   return mailbox.listen((message) => {
     if (message.type !== "host.inspect") return;
-    const { command, of } = message.body;
+    const { command, of, hasShards = false } = message.body;
     const report =
-      of === undefined ? reportProcess(tree, network, host) : lastMessagesOf(network, tree, of);
+      of === undefined
+        ? reportProcess(tree, network, host, { hasShards })
+        : lastMessagesOf(network, tree, of);
     try {
       mailbox.send({ role: "inspector", index: 0 }, "host.inspected", { command, host, report });
     } catch (error) {
@@ -224,8 +229,7 @@ function bodyOf(frame: Frame): unknown {
 async function inspectHost<Report = ProcessReport>(
   network: Network,
   host: number,
-  command: number,
-  of?: { readonly actor: string; readonly run?: string | undefined },
+  body: MessageEvent<"host.inspect">["body"],
 ): Promise<Report | undefined> {
   try {
     const [report] = await request({
@@ -233,11 +237,11 @@ async function inspectHost<Report = ProcessReport>(
       mailbox: inspectorOf(network, 0),
       to: [{ role: "inspector", index: host }],
       type: "host.inspect",
-      body: of === undefined ? { command } : { command, of },
+      body,
       answer: (message) => {
         if (message.type !== "host.inspected") return undefined;
         const { host: of, command: to, report: answer } = message.body;
-        return of === host && to === command ? { from: 0, answer } : undefined;
+        return of === host && to === body.command ? { from: 0, answer } : undefined;
       },
       deadlineMs: hostMs,
     });

@@ -47,12 +47,6 @@ function processOverview(report: ProcessReport): ProcessOverview {
 }
 
 function actorOverview({ children, mailbox, ...own }: ActorReport): ActorOverview {
-  const shards: Record<string, number> = {};
-  const others: ActorOverview[] = [];
-  for (const child of children) {
-    if (child.actor.startsWith("shard:")) shards[child.state] = (shards[child.state] ?? 0) + 1;
-    else others.push(actorOverview(child));
-  }
-  const counted = Object.keys(shards).length > 0 ? { shards } : {};
-  return { ...own, depth: mailbox?.depth ?? 0, children: others, ...counted };
+  const others = children.filter(({ actor }) => !actor.startsWith("shard:"));
+  return { ...own, depth: mailbox?.depth ?? 0, children: others.map(actorOverview) };
 }

@@ -8,10 +8,10 @@ import type { AnyActorRef, AnyMachineSnapshot } from "xstate";
 import { batchesOf } from "../../src/exchange/batch-ring.ts";
 import { pipedBytes } from "../../src/exchange/byte-pipe.ts";
 import { tierRequests } from "../../storage/tiers/ring.ts";
-import type { DeviceContext } from "../host/device.ts";
+import { type DeviceContext, reportShards } from "../host/device.ts";
 import type { HostGenerationContext } from "../host/host-generation.ts";
 import { type ReaderReport, reportReader } from "../host/reader-report.ts";
-import { reportShard, type ShardReport } from "../host/shard.ts";
+import type { ShardReport } from "../host/shard.ts";
 import type { TierContext } from "../host/tier.ts";
 import { reportTier, type TierReport } from "../host/tier-report.ts";
 import type { Mailbox, Network } from "../runtime/mailbox.ts";
@@ -28,6 +28,8 @@ export interface ActorReport {
   readonly state: string;
   readonly mailbox?: MailboxReport;
   readonly children: readonly ActorReport[];
+  /** Of a device: the number of its shards by state; left out: it has none. */
+  readonly shards?: Readonly<Record<string, number>>;
 }
 
 export interface MailboxReport {
@@ -63,6 +65,7 @@ export interface ProcessReport {
   readonly actors: ActorReport;
   readonly credits: readonly CreditReport[];
   readonly tiers: readonly TierReport[];
+  /** Empty, unless they were asked for: there may be thousands. */
   readonly shards: readonly ShardReport[];
   readonly readers: readonly ReaderReport[];
 }
@@ -74,6 +77,7 @@ export function reportProcess(
   root: AnyActorRef,
   network: Network,
   host: number | null,
+  { hasShards }: { readonly hasShards: boolean },
 ): ProcessReport {
   const generations = generationsIn(root);
   const { bytes: used, bytesMax: most } = network.transport.pending();
@@ -94,9 +98,7 @@ export function reportProcess(
     tiers: reportsIn(root, "tier", (one) =>
       reportTier(one.context, one.value as TierReport["state"]),
     ),
-    shards: reportsIn(root, "shard", (one) =>
-      reportShard(one.context, one.matches("serving") ? "serving" : "restoring"),
-    ),
+    shards: hasShards ? reportsIn(root, "device", (one) => reportShards(one.context)).flat() : [],
     readers: reportsIn(root, "reader", (one) =>
       reportReader(one.context, one.matches({ working: "draining" })),
     ),
@@ -129,6 +131,7 @@ function actorOf(ref: AnyActorRef, nowMs: number): ActorReport {
     state,
     mailbox: { messages: received.messages, lastMs, ...waitingIn(snapshot, nowMs) },
     children,
+    ...shardsIn(snapshot),
   };
 }
 
@@ -154,6 +157,14 @@ function belongsTo(
 ): boolean {
   const own = scope.generation === 0 ? undefined : scope.run;
   return `${self.role}:${self.index}` === actor && (run === undefined || run === own);
+}
+
+/** The shards of a device by state: all have that of their device. */
+function shardsIn(snapshot: AnyMachineSnapshot): Pick<ActorReport, "shards"> {
+  if (snapshot.machine.id !== "device") return {};
+  const { shards, ready } = snapshot.context as DeviceContext;
+  if (shards.length === 0) return {};
+  return { shards: { [ready === undefined ? "restoring" : "serving"]: shards.length } };
 }
 
 /** Pending work of an actor's thread. */

@@ -106,6 +106,11 @@ export interface Mailbox {
   listen(receive: (message: ActorMessage) => void, isActor?: "isActor"): Subscription;
 }
 
+interface Listener {
+  readonly receive: (message: ActorMessage) => void;
+  readonly isActor: boolean;
+}
+
 export function openMailbox(
   network: Network,
   { run, generation }: RunScope,
@@ -115,6 +120,16 @@ export function openMailbox(
   const scope = { run, generation };
   const self = { role, index };
   const received = { messages: 0, lastAtMs: network.clock.now(), last: new LastMessages() };
+  const listeners = new Set<Listener>();
+  let subscription: Subscription | undefined;
+  // A message is decoded once, however many requests wait for answers.
+  const hear = (message: ActorMessage, { bytes }: Arrival) => {
+    const all = [...listeners];
+    received.messages++;
+    received.lastAtMs = network.clock.now();
+    if (all.some(({ isActor }) => isActor)) received.last.note(message, bytes, received.lastAtMs);
+    for (const listener of all) if (listeners.has(listener)) listener.receive(message);
+  };
   return {
     scope,
     self,
@@ -126,35 +141,46 @@ export function openMailbox(
       const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
       transport.publish(subject, messages.encode(message));
     },
-    listen: (receive, isActor) =>
-      subscribe(network, { ...scope, ...self }, (message, bytes) => {
-        received.messages++;
-        received.lastAtMs = network.clock.now();
-        if (isActor !== undefined) received.last.note(message, bytes, received.lastAtMs);
-        receive(message);
-      }),
+    listen(receive, isActor) {
+      const listener = { receive, isActor: isActor !== undefined };
+      listeners.add(listener);
+      subscription ??= subscribe(network, { ...scope, ...self }, hear);
+      return {
+        unsubscribe() {
+          listeners.delete(listener);
+          if (listeners.size > 0) return;
+          subscription?.unsubscribe();
+          subscription = undefined;
+        },
+      };
+    },
   };
 }
 
+/** Where a message was sent to, and the size of its frame. */
+interface Arrival {
+  readonly index: number;
+  readonly bytes: number;
+}
+
 /**
- * Subscribes to messages to every actor that `pattern` selects, of any run and generation. `bytes`:
- * size of the frame.
+ * Subscribes to messages to every actor that `pattern` selects; parts that it leaves out may be any.
  */
 export function subscribe(
   network: Network,
-  pattern: Partial<RunScope> & Address,
-  receive: (message: ActorMessage, bytes: number) => void,
+  pattern: Partial<RunScope & Address> & Pick<Address, "role">,
+  receive: (message: ActorMessage, arrival: Arrival) => void,
 ): Subscription {
   const subject = subjectPattern({ cluster: network.cluster, ...pattern });
   return network.transport.subscribe(subject, (frame) => {
-    let message: ActorMessage;
+    let arrived: readonly [ActorMessage, Arrival];
     try {
-      message = messageIn(frame, network);
+      arrived = messageIn(frame, network);
     } catch (error) {
       network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
       return;
     }
-    receive(message, frame.payload.length);
+    receive(...arrived);
   });
 }
 
@@ -162,7 +188,7 @@ export function subscribe(
  * The message in a frame. Its subject must name the same run, generation and type, and the role
  * that takes messages of this type. @throws FrameCorruptError
  */
-function messageIn(frame: Frame, { faultsAllowed }: Network): ActorMessage {
+function messageIn(frame: Frame, { faultsAllowed }: Network): readonly [ActorMessage, Arrival] {
   const message = messages.decode(frame);
   const { type, run, generation } = message;
   const to = parseSubject(frame.subject);
@@ -179,7 +205,7 @@ function messageIn(frame: Frame, { faultsAllowed }: Network): ActorMessage {
   if (type === "chaos.throw" && !faultsAllowed) {
     throw new FrameCorruptError(frame.subject, "fault injection is not allowed in this cluster");
   }
-  return message;
+  return [message, { index: to.index, bytes: frame.payload.length }];
 }
 
 function actionOf(type: MessageType): string {

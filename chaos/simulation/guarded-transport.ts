@@ -25,6 +25,7 @@ export function guardTransport(
   return {
     address: inner.address,
     frameBytesMax: inner.frameBytesMax,
+    bodyBytesMax: inner.bodyBytesMax,
     pending: () => inner.pending(),
     publish(subject, payload, options) {
       if (!owner.isDead()) inner.publish(subject, payload, options);

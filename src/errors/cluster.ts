@@ -68,12 +68,13 @@ export class JournalDamagedError extends errorClass(
     "check the disk, and submit again the runs that `osiris ls` does not list",
 ) {}
 
-/** A frame exceeds the transport's limit. */
+/** A payload exceeds the limit of a frame, or of a payload in chunks. */
 export class FrameTooLargeError extends errorClass(
   "FRAME_TOO_LARGE",
   "stop",
   (frameBytes: number, frameBytesMax: number) =>
-    `Expected a frame of at most ${frameBytesMax} bytes, got ${frameBytes}`,
+    `Expected a message of at most ${frameBytesMax} bytes, got ${frameBytes}: ` +
+    "split the job's tables over several jobs, or raise `max_payload` of the broker",
 ) {}
 
 /** A frame does not decode to a known message. */

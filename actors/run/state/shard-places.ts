@@ -37,6 +37,7 @@ export interface ShardPlaces {
   readonly hosts: readonly HostShare[];
   /** Memory limit of the process of a host. */
   readonly memoryBytes: number;
+  /** All of them, by number. */
   readonly shards: readonly ShardPlace[];
   /** The pins that this generation considered; a restart would not follow more of these. */
   readonly pins: readonly ShardPin[];

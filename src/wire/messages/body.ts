@@ -9,6 +9,7 @@
 import { decode as decodeMsgpack, encode as encodeMsgpack } from "@msgpack/msgpack";
 import { FrameCorruptError } from "../../errors/errors.ts";
 import { parseExactly } from "../../ports/json/exact-json.ts";
+import { bodyBytesMax } from "./chunks.ts";
 import { headerOf } from "./headers.ts";
 import type { Frame } from "./transport.ts";
 
@@ -17,9 +18,6 @@ export type ContentType = "application/json" | "application/msgpack";
 
 /** Deepest nesting of a body. Ours have four levels. */
 export const depthMax = 32;
-
-/** Largest body or message: control, not data. Data travels raw. */
-export const messageBytesMax = 1024 * 1024;
 
 /** A value as a payload, with the header that names its form. */
 export function encodeBody(
@@ -95,8 +93,8 @@ const tooDeep = `its body is nested deeper than ${depthMax} levels`;
 const tooShort = "its body ends too early";
 
 function checkSize(subject: string, payload: Uint8Array): void {
-  if (payload.length <= messageBytesMax) return;
-  const reason = `expected at most ${messageBytesMax} bytes, got ${payload.length}`;
+  if (payload.length <= bodyBytesMax) return;
+  const reason = `expected at most ${bodyBytesMax} bytes, got ${payload.length}`;
   throw new FrameCorruptError(subject, reason);
 }
 

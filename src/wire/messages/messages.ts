@@ -203,9 +203,13 @@ export const messages = defineMessages({
   "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
-  /** `of`: the last messages of one of its actors alone (actors/observe/received-messages.ts). */
+  /**
+   * `of`: the last messages of one of its actors alone (actors/observe/received-messages.ts).
+   * `hasShards`: with a report of each of its shards.
+   */
   "host.inspect": z.object({
     command,
+    hasShards: z.boolean().optional(),
     of: z.object({ actor: z.string(), run: z.string().optional() }).optional(),
   }),
   /** `report`: the state of the process (actors/observe/process-report.ts). */

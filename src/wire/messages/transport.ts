@@ -1,7 +1,8 @@
 // The interface of transports: frames on subjects, as in core NATS. Delivery is at most once: a
-// frame may be lost, and a sender that needs an answer repeats its request. Implementations:
+// frame may be lost, and a sender that needs an answer repeats its request. A payload that is larger
+// than a frame travels in chunks, which its receivers put together (chunks.ts). Implementations:
 // memory-transport.ts (simulated, virtual time, faults) and nats-transport.ts (embedded broker or a
-// real nats-server).
+// real nats-server), both within chunked-transport.ts.
 
 /** A frame received on a subject. The receiver may keep `payload`. */
 export interface Frame {
@@ -27,6 +28,17 @@ export interface SubscribeOptions {
   readonly queue?: string;
   /** Called for each received frame that is corrupt, in addition to the error. */
   readonly onCorrupt?: () => void;
+  /** Called for each received chunk that completes no payload. */
+  readonly onChunk?: () => void;
+}
+
+export interface RequestOptions extends PublishOptions {
+  readonly deadlineMs: number;
+  /**
+   * Takes the frames of the answer one by one; returns the answer once it is whole.
+   * @default the first frame is the answer
+   */
+  readonly collect?: (frame: Frame) => Frame | undefined;
 }
 
 export interface Subscription {
@@ -41,6 +53,8 @@ export interface Transport {
   readonly address: string;
   /** Largest payload of one frame. */
   readonly frameBytesMax: number;
+  /** Largest payload, in chunks. */
+  readonly bodyBytesMax: number;
   /** Published bytes that the broker has not confirmed yet, and their limit. */
   pending(): { readonly bytes: number; readonly bytesMax: number };
   /** Sends a frame without waiting. @throws FrameTooLargeError */
@@ -56,11 +70,7 @@ export interface Transport {
    * @throws RequestFailedError after the deadline, or if there is no subscriber; NotPermittedError
    * where the broker forbids the subject
    */
-  request(
-    subject: string,
-    payload: Uint8Array,
-    options: PublishOptions & { readonly deadlineMs: number },
-  ): Promise<Frame>;
+  request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Frame>;
   /** Resolves when the broker has received all earlier frames. */
   flush(): Promise<void>;
   /** Calls `tell` at every change of the connection. */
@@ -68,3 +78,6 @@ export interface Transport {
   /** Sends pending frames and ends. Safe to call twice. */
   close(): Promise<void>;
 }
+
+/** A connection that sends no payload larger than a frame. */
+export type FrameTransport = Omit<Transport, "bodyBytesMax">;

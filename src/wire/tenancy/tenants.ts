@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { checkOptions, expected } from "../../ports/check-options.ts";
+import { bodyBytesMax } from "../messages/chunks.ts";
 import { isUserKey } from "../transports/credentials.ts";
 
 /** A name that is valid in a subject's token, a broker's configuration and a file name. */
@@ -34,7 +35,7 @@ export const requestLimits = z.strictObject({
   /** Requests a second; bursts of twice as many. */
   requestsPerSecond: z.number().gt(0).max(1e6).default(100),
   /** Largest request, including the job. */
-  requestBytesMax: z.int().min(1024).max(1_048_576).default(524_288),
+  requestBytesMax: z.int().min(1024).max(bodyBytesMax).default(524_288),
 });
 
 export type RequestLimits = z.output<typeof requestLimits>;

@@ -28,12 +28,15 @@ import { checkHeaders, headerBytesOf } from "../messages/headers.ts";
 import { isPattern, isSubject, matches } from "../messages/subjects.ts";
 import type {
   Frame,
+  FrameTransport,
   PublishOptions,
+  RequestOptions,
   SubscribeOptions,
   Subscription,
   Transport,
   TransportStatus,
 } from "../messages/transport.ts";
+import { withChunks } from "./chunked-transport.ts";
 import { MemoryLink } from "./memory-link.ts";
 import { SubjectRouter } from "./subject-router.ts";
 
@@ -90,6 +93,8 @@ interface Subscriber {
 
 interface Waiting {
   readonly subject: string;
+  /** Takes a frame of the answer; returns the whole answer. */
+  readonly collect: (frame: Frame) => Frame | undefined;
   readonly settle: (answer: Frame | TrainingError) => void;
 }
 
@@ -97,7 +102,7 @@ class SimulatedBroker implements MemoryBroker {
   readonly router = new SubjectRouter<Subscriber>();
   readonly clock: Clock;
   readonly frameBytesMax: number;
-  readonly onError: ((error: unknown) => void) | undefined;
+  readonly #onError: ((error: unknown) => void) | undefined;
   readonly random: RandomStream;
   readonly #clients: MemoryTransport[] = [];
   #partitions: { some: ReadonlySet<string>; others: ReadonlySet<string> }[] = [];
@@ -107,7 +112,7 @@ class SimulatedBroker implements MemoryBroker {
   constructor(options: MemoryBrokerOptions) {
     this.clock = options.clock;
     this.frameBytesMax = options.frameBytesMax ?? 1024 * 1024;
-    this.onError = options.onError;
+    this.#onError = options.onError;
     this.random = new RandomStream(options.seed, purposes.faults);
     this.#faults = [options.faults ?? {}];
   }
@@ -115,7 +120,7 @@ class SimulatedBroker implements MemoryBroker {
   connect(name: string): Transport {
     const client = new MemoryTransport(this, name, this.#serial++);
     this.#clients.push(client);
-    return client;
+    return withChunks(client, { clock: this.clock, onError: (error) => this.report(error) });
   }
 
   setFaults(...faults: readonly MemoryFaults[]): void {
@@ -133,6 +138,11 @@ class SimulatedBroker implements MemoryBroker {
   heal(): void {
     this.#partitions = [];
     for (const client of this.#clients) client.join();
+  }
+
+  report(error: unknown): void {
+    if (this.#onError === undefined) throw error;
+    this.#onError(error);
   }
 
   forget(client: MemoryTransport): void {
@@ -173,9 +183,8 @@ class SimulatedBroker implements MemoryBroker {
   }
 
   #isApart(from: string, to: string): boolean {
-    return this.#partitions.some(
-      ({ some, others }) =>
-        (some.has(from) && others.has(to)) || (others.has(from) && some.has(to)),
+    return this.#partitions.some(({ some, others }) =>
+      some.has(from) ? others.has(to) : others.has(from) && some.has(to),
     );
   }
 
@@ -197,7 +206,7 @@ class SimulatedBroker implements MemoryBroker {
   }
 }
 
-class MemoryTransport implements Transport {
+class MemoryTransport implements FrameTransport {
   readonly address = "memory://broker";
   readonly name: string;
   readonly frameBytesMax: number;
@@ -249,11 +258,7 @@ class MemoryTransport implements Transport {
     };
   }
 
-  async request(
-    subject: string,
-    payload: Uint8Array,
-    options: PublishOptions & { readonly deadlineMs: number },
-  ): Promise<Frame> {
+  async request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Frame> {
     if (this.#status !== "connected") {
       throw new RequestFailedError(subject, "not connected", { cause: this.#lost() });
     }
@@ -271,14 +276,13 @@ class MemoryTransport implements Transport {
       const cancel = clock.after(options.deadlineMs, () =>
         settle(new RequestFailedError(subject, `none within ${options.deadlineMs} ms`)),
       );
-      const waiting = { subject, settle };
+      const { collect = (frame) => frame } = options;
+      const waiting = { subject, collect, settle };
       this.#waiting.set(reply, waiting);
       try {
         this.#publish(subject, payload, { ...options, reply }, waiting);
       } catch (error) {
-        cancel();
-        this.#waiting.delete(reply);
-        reject(error);
+        settle(error instanceof Error ? error : new Error(String(error)));
       }
     });
   }
@@ -336,8 +340,7 @@ class MemoryTransport implements Transport {
       subscriber.receive({ ...frame, headers, payload: new Uint8Array(frame.payload) }); // M2
     } catch (error) {
       if (error instanceof FrameCorruptError) subscriber.onCorrupt?.();
-      if (this.#broker.onError === undefined) throw error;
-      this.#broker.onError(error);
+      this.#broker.report(error);
     }
   }
 
@@ -369,8 +372,10 @@ class MemoryTransport implements Transport {
   }
 
   #answer(frame: Frame): void {
-    const { reply: _, ...answer } = frame;
-    this.#waiting.get(frame.subject)?.settle(answer);
+    const { reply: _, ...given } = frame;
+    const waiting = this.#waiting.get(frame.subject);
+    const answer = waiting?.collect(given);
+    if (answer !== undefined) waiting?.settle(answer);
   }
 
   #end(status: "lost" | "closed"): void {

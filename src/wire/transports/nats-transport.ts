@@ -29,18 +29,22 @@ import {
 } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
 import { type Clock, realClock } from "../../ports/clock.ts";
-import { checksumBytes, withChecksum, withoutChecksum } from "../messages/checksum.ts";
+import { checksumBytes, withChecksum } from "../messages/checksum.ts";
 import { checkHeaders, headerBytesOf } from "../messages/headers.ts";
 import { isPattern, isSubject } from "../messages/subjects.ts";
 import type {
   Frame,
+  FrameTransport,
   PublishOptions,
+  RequestOptions,
   SubscribeOptions,
   Subscription,
   Transport,
   TransportStatus,
 } from "../messages/transport.ts";
+import { withChunks } from "./chunked-transport.ts";
 import { authenticationOf, type Credentials } from "./credentials.ts";
+import { frameOf, isStatus } from "./nats-frames.ts";
 import { addressOf, byReachability } from "./server-address.ts";
 
 export interface ConnectOptions extends Credentials {
@@ -64,7 +68,10 @@ export interface ConnectOptions extends Credentials {
  * @throws InvalidOptionError, InputUnusableError where the credentials are unusable
  */
 export async function connectNats(options: ConnectOptions): Promise<Transport> {
-  return new NatsTransport(await dialNats(options), addressOf(serversOf(options)), options);
+  const connection = await dialNats(options);
+  const transport = new NatsTransport(connection, addressOf(serversOf(options)), options);
+  const { clock = realClock, onError = throwUncaught } = options;
+  return withChunks(transport, { clock, onError });
 }
 
 /** Connects the bare NATS client, which outlives the broker, too. @throws as `connectNats` */
@@ -136,7 +143,7 @@ async function connectWithin(
 /** Longest wait of `close` for the broker to confirm pending frames. */
 const closeMs = 1000;
 
-class NatsTransport implements Transport {
+class NatsTransport implements FrameTransport {
   readonly address: string;
   readonly #connection: NatsConnection;
   readonly #clock: Clock;
@@ -207,11 +214,7 @@ class NatsTransport implements Transport {
     };
   }
 
-  async request(
-    subject: string,
-    payload: Uint8Array,
-    options: PublishOptions & { readonly deadlineMs: number },
-  ): Promise<Frame> {
+  async request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Frame> {
     if (!isSubject(subject)) throw expected("subject", "a subject of NATS", subject);
     const headers = this.#admit(payload, options);
     if (this.#status !== "connected") {
@@ -222,12 +225,18 @@ class NatsTransport implements Transport {
     }
     const timeout = Math.max(1, Math.ceil(options.deadlineMs));
     try {
-      const answer = await this.#connection.request(subject, new Uint8Array(payload), {
-        timeout,
+      const answers = await this.#connection.requestMany(subject, new Uint8Array(payload), {
+        strategy: "timer",
+        maxWait: timeout,
         ...headers,
       });
-      const { reply: _, ...frame } = frameOf(answer);
-      return frame;
+      const { collect = (frame) => frame } = options;
+      for await (const message of answers) {
+        const { reply: _, ...frame } = frameOf(message);
+        const answer = collect(frame);
+        if (answer !== undefined) return answer;
+      }
+      throw new errors.TimeoutError();
     } catch (cause) {
       if (innerOf(cause) instanceof errors.PermissionViolationError) {
         throw new NotPermittedError(subject, { cause });
@@ -349,35 +358,6 @@ class NatsTransport implements Transport {
     const reason = this.#status === "closed" ? "the client was closed" : "the connection was lost";
     return new TransportLostError(this.address, reason);
   }
-}
-
-/** N5. @throws FrameCorruptError */
-function frameOf(message: Msg): Frame {
-  const { subject, data: payload, reply } = message;
-  const headers = withoutChecksum({ subject, payload, headers: headersIn(message) });
-  return { subject, payload, headers, ...(reply ? { reply } : {}) };
-}
-
-/** If a name occurs twice, the last value counts: a server appends its headers to the client's. */
-function headersIn(message: Msg): Record<string, string> {
-  try {
-    const all = [...(message.headers ?? [])];
-    return Object.fromEntries(all.map(([name, values]) => [name, values.at(-1) ?? ""]));
-  } catch (cause) {
-    throw new FrameCorruptError(message.subject, "its headers are none", { cause });
-  }
-}
-
-/**
- * Whether the frame is the server's "no responders" status, which answers requests and has no
- * publisher.
- * @throws FrameCorruptError if the status line has any other text: our clients never write there,
- * and an unterminated header there would swallow a header that a server appends
- */
-function isStatus({ subject, data, headers }: Msg): boolean {
-  if (headers === undefined || (headers.code === 0 && headers.description === "")) return false;
-  if (headers.code === 503 && data.length === 0) return true;
-  throw new FrameCorruptError(subject, "its headers have a status");
 }
 
 function reasonOf(cause: unknown, timeoutMs: number): string {

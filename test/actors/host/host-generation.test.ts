@@ -118,7 +118,7 @@ test("a host generation computes its layout once, whatever it sends or receives"
   t.is(named("bridge-0").length, 1);
   for (let beat = 0; beat < 8; beat++) {
     say({ role: "device", index: 0 }, "device.pause", { command: 1, afterStep: beat });
-    reportProcess(actor, network, 0);
+    reportProcess(actor, network, 0, { hasShards: true });
     await pass(250);
   }
   const beats = heard({ role: "coordinator", index: 0 });

@@ -89,7 +89,7 @@ test("a shard answers every inspection with its description", async (t) => {
   const shard = generation.layout.topology.heldBy[0]?.[0];
   if (shard === undefined) throw new Error("Device 0 has no shard");
   heard(inspector);
-  const input = { network, generation, shard, device: 0 };
+  const input = { network, generation, shard, device: 0, isRestored: false, part: undefined };
   startActor({ network, clock, heard, pass, say, ...place }, shardMachine, input);
   const shardOf = { role: "shard", index: shard.shard } as const;
   for (const command of [1, 1, 2]) say(shardOf, "shard.inspect", { command });

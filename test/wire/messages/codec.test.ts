@@ -10,8 +10,8 @@ import {
   decodeValue,
   encodeBody,
   encodeValue,
-  messageBytesMax,
 } from "../../../src/wire/messages/body.ts";
+import { bodyBytesMax } from "../../../src/wire/messages/chunks.ts";
 import { defineMessages, type MessageOf } from "../../../src/wire/messages/codec.ts";
 import { fc } from "../../helpers/properties.ts";
 
@@ -58,7 +58,7 @@ for (const [title, payload, reason] of [
   ["too many entries", encode([1, "device.grant", "r", 1, "a:0", {}, 7]), /the envelope/],
   ["bytes behind it", Buffer.concat([encode([1]), Buffer.of(0)]), /bytes follow/],
   ["a byte that means nothing", Buffer.of(0xc1), /not msgpack/],
-  ["too many bytes", new Uint8Array(messageBytesMax + 1), /at most 1048576 bytes/],
+  ["too many bytes", new Uint8Array(bodyBytesMax + 1), /at most 67108864 bytes/],
   ["a claim of 4 billion entries", Buffer.of(0xdd, 255, 255, 255, 255), /ends too early/],
   ["a claim of 2 billion pairs", Buffer.of(0xdf, 127, 255, 255, 255, 1), /ends too early/],
   ["a string that ends early", Buffer.of(0xdb, 0, 0, 1, 0, 65), /ends too early/],
@@ -162,7 +162,7 @@ test("JSON that is broken, not UTF-8 or too deep is refused", (t) => {
     Buffer.from("{"),
     Buffer.from([0x7b, 0xff]),
     Buffer.from("[".repeat(40) + "]".repeat(40)),
-    Buffer.from(`[${" ".repeat(messageBytesMax)}]`),
+    Buffer.from(`[${" ".repeat(bodyBytesMax)}]`),
   ]) {
     t.throws(() => decodeBody(frame(payload)), { instanceOf: FrameCorruptError });
   }

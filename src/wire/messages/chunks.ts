@@ -1,0 +1,198 @@
+// Chunks: a payload that is larger than a frame travels as several frames on the same subject. Each
+// has the payload's other headers, a part of its bytes, and this header:
+//
+//   osiris-chunk: <index>/<count> <bytes> <sha256>     of the whole payload, in hexadecimal digits
+//
+// All chunks have ⌈bytes / count⌉ bytes, except the last, which has the rest.
+//
+// Invariants
+//   C1. A claim allocates no bytes: only those that have arrived are held, and counted.
+//   C2. A receiver holds at most `heldBytesMax` bytes of unfinished payloads; beyond that, the one
+//       that has waited longest is dropped, as if its frames were lost.
+//   C3. Only a payload with the announced hash is delivered. Chunks may be lost, repeated and
+//       reordered: a sender that repeats its message fills the gaps of its first attempt.
+
+import { createHash } from "node:crypto";
+import { FrameCorruptError, FrameTooLargeError } from "../../errors/errors.ts";
+import type { Cancel, Clock } from "../../ports/clock.ts";
+import { headerBytesOf, headerOf } from "./headers.ts";
+import type { Frame } from "./transport.ts";
+
+/** The header of a chunk. */
+export const chunkHeader = "osiris-chunk";
+
+/** Largest payload in chunks: plan, job and manifest of 10,000 tables need a fifth of it. */
+export const bodyBytesMax = 64 * 1024 * 1024;
+
+/** Most chunks of a payload: 64 KiB each for the largest. */
+const chunksMax = 1024;
+
+/** Bytes of unfinished payloads that one connection holds: two of the largest. C2 */
+const heldBytesMax = 2 * bodyBytesMax;
+
+/** What an unfinished payload counts without its chunks. */
+const keptBytes = 1024;
+
+/** An unfinished payload is dropped after this time without a new chunk: its sender is gone. */
+const restMs = 30_000;
+
+interface ChunkPlace {
+  readonly index: number;
+  readonly count: number;
+  /** Of the whole payload. */
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/** One frame of a payload in chunks. */
+export interface Chunk {
+  readonly payload: Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The chunks of a payload, as views of it. @throws FrameTooLargeError */
+export function chunksOf(
+  payload: Uint8Array,
+  headers: Readonly<Record<string, string>> | undefined,
+  frameBytesMax: number,
+): Chunk[] {
+  const bytes = payload.length;
+  const sha256 = hashOf(payload);
+  const headerFor = (at: Omit<ChunkPlace, "bytes" | "sha256">) => {
+    return { ...headers, [chunkHeader]: `${at.index}/${at.count} ${bytes} ${sha256}` };
+  };
+  const largest = headerFor({ index: chunksMax, count: chunksMax });
+  const room = frameBytesMax - headerBytesOf(largest);
+  const count = Math.ceil(bytes / Math.max(1, room));
+  if (bytes > bodyBytesMax || count > chunksMax) {
+    throw new FrameTooLargeError(bytes, Math.min(bodyBytesMax, Math.max(0, room) * chunksMax));
+  }
+  const size = Math.ceil(bytes / count);
+  return Array.from({ length: count }, (_, index) => ({
+    payload: payload.subarray(index * size, (index + 1) * size),
+    headers: headerFor({ index, count }),
+  }));
+}
+
+/** An unfinished payload. */
+interface Unfinished {
+  readonly parts: (Uint8Array | undefined)[];
+  missing: number;
+  heldBytes: number;
+  /** The newest frame with a reply subject, or the newest one. */
+  frame: Frame;
+  cancel: Cancel;
+}
+
+/** Puts the payloads of one connection together. */
+export class ChunkAssembler {
+  readonly #clock: Clock;
+  /** By subject, payload and receiver; the one that has waited longest first. */
+  readonly #unfinished = new Map<string, Unfinished>();
+  #heldBytes = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Bytes of unfinished payloads. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /**
+   * The whole frame that a received frame completes; undefined: chunks are missing. A frame that is
+   * no chunk is whole. `receiver`: the subscription or request that received it.
+   * @throws FrameCorruptError
+   */
+  add(frame: Frame, receiver: number): Frame | undefined {
+    const text = headerOf(frame.headers, chunkHeader);
+    if (text === undefined) return frame;
+    const place = placeIn(frame, text);
+    const key = `${receiver} ${frame.subject} ${place.count} ${place.bytes} ${place.sha256}`;
+    const one = this.#unfinished.get(key) ?? this.#begin(place.count, frame);
+    this.#unfinished.delete(key); // Reinserted below as the newest.
+    one.cancel();
+    if (frame.reply !== undefined || one.frame.reply === undefined) one.frame = frame;
+    if (one.parts[place.index] === undefined) {
+      one.parts[place.index] = frame.payload;
+      one.missing--;
+      one.heldBytes += frame.payload.length;
+      this.#heldBytes += frame.payload.length;
+    }
+    if (one.missing === 0) {
+      this.#heldBytes -= one.heldBytes;
+      return wholeOf(one, place);
+    }
+    one.cancel = this.#clock.after(restMs, () => this.#drop(key));
+    this.#unfinished.set(key, one);
+    for (const [oldest] of this.#unfinished) {
+      if (this.#heldBytes <= heldBytesMax) break;
+      this.#drop(oldest); // C2
+    }
+    return undefined;
+  }
+
+  /** Drops what a receiver has not finished; undefined: what all have not. */
+  forget(receiver?: number): void {
+    for (const key of [...this.#unfinished.keys()]) {
+      if (receiver === undefined || key.startsWith(`${receiver} `)) this.#drop(key);
+    }
+  }
+
+  #begin(count: number, frame: Frame): Unfinished {
+    const heldBytes = keptBytes + 8 * count;
+    this.#heldBytes += heldBytes;
+    const parts = new Array<Uint8Array | undefined>(count);
+    return { parts, missing: count, heldBytes, frame, cancel: () => {} };
+  }
+
+  #drop(key: string): void {
+    const one = this.#unfinished.get(key);
+    if (one === undefined) return;
+    one.cancel();
+    this.#heldBytes -= one.heldBytes;
+    this.#unfinished.delete(key);
+  }
+}
+
+/** C3. @throws FrameCorruptError */
+function wholeOf({ parts, frame }: Unfinished, { bytes, sha256 }: ChunkPlace): Frame {
+  const payload = new Uint8Array(bytes);
+  let at = 0;
+  for (const part of parts) {
+    payload.set(part ?? [], at);
+    at += part?.length ?? 0;
+  }
+  const actual = hashOf(payload);
+  if (actual !== sha256) {
+    const reason = `the SHA-256 of its chunks is ${actual}, expected ${sha256}`;
+    throw new FrameCorruptError(frame.subject, reason);
+  }
+  const others = Object.entries(frame.headers).filter(
+    ([name]) => name.toLowerCase() !== chunkHeader,
+  );
+  return { ...frame, payload, headers: Object.fromEntries(others) };
+}
+
+/** The place of a chunk, checked against its payload. C1 @throws FrameCorruptError */
+function placeIn({ subject, payload }: Frame, text: string): ChunkPlace {
+  const found = /^(\d{1,4})\/(\d{1,4}) (\d{1,8}) ([0-9a-f]{64})$/.exec(text);
+  const [index, count, bytes] = (found?.slice(1, 4) ?? []).map(Number);
+  const sha256 = found?.[4];
+  if (index === undefined || count === undefined || bytes === undefined || sha256 === undefined) {
+    throw new FrameCorruptError(subject, `its \`${chunkHeader}\` names no chunk`);
+  }
+  const size = Math.ceil(bytes / count);
+  const isPossible = index < count && count <= chunksMax && bytes <= bodyBytesMax;
+  const expected = Math.min(size, bytes - index * size);
+  if (!isPossible || payload.length !== expected || expected <= 0) {
+    const reason = `chunk ${index} of ${count} of ${bytes} bytes cannot have ${payload.length}`;
+    throw new FrameCorruptError(subject, reason);
+  }
+  return { index, count, bytes, sha256 };
+}
+
+function hashOf(payload: Uint8Array): string {
+  return createHash("sha256").update(payload).digest("hex");
+}

@@ -86,7 +86,9 @@ export const dataPlanSchema = z.object({
     splitSamples: z.int().min(1).optional(),
     splits: z
       .object({
-        starts: z.array(count).readonly(),
+        packed: z.string().optional(),
+        derived: z.object({ count, digest: z.string() }).optional(),
+        starts: z.array(count).readonly().optional(),
         lanes: z.int().min(1),
         keepsOrder: z.boolean().optional(),
       })

@@ -105,7 +105,7 @@ async function serve(
   const datasets = await openDatasets(spec, ports.disk, service);
   const { schedule, topology } = layout;
   const { seed, data, readers } = spec.job;
-  const split = cutOf(spec.data.contents, topology.input.slices);
+  const split = cutOf(spec.data.contents, topology.input.slices, datasets.training.pieces);
   const order = { seed, shuffle: data.shuffle, split, schedule, topology };
   const batch = new BatchSource({ ...order, fromStep: spec.fromStep }, datasets, ports.clock);
   const tests = spec.data.test === undefined ? [] : (["test"] as const);

@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { type CacheMeta, cacheVersion } from "./cache/cache-format.ts";
 import type { IkjtGroups } from "./sessions/ikjt.ts";
+import type { SplitStarts } from "./split-starts.ts";
 
 /** Identity of one dataset. Plain data, sent between hosts and stored in manifests. */
 export interface DataContents {
@@ -41,9 +42,7 @@ export interface RunContents {
  * Splits that are row groups of the files or whole sessions, and the number of splits that are read
  * in parallel.
  */
-export interface RowGroupSplits {
-  /** First sample of each split of the training samples, then the end. */
-  readonly starts: readonly number[];
+export interface RowGroupSplits extends SplitStarts {
   /** Number of splits that a batch draws from; at most the job's number of slices. */
   readonly lanes: number;
   /**

@@ -17,9 +17,10 @@ import assert from "node:assert/strict";
 import { sliceBoundsOf } from "../kernels/contract/slices.ts";
 import { purposes } from "../ports/random.ts";
 import { blockSamples } from "./cache/cache-format.ts";
-import type { RunContents } from "./contents.ts";
+import type { RowGroupSplits, RunContents } from "./contents.ts";
 import type { SampleNumbers, SampleRange } from "./dataset.ts";
 import { Permutation } from "./permutation.ts";
+import { type SplitStarts, startsIn } from "./split-starts.ts";
 
 /** Fills `out` with the samples at positions first, first + 1, … of one epoch. */
 export function fillOrder(
@@ -254,18 +255,27 @@ export interface EpochOrderOptions {
 }
 
 /** The splits of a run's data, and the job's slices. */
-export interface SplitCut extends Pick<RunContents, "splitSamples" | "splits"> {
+export interface SplitCut extends Pick<RunContents, "splitSamples"> {
+  readonly splits?:
+    | (Omit<RowGroupSplits, keyof SplitStarts> & { starts: SampleNumbers })
+    | undefined;
   readonly slices: number;
 }
 
-/** Returns the splits of a run's samples; undefined: they do not come in the split order. */
+/**
+ * Returns the splits of a run's samples; undefined: they do not come in the split order. `pieces`:
+ * those of the training samples. @throws as `startsIn`
+ */
 export function cutOf(
   { splitSamples, splits }: Pick<RunContents, "splitSamples" | "splits">,
   slices: number,
+  pieces?: SampleNumbers,
 ): SplitCut | undefined {
-  return splitSamples === undefined && splits === undefined
-    ? undefined
-    : { splitSamples, splits, slices };
+  if (splitSamples === undefined && splits === undefined) return undefined;
+  if (splits === undefined) return { splitSamples, splits, slices };
+  const { lanes, keepsOrder } = splits;
+  const starts = startsIn(splits, pieces);
+  return { splitSamples, splits: { starts, lanes, keepsOrder }, slices };
 }
 
 /**
@@ -328,7 +338,7 @@ function batchOf(split: SplitCut | undefined, samples: number, batchSize: number
   const { lanes, starts, keepsOrder } = splits;
   const lanesOf = (_: unknown, lane: number) => bounds[Math.floor((lane * slices) / lanes)] ?? 0;
   return {
-    starts: Float64Array.from(starts),
+    starts,
     keepsOrder,
     bounds: [...Array.from({ length: lanes }, lanesOf), batchSize],
   };

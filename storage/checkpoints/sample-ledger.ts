@@ -76,7 +76,10 @@ export function timesTrained(stretches: readonly Stretch[], { steps }: Schedule)
   return times;
 }
 
-/** The sample order of a run, from its job and the data recorded in a checkpoint's `metrics`. */
+/**
+ * The sample order of a run, from its job and the data recorded in a checkpoint's `metrics`.
+ * @throws InputUnusableError if the checkpoint only identifies the splits (data/split-starts.ts)
+ */
 export function epochOrderOf(
   { seed, slices, data }: Pick<JobSpec, "seed" | "slices" | "data">,
   metrics: unknown,

@@ -17,6 +17,7 @@ import { shownPath } from "../../../src/data/remote/addresses.ts";
 import { cutOf, EpochOrder, lanesOf, splitSamplesOf } from "../../../src/data/sample-order.ts";
 import { checkAligned, sessionSplits } from "../../../src/data/sessions/session-splits.ts";
 import { piecesOf } from "../../../src/data/split.ts";
+import { describeStarts } from "../../../src/data/split-starts.ts";
 import { named } from "../../../src/data/text/faults.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
@@ -56,7 +57,7 @@ export async function splitsFor(
       const column = ("group" in job.data ? job.data.group : undefined) ?? "session";
       const placeOf = placeIn(training, trained, disk);
       const starts = await sessionSplits(dataset, { column, path, placeOf });
-      return { splits: { starts, lanes: slices, ...keepsOrder } };
+      return { splits: { ...describeStarts(starts), lanes: slices, ...keepsOrder } };
     } finally {
       dataset.close();
     }
@@ -78,7 +79,7 @@ export async function splitsFor(
     split === undefined
       ? pieces.starts
       : piecesOf({ seed, ...split }, training.samples, pieces.starts, keysOf);
-  return { splits: { starts: [...starts], lanes, ...keepsOrder } };
+  return { splits: { ...describeStarts(starts), lanes, ...keepsOrder } };
 }
 
 /** The measured groups of `data.ikjt`; undefined: the job has none. */
@@ -95,7 +96,7 @@ export async function groupsFor(
   try {
     const { batchSize, shuffle } = data;
     const { samples } = dataset;
-    const split = cutOf(splits, slices);
+    const split = cutOf(splits, slices, dataset.pieces);
     const order = new EpochOrder({ seed, shuffle, split }, { samples, batchSize });
     const features = shapesOf(job.model).map(({ name }) => name);
     const named = { path: firstPath(data), placeOf: placeIn(report, plan, disk) };

@@ -5,11 +5,10 @@
 
 import assert from "node:assert/strict";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { type Dataset, memoryFor } from "../dataset.ts";
+import { type Dataset, memoryFor, type SampleNumbers } from "../dataset.ts";
+import { packedMax } from "../split-starts.ts";
 import type { IkjtSpec } from "./ikjt-options.ts";
 
-/** Most splits of a run, because every manifest stores their starts. */
-const splitsMax = 16_384;
 /** Samples read at a time. */
 const chunk = 4096;
 
@@ -24,12 +23,12 @@ export interface NamedSamples {
 }
 
 /**
- * First sample of each split, then the end. Splits are whole sessions, as short as `splitsMax`
- * allows.
+ * First sample of each split, then the end. Splits are whole sessions, as short as `packedMax`
+ * allows: manifests store them.
  * @throws InputUnusableError if the samples of a session are not adjacent
  */
-export async function sessionSplits(dataset: Dataset, named: NamedSamples): Promise<number[]> {
-  const samplesMin = Math.ceil(dataset.samples / splitsMax);
+export async function sessionSplits(dataset: Dataset, named: NamedSamples): Promise<SampleNumbers> {
+  const samplesMin = Math.ceil(dataset.samples / packedMax);
   const starts = [0];
   const seen = new Set<number>();
   const again: number[] = [];
@@ -46,7 +45,7 @@ export async function sessionSplits(dataset: Dataset, named: NamedSamples): Prom
   }
   const [first] = again;
   if (first !== undefined && again.length > sharedHashes(seen.size)) throw apart(named, first);
-  return [...starts, dataset.samples];
+  return Float64Array.from([...starts, dataset.samples]);
 }
 
 /**

@@ -1,16 +1,18 @@
-// Data preparation: a host builds the cache of a job's data on a reader's thread. The same thread
+// Data preparation: a host builds the cache of a job's data on a reader's thread. Further threads
+// help to index files of data without a cache. The same thread
 // then searches a sharding plan, if one is requested; without a plan the run continues.
 //
 // Takes   host.prepare, through host.ts
 // Emits   host.preparing · host.prepared; host.failed where the thread ends without a data plan
 
-import { totalmem } from "node:os";
+import { availableParallelism, totalmem } from "node:os";
 import { fromCallback } from "xstate";
+import { FileClaims } from "../../src/data/file-index/claims.ts";
 import { MemoryExceededError, recordError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
-import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
+import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import { type MeasuredRun, type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
 import { rowMemoryOf } from "../../src/training/topology/row-memory.ts";
 import {
@@ -20,6 +22,7 @@ import {
   openMailbox,
   type RunScope,
 } from "../runtime/mailbox.ts";
+import type { DataPart, IndexTask } from "../threads/data/index-program.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
 import type { GenerationLayout } from "../threads/generation-layout.ts";
 import type { DataPlan, GenerationSpec, HostPlace } from "../threads/generation-spec.ts";
@@ -43,6 +46,13 @@ export interface PreparationInput {
 
 type PrepareReport =
   | { readonly type: "preparing"; readonly fraction: number }
+  /** Files without an index: further threads may claim them (src/data/file-index/claims.ts). */
+  | {
+      readonly type: "indexing";
+      readonly part: DataPart;
+      readonly claims: SharedArrayBuffer;
+      readonly files: number;
+    }
   | { readonly type: "prepared"; readonly plan: DataPlan }
   | { readonly type: "placed"; readonly placement: RunPlan };
 
@@ -62,6 +72,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   const planFor = hosts && { hosts, memoryBytes, pins, measured };
   const task: PrepareTask = { program: "prepare", job, planFor };
   const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
+  const helpers = helpersOf(launcher, job, memoryBytes);
   let plan: DataPlan | undefined;
   let placement: RunPlan | undefined;
   let late: string | undefined;
@@ -73,6 +84,8 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
     switch (report.type) {
       case "preparing":
         return mailbox.send(coordinator, "host.preparing", { fraction: report.fraction });
+      case "indexing":
+        return helpers.start(report);
       case "placed":
         placement = report.placement;
         return;
@@ -106,14 +119,49 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   let isStopped = false;
   void thread.ended.then((end) => {
     forgetDeadline();
+    helpers.kill();
     if (!isStopped) finish(end);
   });
   return () => {
     isStopped = true;
     forgetDeadline();
+    helpers.kill();
     thread.kill();
   };
 });
+
+/** Most threads that index files: more would wait for the disk. */
+const indexersMax = 16;
+/** Memory for each: a row group, its columns and its samples. */
+const indexerBytes = 2 ** 31;
+
+/** Number of threads that index files, the one that prepares the data included. */
+export function indexersFor(files: number, cores: number, memoryBytes: number): number {
+  const most = Math.min(indexersMax, cores, files, Math.floor(memoryBytes / indexerBytes));
+  return Math.max(1, most);
+}
+
+/** The threads that help to index files. One that ends gives back what it had claimed. */
+function helpersOf(launcher: Launcher, job: JobSpec, memoryBytes: number) {
+  const running = new Set<Thread<never, never>>();
+  return {
+    start({ part, claims, files }: Extract<PrepareReport, { type: "indexing" }>): void {
+      const threads = indexersFor(files, availableParallelism(), memoryBytes);
+      for (let number = 2; number <= threads; number++) {
+        const task: IndexTask = { program: "index", job, part, claims, thread: number };
+        const thread = launcher.start<never, never>(threadFile, task, "index");
+        running.add(thread);
+        void thread.ended.then(() => {
+          running.delete(thread);
+          new FileClaims(claims, number).release(number);
+        });
+      }
+    },
+    kill(): void {
+      for (const thread of running) thread.kill();
+    },
+  };
+}
 
 /** Id of the preparation of a request: a repeated request finds it running. */
 export function preparingId(question: RunScope & { body: { command: number } }): string {

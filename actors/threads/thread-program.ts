@@ -2,6 +2,7 @@
 // only its own program: loading all of them takes three times as long. A device's thread never runs
 // its event loop: it waits on its doorbell.
 
+import type { IndexHelp } from "../../src/data/file-index/write-index.ts";
 import { GenerationAbortedError, recordError, visible } from "../../src/errors/errors.ts";
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -12,6 +13,7 @@ import type { TierCommand } from "../../storage/tiers/serve.ts";
 import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationTask } from "./calibration-program.ts";
 import type { CostProbeTask } from "./costs/cost-probe-program.ts";
+import type { DataPart, IndexTask } from "./data/index-program.ts";
 import type { PlanRequest } from "./data/plan-program.ts";
 import type { DrainWorker, WorkerTask } from "./data/worker-program.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
@@ -35,6 +37,7 @@ export type ThreadTask =
   | CalibrationTask
   | CostProbeTask
   | PrepareTask
+  | IndexTask
   | ProbeTask;
 
 /** A thread that prepares the data of a job, and then searches a plan if `planFor` is given. */
@@ -111,13 +114,28 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "prepare": {
         const onProgress = (fraction: number) => report({ type: "preparing", fraction });
         const { prepareData } = await import("./data/prepare-data.ts");
-        const { statistics, ...plan } = await prepareData(task.job, disk, onProgress);
+        const { heldBytesMax } = await import("../../src/data/sample-order.ts");
+        const helpFor = (part: DataPart): IndexHelp => ({
+          start: (claims, files) => report({ type: "indexing", part, claims, files }),
+          waitOn: ports.sleepTurning,
+        });
+        const { statistics, ...plan } = await prepareData(
+          task.job,
+          disk,
+          onProgress,
+          heldBytesMax,
+          helpFor,
+        );
         report({ type: "prepared", plan });
         if (task.planFor === undefined) return;
         const { planOrNone } = await import("./data/plan-program.ts");
         const known = { statistics, ikjt: plan.ikjt };
         const placement = await planOrNone(task.job, task.planFor, known, ports.constantsOf);
         return report({ type: "placed", placement });
+      }
+      case "index": {
+        const { runIndexing } = await import("./data/index-program.ts");
+        return await runIndexing(task, disk);
       }
       case "calibrate": {
         const { runCalibration } = await import("./calibration-program.ts");

@@ -4,6 +4,7 @@
 import { Worker } from "node:worker_threads";
 import { crc32 } from "node:zlib";
 import { SplitTable } from "../../actors/threads/preprocessing/split-table.ts";
+import { tableOf } from "../../src/data/cache/block-table.ts";
 import { sleepTurning } from "../../src/exchange/atomic-cells.ts";
 import { SplitClient } from "../../src/exchange/splits/split-client.ts";
 import { decodeFrame, encodeFrame, masterSubject } from "../../src/exchange/splits/split-frames.ts";
@@ -59,11 +60,12 @@ export async function passSplits(way: Way, megabytes: number): Promise<number> {
 async function passAll(client: SplitClient, megabytes: number): Promise<void> {
   const splits = Math.ceil((megabytes * 1e6) / splitBytes);
   const block = [blockBytes / 4, crc32(new Uint8Array(blockBytes))];
-  const table = Uint32Array.from(
+  const entries = Uint32Array.from(
     Array(splits * blocksOfSplit)
       .fill(block)
       .flat(),
   );
+  const table = tableOf(entries);
   const blocks = client.blocksOf("training", "made before", table);
   const awaited: Promise<number>[] = [];
   const memory = Array.from({ length: awaitedSplits }, () => new Uint8Array(splitBytes));

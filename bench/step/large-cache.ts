@@ -2,12 +2,8 @@
 
 import { join } from "node:path";
 import { readCacheMeta, readSampleBytes } from "../../src/data/cache/cache-facts.ts";
-import {
-  blockSamples,
-  headerBytes,
-  readFrame,
-  writeFrame,
-} from "../../src/data/cache/cache-format.ts";
+import { blockSamples, headerBytes } from "../../src/data/cache/cache-format.ts";
+import { readFrame, writeFrame } from "../../src/data/cache/cache-frame.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../src/data/options.ts";
 import type { ModelSpec } from "../../src/model/options.ts";
@@ -51,12 +47,15 @@ function repeat(from: string, path: string, bytesMin: number) {
   const { table, meta, dataEnd } = readFrame(source);
   const blocks = new Uint8Array(dataEnd - headerBytes);
   source.read(blocks, headerBytes);
+  const entries = Uint32Array.from({ length: 2 * table.blocks }, (_, i) => {
+    return i % 2 === 0 ? table.wordsOf(i / 2) : table.crcOf((i - 1) / 2);
+  });
   source.close();
   const times = Math.ceil(bytesMin / blocks.length);
-  const tables = new Uint32Array(times * table.length);
+  const tables = new Uint32Array(times * entries.length);
   for (let i = 0; i < times; i++) {
     file.write(blocks, headerBytes + i * blocks.length);
-    tables.set(table, i * table.length);
+    tables.set(entries, i * entries.length);
   }
   const [samples, bytes] = [times * meta.samples, times * blocks.length];
   writeFrame(file, headerBytes + bytes, tables, { ...meta, samples });

@@ -9,7 +9,7 @@ import type { SplitStarts } from "./split-starts.ts";
 /** Identity of one dataset. Plain data, sent between hosts and stored in manifests. */
 export interface DataContents {
   readonly samples: number;
-  /** SHA-256 of all samples, in the encoding of cache version `version`. */
+  /** SHA-256 of all samples, in the encoding of version `version` (cache-format.ts). */
   readonly digest: string;
   readonly version: number;
   /** SHA-256 over the hashes of all files' text; undefined for generated data and older caches. */
@@ -58,11 +58,16 @@ const filesMax = 100;
 const fileDigits = 16;
 
 /** The identity of the dataset in a cache. */
-export function contentsOf({ samples, digest, sources }: CacheMeta): DataContents {
+export function contentsOf({
+  samples,
+  digest,
+  sources,
+  version = cacheVersion,
+}: CacheMeta): DataContents {
   const hashes = (sources ?? []).flatMap(({ path, sha256 }) =>
     sha256 === undefined ? [] : [{ path, sha256 }],
   );
-  const contents = { samples, digest, version: cacheVersion, files: [] };
+  const contents = { samples, digest, version, files: [] };
   if (hashes.length === 0) return contents;
   const hash = createHash("sha256");
   for (const { sha256 } of hashes) hash.update(`${sha256}\n`);

@@ -51,6 +51,11 @@ export function isStreamed(data: ResolvedDataOptions): boolean {
   return "streamed" in data && data.streamed === true;
 }
 
+/** Whether each file of the data has an index of its own. */
+export function isIndexedByFile(data: ResolvedDataOptions): data is ResolvedTableOptions {
+  return isTable(data) && isStreamed(data);
+}
+
 /** What messages call the records of a file: lines of text, rows of columnar files. */
 export function linesOf({ kind }: Pick<ResolvedDataOptions, "kind">): "lines" | "rows" {
   return isTable({ kind }) ? "rows" : "lines";

@@ -7,18 +7,19 @@ import type { CacheProgress, CacheWriter } from "./cache/cache-writer.ts";
 import { noRecords, type PlainRecords, plainFrom } from "./columnar/plain-records.ts";
 import { createRowEncoder, type RowEncoder } from "./columnar/row-encoder.ts";
 import { isTable, linesOf, placeOf } from "./data-kinds.ts";
-import { openRows } from "./file-rows.ts";
+import { type OpenRows, openRows } from "./file-rows.ts";
 import type { ResolvedFileOptions, TableShape } from "./options.ts";
 import { shownPath } from "./remote/addresses.ts";
 import { type FileFacts, factsOf } from "./remote/file-facts.ts";
 import { Sample } from "./sample.ts";
+import type { FileRows } from "./source-rows.ts";
 import { KeyCollector, type KeyColumn, type SplitKeys } from "./split-keys.ts";
 import { DamageCount } from "./tables/damage.ts";
 import { targetsOf } from "./targets.ts";
 import { denseOf } from "./text/columns.ts";
 import { BadLines, named, sentenceOf } from "./text/faults.ts";
 import { TextFacts } from "./text/text-facts.ts";
-import { transformsFor } from "./transforms/compile.ts";
+import { type CompiledTransforms, transformsFor } from "./transforms/compile.ts";
 
 /** The part of a cache's description that is derived from the rows of files. */
 export interface WrittenFiles
@@ -45,12 +46,12 @@ export async function writeFiles(
   facts: readonly FileFacts[],
   key?: KeyColumn,
 ): Promise<WrittenFiles> {
-  const sample = writer.newSample();
   const collector = key && new KeyCollector(key);
-  const transforms = transformsFor(options);
   const bad = new BadLines(options.quarantineMax);
   const damage = isTable(options) ? new DamageCount(options, bad) : undefined;
   const about = new TextFacts();
+  const transforms = transformsFor(options);
+  const given = { sink: writer, sample: writer.newSample(), about, bad, collector, transforms };
   const bytesTotal = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   let bytesBefore = 0;
   const hashes: (string | undefined)[] = [];
@@ -60,44 +61,13 @@ export async function writeFiles(
     const before = { samples: writer.samples, bad: bad.count };
     const file = await openRows(address, options, tables, { key, facts: facts[place], damage });
     if (file !== undefined) {
-      let encoder: RowEncoder | undefined;
       try {
-        for await (const rows of file.batches) {
-          encoder ??= createRowEncoder(about.of(rows.columns), rows.header, collector, transforms);
-          const { batch, isWanted } = rows;
-          const { isKept, encode, records } = encoder;
-          encoder.begin(batch, place);
-          const samplesBefore = writer.samples;
-          const isTaken = (row: number) => isWanted(row) && isKept(row);
-          let plain: PlainRecords | undefined;
-          for (let row = 0; row < batch.rows; row++) {
-            // The fast path does not collect split keys.
-            if (collector === undefined && about.needsRecordsAlone) {
-              plain ??= records() ?? noRecords;
-            }
-            const count = plain === undefined ? 0 : plainFrom(plain, row, batch.rows, isTaken);
-            if (plain !== undefined && count > 0) {
-              writer.appendRecords(plain, row, count);
-              about.addRecords(plain, row, count);
-              row += count - 1;
-              continue;
-            }
-            if (!isTaken(row)) continue;
-            const fault = encode(sample, row);
-            if (fault === undefined) {
-              writer.append(sample);
-              about.add(sample);
-              collector?.keep();
-            } else {
-              bad.add(file.path, rows.lineOf(row), fault, rows.place);
-              about.drop();
-            }
-          }
-          const { rowGroup, recordBatch = rowGroup } = rows.place;
-          addPiece(pieces, place, recordBatch ?? 0, writer.samples - samplesBefore);
+        await appendFile(file, place, given, (rows, samples) => {
+          addPiece(pieces, place, pieceNumberOf(rows), samples);
           const fraction = (bytesBefore + rows.bytesRead) / bytesTotal;
           onProgress({ samples: writer.samples, quarantined: bad.count, fraction });
-        }
+          return false;
+        });
         if (writer.samples === before.samples) {
           const word = isTable(options) ? "row" : "line";
           about.addEmptyFile(file.path, bad.count - before.bad, word);
@@ -114,6 +84,79 @@ export async function writeFiles(
   const keys = collector && { keys: collector.keys() };
   const own = { quarantine: bad.summary(), ...about.meta(), hashes, counts };
   return { ...own, ...(isTable(options) && { pieces }), ...keys };
+}
+
+/** Receives samples in order. */
+export interface SampleSink {
+  readonly samples: number;
+  append(sample: Sample): void;
+  appendRecords(records: PlainRecords, first: number, count: number): void;
+}
+
+/** Where the rows of a file go. */
+export interface RowsTo {
+  readonly sink: SampleSink;
+  /** Scratch memory for a sample. */
+  readonly sample: Sample;
+  readonly about: TextFacts;
+  readonly bad: BadLines;
+  readonly collector?: KeyCollector | undefined;
+  readonly transforms: CompiledTransforms | undefined;
+  /** Called before the rows of a batch. */
+  begin?(rows: FileRows): void;
+}
+
+/**
+ * Appends every good row of an open file. `place`: its index among the files. `onBatch` is called
+ * after each batch with the number of its samples, and returns true to stop.
+ * @throws as the batches of `OpenRows`
+ */
+export async function appendFile(
+  file: OpenRows,
+  place: number,
+  { sink, sample, about, bad, collector, transforms, begin }: RowsTo,
+  onBatch: (rows: FileRows, samples: number) => boolean,
+): Promise<void> {
+  let encoder: RowEncoder | undefined;
+  for await (const rows of file.batches) {
+    begin?.(rows);
+    encoder ??= createRowEncoder(about.of(rows.columns), rows.header, collector, transforms);
+    const { batch, isWanted } = rows;
+    const { isKept, encode, records } = encoder;
+    encoder.begin(batch, place);
+    const samplesBefore = sink.samples;
+    const isTaken = (row: number) => isWanted(row) && isKept(row);
+    let plain: PlainRecords | undefined;
+    for (let row = 0; row < batch.rows; row++) {
+      // The fast path does not collect split keys.
+      if (collector === undefined && about.needsRecordsAlone) {
+        plain ??= records() ?? noRecords;
+      }
+      const count = plain === undefined ? 0 : plainFrom(plain, row, batch.rows, isTaken);
+      if (plain !== undefined && count > 0) {
+        sink.appendRecords(plain, row, count);
+        about.addRecords(plain, row, count);
+        row += count - 1;
+        continue;
+      }
+      if (!isTaken(row)) continue;
+      const fault = encode(sample, row);
+      if (fault === undefined) {
+        sink.append(sample);
+        about.add(sample);
+        collector?.keep();
+      } else {
+        bad.add(file.path, rows.lineOf(row), fault, rows.place);
+        about.drop();
+      }
+    }
+    if (onBatch(rows, sink.samples - samplesBefore) === true) return;
+  }
+}
+
+/** Index of the row group or record batch of a batch; 0 in text. */
+export function pieceNumberOf({ place: { rowGroup, recordBatch } }: FileRows): number {
+  return recordBatch ?? rowGroup ?? 0;
 }
 
 /** Adds samples to a piece, whose rows may come in several batches. */
@@ -134,7 +177,7 @@ const emptyWords = {
 } as const;
 
 /** The error of files without a good line or row. */
-function noSamples(options: ResolvedFileOptions, bad: BadLines): InputUnusableError {
+export function noSamples(options: ResolvedFileOptions, bad: BadLines): InputUnusableError {
   const { kind, paths } = options;
   const { count, reasons } = bad.summary();
   const [first] = reasons;

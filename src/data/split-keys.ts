@@ -64,8 +64,10 @@ export class KeyCollector {
   /** Determines which lines the split of the data accepts. */
   readonly #keptBy: KeyCollector | undefined;
 
-  constructor(key: KeyColumn) {
+  /** `form`: that of the lines before; left out: the first line decides. */
+  constructor(key: KeyColumn, form?: KeyForm) {
     this.#key = key;
+    this.#form = form;
     if (key.kind === "slice" && key.keptBy) this.#keptBy = new KeyCollector(key.keptBy);
   }
 
@@ -118,6 +120,11 @@ export class KeyCollector {
       this.#values = larger;
     }
     this.#values[this.#count++] = this.#next;
+  }
+
+  /** The form of the keys; undefined: no line was read. */
+  get form(): KeyForm | undefined {
+    return this.#form;
   }
 
   keys(): SplitKeys {

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import test from "ava";
-import { readFrame, writeFrame } from "../../src/data/cache/cache-format.ts";
+import { readFrame, writeFrame } from "../../src/data/cache/cache-frame.ts";
 import { DistinctSample, reuseBins } from "../../src/data/cache/distinct-sample.ts";
 import { StatisticsCollector, windowSamplesMax } from "../../src/data/cache/feature-statistics.ts";
 import { idCounter, plainCounter } from "../../src/data/cache/id-counts.ts";
@@ -187,9 +187,12 @@ test("a cache has the statistics of its samples, and one without them still open
 
   const file = realDisk.open(path, "update");
   const { table, dataEnd } = readFrame(file);
+  const entries = Uint32Array.from({ length: 2 * table.blocks }, (_, i) => {
+    return i % 2 === 0 ? table.wordsOf(i / 2) : table.crcOf((i - 1) / 2);
+  });
   const { statistics: _, ...older } = meta;
   file.truncate(dataEnd);
-  writeFrame(file, dataEnd, table, older);
+  writeFrame(file, dataEnd, entries, older);
   file.close();
   const found = findCache(options, tables);
   t.is(found?.statistics, undefined);

@@ -5,6 +5,7 @@ import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
+import { tableOf } from "../../src/data/cache/block-table.ts";
 import { blockSamples, headerBytes } from "../../src/data/cache/cache-format.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { HeldRanges } from "../../src/data/cache/held-ranges.ts";
@@ -79,11 +80,12 @@ test("memory is bounded by the ranges held now and next, however large the data"
   const [splits, blocksOfSplit, wordsOfBlock] = [500, 8, 1000];
   const words = new Int32Array(wordsOfBlock);
   const block = [words.length, crc32(new Uint8Array(words.buffer))];
-  const table = Uint32Array.from(
+  const entries = Uint32Array.from(
     Array(splits * blocksOfSplit)
       .fill(block)
       .flat(),
   );
+  const table = tableOf(entries);
   const memory = new Set<ArrayBufferLike>();
   let bytesRead = 0;
   const held = new HeldRanges(
@@ -114,7 +116,7 @@ test("memory is bounded by the ranges held now and next, however large the data"
 
 test("blocks checked when they were made are not checked again, but missing bytes are found", async (t) => {
   const wordsOfBlock = 10;
-  const table = Uint32Array.of(wordsOfBlock, 1, wordsOfBlock, 1); // Wrong checksums.
+  const table = tableOf(Uint32Array.of(wordsOfBlock, 1, wordsOfBlock, 1)); // Wrong checksums.
   let missing = 0;
   const read = async (bytes: Uint8Array) => bytes.fill(7).length - missing;
   const place = { words: new Int32Array(0), at: 0 };

@@ -1,9 +1,9 @@
 // Opens the datasets of a generation on a host: the caches that the first host has made, or the
 // parts of them for training, evaluation and test.
 
+import type { BlockTable } from "../../../src/data/cache/block-table.ts";
 import type { BlockReader } from "../../../src/data/cache/blocks.ts";
 import { readKeys } from "../../../src/data/cache/cache-facts.ts";
-import type { BlockTable } from "../../../src/data/cache/cache-format.ts";
 import type { OpenBlocks } from "../../../src/data/cache/cache-reader.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
 import { type OpenLimits, openSamples } from "../../../src/data/open-samples.ts";

@@ -8,6 +8,7 @@ import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-
 import { ofAllSamples, sharingWarnings } from "../../../src/data/columnar/value-watch.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
 import { linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts";
+import type { IndexHelp } from "../../../src/data/file-index/write-index.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
 import { heldBytesMax } from "../../../src/data/sample-order.ts";
 import { planSplit } from "../../../src/data/split.ts";
@@ -20,6 +21,7 @@ import { expected } from "../../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import type { GroupChoice } from "../generation-schema.ts";
 import type { DataPlan, Warning } from "../generation-spec.ts";
+import type { DataPart } from "./index-program.ts";
 import { groupsFor, namesOf, splitsFor } from "./training-order.ts";
 
 /** The prepared data of a run, with the statistics that the planner uses. */
@@ -30,6 +32,7 @@ export interface PreparedData extends DataPlan {
 
 /**
  * Makes or finds the caches of a job. `readerBytesMax`: memory limit of a reader for held splits.
+ * `helpFor`: further threads that index the files of a part.
  * @throws like `prepareCache`
  * @throws InputUnusableError where samples without a cache lie in row groups above that limit
  */
@@ -38,11 +41,12 @@ export async function prepareData(
   disk: Disk,
   onProgress: (fraction: number) => void,
   readerBytesMax: number = heldBytesMax,
+  helpFor?: (part: DataPart) => IndexHelp,
 ): Promise<PreparedData> {
   const tables = shapesOf(job.model);
   const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
   const key = keyColumnOf(job.evaluation?.split);
-  const training = await prepareCache(job.data, tables, disk, tell, key);
+  const training = await prepareCache(job.data, tables, disk, tell, key, helpFor?.("training"));
   checkClasses(job.data, training);
   if (training.dense !== job.model.dense) {
     throw expected("model.dense", `that of the data, ${training.dense}`, job.model.dense);
@@ -50,7 +54,8 @@ export async function prepareData(
   const further = async (name: "evaluation" | "test") => {
     const held = name === "test" ? job.evaluation?.test?.data : job.evaluation?.data;
     if (held === undefined) return undefined;
-    const report = await told(name, () => prepareCache(held, tables, disk, tell));
+    const help = helpFor?.(name);
+    const report = await told(name, () => prepareCache(held, tables, disk, tell, undefined, help));
     if (report.dense === job.model.dense) return report;
     const wanted = `as many columns as the model has dense features, ${job.model.dense}`;
     throw expected(`${optionOf(name)}.dense`, wanted, report.dense);

@@ -1,7 +1,6 @@
 // Makes the blocks of splits, for a worker's thread or a worker's process, which serve them.
 
 import { bytesOfBlocks } from "../../../src/data/cache/blocks.ts";
-import { blockSamples } from "../../../src/data/cache/cache-format.ts";
 import { type IndexBlocks, openIndexBlocks } from "../../../src/data/cache/cache-reader.ts";
 import { blocksOf } from "../../../src/data/open-samples.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
@@ -22,20 +21,23 @@ export function createSplitMaker(origins: StreamOrigins, disk: Disk): SplitMaker
     const origin = origins[stream];
     if (origin === undefined) throw new RangeError(`There is no ${stream} data`);
     const index = openIndexBlocks(origin.path, disk, await blocksOf(origin));
-    if (index.digest !== origin.digest) throw otherSamples(origin.path);
+    if (index.digest !== origin.digest) {
+      index.close();
+      throw otherSamples(origin.path);
+    }
     opened.set(stream, index);
     return index;
   };
   return {
     async make({ stream, first, end }) {
-      const { blocks, table, samples } = await open(stream);
-      if (2 * end > table.length) throw new RangeError(`There is no block ${end - 1}`);
+      const { blocks, table } = await open(stream);
+      if (end > table.blocks) throw new RangeError(`There is no block ${end - 1}`);
       const bytes = new Uint8Array(bytesOfBlocks(table, { first, end }));
       await blocks.read(bytes, { first, end }, bytesOfBlocks(table, { first: 0, end: first }));
-      return { bytes, samples: Math.min(end * blockSamples, samples) - first * blockSamples };
+      return { bytes, samples: table.firstOf(end) - table.firstOf(first) };
     },
     close() {
-      for (const { blocks } of opened.values()) blocks.close();
+      for (const index of opened.values()) index.close();
     },
   };
 }

@@ -6,7 +6,8 @@ import { LRUCache } from "lru-cache";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
 import type { SampleRange } from "../dataset.ts";
-import { type BlockTable, blockSamples, headerBytes, onDisk } from "./cache-format.ts";
+import type { BlockTable } from "./block-table.ts";
+import { headerBytes, onDisk } from "./cache-format.ts";
 
 /** Where a block is in memory: it starts at word `at` of `words`. */
 export interface BlockPlace {
@@ -34,9 +35,7 @@ export interface BlockReader {
 
 /** Total size of blocks first .. end-1, in bytes. */
 export function bytesOfBlocks(table: BlockTable, { first, end }: SampleRange): number {
-  let words = 0;
-  for (let block = first; block < end; block++) words += table[2 * block] ?? 0;
-  return 4 * words;
+  return 4 * (table.startOf(end) - table.startOf(first));
 }
 
 /** Reads the blocks that a cache file stores. */
@@ -61,10 +60,12 @@ export type FindBlock = (place: BlockPlace, block: number) => void;
 
 export function blocksInMemory(file: DiskFile, table: BlockTable, dataEnd: number): FindBlock {
   const words = new Int32Array((dataEnd - headerBytes) / 4);
-  const starts = startsOf(table);
+  const starts = Float64Array.from({ length: table.blocks + 1 }, (_, block) =>
+    table.startOf(block),
+  );
   const bytes = new Uint8Array(words.buffer);
   onDisk("read", file.path, () => file.read(bytes, headerBytes));
-  for (let block = 0; 2 * block < table.length; block++) {
+  for (let block = 0; block < table.blocks; block++) {
     const end = 4 * (starts[block + 1] ?? 0);
     checkBlock(file.path, table, block, bytes.subarray(4 * (starts[block] ?? 0), end));
   }
@@ -79,7 +80,6 @@ export function blocksOnDisk(
   table: BlockTable,
   memoryBytesMax: number,
 ): { readonly find: FindBlock; bytesRead(): number } {
-  const starts = startsOf(table);
   const recent = new LRUCache<number, Int32Array>({
     maxSize: Math.max(1, memoryBytesMax),
     sizeCalculation: (words) => words.byteLength,
@@ -88,9 +88,9 @@ export function blocksOnDisk(
   const find: FindBlock = (place, block) => {
     let words = recent.get(block);
     if (words === undefined) {
-      words = new Int32Array(table[2 * block] ?? 0);
+      words = new Int32Array(table.wordsOf(block));
       const bytes = new Uint8Array(words.buffer);
-      const offset = headerBytes + 4 * (starts[block] ?? 0);
+      const offset = headerBytes + 4 * table.startOf(block);
       const read = onDisk("read", file.path, () => file.read(bytes, offset));
       bytesRead += read;
       checkBlock(file.path, table, block, bytes.subarray(0, read));
@@ -102,24 +102,14 @@ export function blocksOnDisk(
   return { find, bytesRead: () => bytesRead };
 }
 
-/** First word of each block, relative to the first block, and the end. */
-export function startsOf(table: BlockTable): Float64Array {
-  const starts = new Float64Array(table.length / 2 + 1);
-  for (let block = 0; 2 * block < table.length; block++) {
-    starts[block + 1] = (starts[block] ?? 0) + (table[2 * block] ?? 0);
-  }
-  return starts;
-}
-
 export function checkBlock(
   path: string,
   table: BlockTable,
   block: number,
   bytes: Uint8Array,
 ): void {
-  if (bytes.length === 4 * (table[2 * block] ?? 0) && crc32(bytes) === table[2 * block + 1]) return;
-  const first = block * blockSamples;
-  const samples = `${first}..${first + blockSamples - 1}`;
+  if (bytes.length === 4 * table.wordsOf(block) && crc32(bytes) === table.crcOf(block)) return;
+  const samples = `${table.firstOf(block)}..${table.firstOf(block + 1) - 1}`;
   const reason = `the checksum of block ${block} (samples ${samples}) differs`;
   throw new DataCacheDamagedError(path, reason, block);
 }

@@ -9,7 +9,7 @@
 //       removed.
 //   D2. Only modification times of files are compared, never the clocks of two machines.
 
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { Disk } from "../../ports/disk.ts";
 
 /** How often readers touch the caches that they read. D1 */
@@ -25,7 +25,10 @@ export const abandonedMs = 3_600_000;
 
 /** File name suffix of a complete cache. */
 export const cacheSuffix = ".cache";
-const buildingName = /\.cache\.building-(.+)-\d+$/;
+/** File name suffix of the index of a file, and the directory of these, in that of the caches. */
+export const fileSuffix = ".file";
+export const filesDirectory = "file-indexes";
+const buildingName = /\.(?:cache|file)\.building-(.+)-\d+$/;
 const setAsideSuffix = ".damaged";
 
 /**
@@ -34,6 +37,17 @@ const setAsideSuffix = ".damaged";
  */
 export function buildingNameOf(path: string, writer: string, build: number): string {
   return `${path}.building-${writer}-${build}`;
+}
+
+/**
+ * An unused temporary name. This writer may have a build of the same cache in progress, or have
+ * left a file of an earlier one.
+ */
+export function freeName(path: string, disk: Disk): string {
+  for (let build = 0; ; build++) {
+    const name = buildingNameOf(path, disk.writer, build);
+    if (!disk.exists(name)) return name;
+  }
 }
 
 /** The name to which a reader renames a damaged cache. */
@@ -67,7 +81,7 @@ export function leftoversIn(directory: string, disk: Disk, nowMs: number): Cache
   };
   const damaged = filesOf(
     directory,
-    names.filter((name) => name.endsWith(`${cacheSuffix}${setAsideSuffix}`)),
+    names.filter((name) => name.endsWith(setAsideSuffix)),
     disk,
   ).filter(({ usedMs }) => nowMs - usedMs > abandonedMs);
   return [...filesOf(directory, unfinished, disk).filter(isLeft), ...damaged];
@@ -78,21 +92,40 @@ export function markUsed(path: string, disk: Disk): void {
   attempt(() => disk.touch(path));
 }
 
-/** Removes leftovers beside the cache `path`, which is in use, and caches beyond `bytesMax`. */
-export function tidyBeside(path: string, bytesMax: number | undefined, disk: Disk): void {
+/**
+ * Removes leftovers beside the cache `path`, which is in use, and caches and indexes of files
+ * beyond `bytesMax`. `usedIn`: the names of the files' indexes that some indexes refer to.
+ */
+export function tidyBeside(
+  path: string,
+  bytesMax: number | undefined,
+  disk: Disk,
+  usedIn: (caches: readonly string[]) => readonly string[] = () => [],
+): void {
   markUsed(path, disk);
   attempt(() => {
     const directory = dirname(path);
     const nowMs = disk.modifiedMs(path); // D2
-    for (const left of leftoversIn(directory, disk, nowMs)) disk.remove(left.path);
+    const ofFiles = join(directory, filesDirectory);
+    const left = [directory, ofFiles].flatMap((place) => leftoversIn(place, disk, nowMs));
+    for (const one of left) disk.remove(one.path);
     if (bytesMax === undefined) return;
     const caches = cachesIn(directory, disk);
-    let bytes = caches.reduce((sum, one) => sum + one.bytes, 0);
+    const indexes = filesOf(ofFiles, disk.list(ofFiles), disk);
+    let bytes = [...caches, ...indexes].reduce((sum, one) => sum + one.bytes, 0);
     for (const cache of caches) {
       if (bytes <= bytesMax) return;
       if (nowMs - cache.usedMs < inUseMs) continue; // D1
       disk.remove(cache.path);
       bytes -= cache.bytes;
+    }
+    // No index that is left may need them: a run's own was touched, and refers to its files.
+    const kept = new Set(usedIn(cachesIn(directory, disk).map(({ path: cache }) => cache)));
+    for (const one of indexes.sort((a, b) => a.usedMs - b.usedMs)) {
+      if (bytes <= bytesMax) return;
+      if (kept.has(basename(one.path)) || nowMs - one.usedMs < inUseMs) continue;
+      disk.remove(one.path);
+      bytes -= one.bytes;
     }
   });
 }

@@ -7,11 +7,11 @@ import type { Disk } from "../../ports/disk.ts";
 import type { SampleNumbers } from "../dataset.ts";
 import { shownPath } from "../remote/addresses.ts";
 import type { SplitKeys } from "../split-keys.ts";
-import { startsOf } from "./blocks.ts";
 import { setAsideNameOf } from "./cache-directory.ts";
-import { bytesOfKeys, type CacheMeta, onDisk, readFrame } from "./cache-format.ts";
+import { bytesOfKeys, type CacheMeta, onDisk } from "./cache-format.ts";
+import { readFrame } from "./cache-frame.ts";
 import { openFile } from "./cache-reader.ts";
-import { pieceBytesOf, pieceStartsOf } from "./pieces.ts";
+import { pieceBytesMax, pieceStartsOf } from "./pieces.ts";
 
 /** The row groups (pieces) of a cache's samples. */
 export interface Pieces {
@@ -63,7 +63,9 @@ export function placeOfSample(
 export function readSampleBytes(path: string, disk: Disk): number {
   const file = openFile(path, disk);
   try {
-    return 4 * (startsOf(readFrame(file).table).at(-1) ?? 0);
+    const { table, meta } = readFrame(file);
+    if (meta.files === undefined) return 4 * table.startOf(table.blocks);
+    return 4 * meta.files.words.reduce((sum, words) => sum + words, 0);
   } finally {
     file.close();
   }
@@ -75,9 +77,10 @@ export function readSampleBytes(path: string, disk: Disk): number {
 export function readPieces(path: string, disk: Disk): Pieces | undefined {
   const file = openFile(path, disk);
   try {
-    const { table, meta } = readFrame(file);
+    const { table, meta, starts: own } = readFrame(file);
+    if (meta.files !== undefined) return { starts: own, bytesMax: meta.files.splitBytesMax };
     const starts = pieceStartsOf(meta);
-    return starts && { starts, bytesMax: Math.max(...pieceBytesOf(starts, table)) };
+    return starts && { starts, bytesMax: pieceBytesMax(starts, table) };
   } finally {
     file.close();
   }

@@ -4,7 +4,8 @@
 //                      table bytes u32 · meta bytes u32 · CRC-32 of the tail u32 ·
 //                      CRC-32 of the 36 bytes before u32
 //   blocks             one for every 32 samples, from byte 64 on
-//   tail               table: words u32 and CRC-32 u32 of each block; then `CacheMeta` as JSON
+//   tail               table: words u32 and CRC-32 u32 of each block; then `CacheMeta` as JSON.
+//                      An index of files has no block: its table is the starts of the splits, f64
 //   keys               f64 of each sample, if a column splits the data (split-options.ts)
 //
 //   block   words      first word of each sample, and of the end, counted from the block's start;
@@ -24,15 +25,17 @@
 // All values are little-endian and aligned to 4 bytes. A cache file is written under a temporary
 // name, synced and renamed, so that a file with the final name is complete.
 
-import assert from "node:assert/strict";
-import { crc32 } from "node:zlib";
-import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
-import type { DiskFile } from "../../ports/disk.ts";
+import { StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
 
 /** Part of every cache's key, so that versions never read each other's files. */
 export const cacheVersion = 5;
+/**
+ * Version of the encoding of samples whose index has an index for each file: blocks begin with each
+ * piece, and the digest is that of the files' digests.
+ */
+export const filesVersion = 6;
 /**
  * Samples per block: few, because a shuffled reader uses one sample of each block that it reads.
  */
@@ -41,9 +44,6 @@ export const blockSamples = 32;
 export const samplesMax = 2 ** 34 - blockSamples;
 /** Bytes before the first block. */
 export const headerBytes = 64;
-
-const magic = "OSIRISDC";
-const checkedBytes = 36;
 
 /** A rejected line, and why. `line` counts from 1. */
 export interface QuarantinedLine {
@@ -174,6 +174,21 @@ export interface CacheMeta {
   readonly pieces?: readonly Piece[] | undefined;
   /** Whether the file has no blocks: readers encode them again from the sources, piece by piece. */
   readonly isIndex?: true;
+  /** The indexes of the files, if the data have one for each file: it has their block tables. */
+  readonly files?: IndexedFiles | undefined;
+  /** Version of the encoding that `digest` is of. @default `cacheVersion` */
+  readonly version?: number | undefined;
+}
+
+/** The files of an index, by file. */
+export interface IndexedFiles {
+  /** File name of each file's own index (file-index/file-index.ts). */
+  readonly names: readonly string[];
+  readonly samples: readonly number[];
+  readonly blocks: readonly number[];
+  readonly words: readonly number[];
+  /** Size in memory of the largest split, in bytes. */
+  readonly splitBytesMax: number;
 }
 
 /** The samples of a row group, or of a record batch. */
@@ -186,9 +201,6 @@ export interface Piece {
 
 /** Means by index of the dense feature. */
 export type Means = Readonly<Record<number, number>>;
-
-/** Words and checksum of every block: (blocks, 2). */
-export type BlockTable = Uint32Array;
 
 /** The properties that determine the layout of a sample's record. */
 export interface BlockShape {
@@ -211,73 +223,9 @@ export function sampleHeadWords(shape: {
   return targetWords(shape.targets ?? oneLabel) + shape.dense + Math.ceil(shape.features / 2);
 }
 
-/** Writes the tail at `offset`, the keys after it, then the header. */
-export function writeFrame(
-  file: DiskFile,
-  offset: number,
-  table: BlockTable,
-  meta: CacheMeta,
-  keys?: Float64Array,
-): void {
-  const tableBytes = new Uint8Array(table.buffer, table.byteOffset, table.byteLength);
-  const metaBytes = new TextEncoder().encode(JSON.stringify(meta));
-  const header = new Uint8Array(headerBytes);
-  const view = new DataView(header.buffer);
-  new TextEncoder().encodeInto(magic, header);
-  view.setUint32(8, cacheVersion, true);
-  view.setFloat64(16, offset, true);
-  view.setUint32(24, tableBytes.length, true);
-  view.setUint32(28, metaBytes.length, true);
-  view.setUint32(32, crc32(metaBytes, crc32(tableBytes)), true);
-  view.setUint32(checkedBytes, crc32(header.subarray(0, checkedBytes)), true);
-  onDisk("write", file.path, () => {
-    file.write(tableBytes, offset);
-    file.write(metaBytes, offset + tableBytes.length);
-    if (keys) file.write(bytesOfKeys(keys), offset + tableBytes.length + metaBytes.length);
-    file.write(header, 0);
-  });
-}
-
 /** The bytes of the keys, as stored on disk. */
 export function bytesOfKeys({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
-}
-
-/** Reads and verifies the header and the tail of a cache. @throws DataCacheDamagedError */
-export function readFrame(file: DiskFile): {
-  table: BlockTable;
-  meta: CacheMeta;
-  dataEnd: number;
-  end: number;
-} {
-  const header = new Uint8Array(headerBytes);
-  const read = onDisk("read", file.path, () => file.read(header, 0));
-  const view = new DataView(header.buffer);
-  if (read < headerBytes || new TextDecoder().decode(header.subarray(0, 8)) !== magic) {
-    throw new DataCacheDamagedError(file.path, "it does not start as one");
-  }
-  if (view.getUint32(checkedBytes, true) !== crc32(header.subarray(0, checkedBytes))) {
-    throw new DataCacheDamagedError(file.path, "the checksum of its header differs");
-  }
-  const version = view.getUint32(8, true);
-  if (version !== cacheVersion)
-    throw new DataCacheDamagedError(file.path, `it has the version ${version}`);
-  const dataEnd = view.getFloat64(16, true);
-  const tail = new Uint8Array(view.getUint32(24, true) + view.getUint32(28, true));
-  const tailRead = onDisk("read", file.path, () => file.read(tail, dataEnd));
-  if (tailRead < tail.length) throw new DataCacheDamagedError(file.path, "its end is missing");
-  if (view.getUint32(32, true) !== crc32(tail)) {
-    throw new DataCacheDamagedError(file.path, "the checksum of its index differs");
-  }
-  const tableBytes = view.getUint32(24, true);
-  const table = new Uint32Array(tail.buffer, 0, tableBytes / 4);
-  const meta: CacheMeta = JSON.parse(new TextDecoder().decode(tail.subarray(tableBytes)));
-  assert.equal(
-    table.length,
-    2 * Math.ceil(meta.samples / blockSamples),
-    "a block for every sample",
-  );
-  return { table, meta, dataEnd, end: dataEnd + tail.length };
 }
 
 /** Runs `work`, and wraps a disk error in a StoreFailedError. */

@@ -12,6 +12,7 @@ import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { BatchMemory, BytesRead, Dataset, SampleNumbers, SampleRange } from "../dataset.ts";
 import { oneLabel, type Targets } from "../targets.ts";
 import { type BatchCopier, batchCopier } from "./batch-copies.ts";
+import type { BlockTable } from "./block-table.ts";
 import {
   type BlockPlace,
   type BlockReader,
@@ -21,15 +22,9 @@ import {
   type FindBlock,
 } from "./blocks.ts";
 import { setAsideNameOf } from "./cache-directory.ts";
-import {
-  type BlockTable,
-  blockSamples,
-  type CacheMeta,
-  headerBytes,
-  type Means,
-  onDisk,
-  readFrame,
-} from "./cache-format.ts";
+import { type CacheMeta, headerBytes, type Means, onDisk } from "./cache-format.ts";
+import { type Frame, readFrame } from "./cache-frame.ts";
+import { FileTables } from "./file-tables.ts";
 import { layoutOf, type RecordLayout, unfoldedWords } from "./folded-records.ts";
 import { HeldRanges } from "./held-ranges.ts";
 import { pieceStartsOf } from "./pieces.ts";
@@ -63,8 +58,9 @@ export function openCache(
 ): CachedSamples {
   const file = openFile(path, disk);
   try {
-    const { table, meta, dataEnd } = readFrame(file);
-    const filled = { ...meta, means: means ?? meta.means };
+    const frame = readFrame(file);
+    const { table, meta, dataEnd } = frame;
+    const filled = { ...frame, meta: { ...meta, means: means ?? meta.means } };
     if (dataEnd - headerBytes <= memoryBytesMax) {
       return new CachedDataset(file, filled, {
         find: blocksInMemory(file, table, dataEnd),
@@ -97,6 +93,20 @@ export function openCache(
 /** Opens a reader that encodes the blocks of an index again, from its source files. */
 export type OpenBlocks = (meta: CacheMeta, table: BlockTable) => BlockReader;
 
+/** The frame of the open index `file`, with the table that its files' indexes make up. */
+function indexIn(path: string, file: DiskFile, disk: Disk): Frame & { close(): void } {
+  const frame = readFrame(file);
+  const { meta } = frame;
+  assert(meta.isIndex === true, "an index");
+  if (meta.files === undefined) return { ...frame, close: () => file.close() };
+  file.close();
+  const table = new FileTables(path, meta.files, disk, (error) => {
+    // The next preparation makes both again: it does not look into the files' indexes.
+    setAside(path, disk, error, true);
+  });
+  return { ...frame, table, close: () => table.close() };
+}
+
 /**
  * Opens the dataset whose index is the file at `path`; the caller closes it. Samples are encoded
  * again from the sources, and `read` accepts only samples in ranges that are held. @throws as
@@ -109,14 +119,20 @@ export function openIndex(
   means?: Means,
 ): CachedSamples {
   const file = openFile(path, disk);
+  let closeIndex = () => file.close();
   try {
-    const { table, meta } = readFrame(file);
-    assert(meta.isIndex === true, "an index");
+    const frame = indexIn(path, file, disk);
+    closeIndex = frame.close;
+    const { table, meta } = frame;
     const blocks = openBlocks(meta, table);
     const held = new HeldRanges(blocks, table);
+    const close = () => {
+      blocks.close();
+      frame.close();
+    };
     return new CachedDataset(
-      blocks,
-      { ...meta, means: means ?? meta.means },
+      { close },
+      { ...frame, meta: { ...meta, means: means ?? meta.means } },
       {
         find(place, block) {
           assert(held.find(place, block), "a sample that is held");
@@ -126,40 +142,47 @@ export function openIndex(
       },
     );
   } catch (error) {
+    closeIndex();
     setAside(path, disk, error);
     throw error;
-  } finally {
-    file.close();
   }
 }
 
 /** The block reader of an index, without a dataset around it. The caller closes it. */
 export interface IndexBlocks {
-  readonly samples: number;
   readonly digest: string;
   readonly table: BlockTable;
   readonly blocks: BlockReader;
+  close(): void;
 }
 
 /** As `openIndex`, but returns the block reader itself. @throws as `openCache` */
 export function openIndexBlocks(path: string, disk: Disk, openBlocks: OpenBlocks): IndexBlocks {
   const file = openFile(path, disk);
+  let closeIndex = () => file.close();
   try {
-    const { table, meta } = readFrame(file);
-    assert(meta.isIndex === true, "an index");
-    const { samples, digest } = meta;
-    return { samples, digest, table, blocks: openBlocks(meta, table) };
+    const { table, meta, close } = indexIn(path, file, disk);
+    closeIndex = close;
+    const blocks = openBlocks(meta, table);
+    const closeBoth = () => {
+      blocks.close();
+      close();
+    };
+    return { digest: meta.digest, table, blocks, close: closeBoth };
   } catch (error) {
+    closeIndex();
     setAside(path, disk, error);
     throw error;
-  } finally {
-    file.close();
   }
 }
 
-/** Renames the file at `path` if `error` reports damage and the file there is still damaged. */
-function setAside(path: string, disk: Disk, error: unknown): void {
-  if (!(error instanceof DataCacheDamagedError) || !isDamaged(path, disk, error.block)) return;
+/**
+ * Renames the file at `path` if `error` reports damage and the file there is still damaged, or if
+ * it is the index of a damaged file's index (`isOfPart`).
+ */
+function setAside(path: string, disk: Disk, error: unknown, isOfPart = false): void {
+  if (!(error instanceof DataCacheDamagedError)) return;
+  if (isOfPart ? !disk.exists(path) : !isDamaged(path, disk, error.block)) return;
   onDisk("set aside", path, () => disk.rename(path, setAsideNameOf(path)));
 }
 
@@ -213,6 +236,7 @@ class CachedDataset implements CachedSamples {
   readonly #means: readonly (readonly [feature: number, mean: number])[];
   readonly #copier: BatchCopier;
   readonly #layout: RecordLayout;
+  readonly #table: BlockTable;
   readonly #place: BlockPlace = { words: new Int32Array(0), at: 0 };
   /**
    * Records of the batch, back to back. They are copies, so that blocks can be evicted meanwhile.
@@ -224,7 +248,12 @@ class CachedDataset implements CachedSamples {
   #isOpen = true;
   #wordsGathered = 0;
 
-  constructor(file: { close(): void }, meta: CacheMeta, blocks: Blocks) {
+  constructor(
+    file: { close(): void },
+    { meta, table, starts }: Pick<Frame, "meta" | "table" | "starts">,
+    blocks: Blocks,
+  ) {
+    this.#table = table;
     this.digest = meta.digest;
     this.samples = meta.samples;
     this.dense = meta.dense;
@@ -233,7 +262,7 @@ class CachedDataset implements CachedSamples {
     this.weighted = meta.weighted;
     this.idsMax = meta.idsMax;
     this.targets = meta.targets ?? oneLabel;
-    this.pieces = pieceStartsOf(meta);
+    this.pieces = meta.files === undefined ? pieceStartsOf(meta) : starts;
     this.isStreamed = meta.isIndex === true;
     this.#file = file;
     this.#blocks = blocks;
@@ -284,21 +313,24 @@ class CachedDataset implements CachedSamples {
       this.#starts = new Int32Array(B + 1);
     }
     const [starts, froms] = [this.#starts, this.#froms];
-    let [first, block, used] = [0, -1, 0];
+    let [first, used] = [0, 0];
+    // The samples of the current block.
+    let [low, high] = [0, 0];
     let { words } = place;
     for (let b = 0; b < B; b++) {
       const index = indices[b] ?? 0;
       assert(index < this.samples, "an index of the dataset");
-      const inBlock = index % blockSamples;
-      if (index - inBlock !== block) {
-        block = index - inBlock;
-        this.#blocks.find(place, block / blockSamples);
+      if (index < low || index >= high) {
+        const block = this.#table.blockOf(index);
+        low = this.#table.firstOf(block);
+        high = this.#table.firstOf(block + 1);
+        this.#blocks.find(place, block);
         if (place.words !== words) {
           this.#take(words, first, b);
           [words, first] = [place.words, b];
         }
       }
-      const slot = place.at + inBlock;
+      const slot = place.at + index - low;
       const at = words[slot] ?? 0;
       if (at < 0) {
         froms[b] = at - place.at; // Equals ~(place.at + ~at).

@@ -1,6 +1,7 @@
 // Writes a binary cache, sample by sample (cache-format.ts has the format). Blocks are buffered and
 // written several at a time.
 
+import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { InputUnusableError } from "../../errors/errors.ts";
@@ -10,6 +11,7 @@ import { Sample } from "../sample.ts";
 import type { SplitKeys } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import { BlockEncoder } from "./block-encoder.ts";
+import type { TableEntries } from "./block-table.ts";
 import {
   type BlockShape,
   blockSamples,
@@ -19,9 +21,9 @@ import {
   onDisk,
   sampleHeadWords,
   samplesMax,
-  writeFrame,
 } from "./cache-format.ts";
-import { StatisticsCollector } from "./feature-statistics.ts";
+import { writeFrame } from "./cache-frame.ts";
+import { StatisticsCollector, type StatisticsState } from "./feature-statistics.ts";
 import { lengthAt } from "./folded-records.ts";
 
 /** The progress of building a cache. */
@@ -46,9 +48,21 @@ export interface CacheShape extends BlockShape {
  */
 const togetherBytes = 0x4_0000;
 
+/** What is known of samples, as plain data: `CacheMeta` is made of it. */
+export interface SampleTotals {
+  readonly samples: number;
+  readonly positives: number;
+  readonly labelled: readonly number[];
+  readonly labelRanges: readonly (readonly [number, number])[];
+  /** SHA-256 of the shape, of all blocks and of the keys, hex. */
+  readonly digest: string;
+  readonly statistics: StatisticsState;
+  readonly table: TableEntries;
+}
+
 /** A cache being written. */
 export class CacheWriter {
-  readonly #file: DiskFile;
+  readonly #file: DiskFile | undefined;
   readonly #shape: CacheShape;
   readonly #headWords: number;
   /** Scratch: bag lengths of a record. */
@@ -73,9 +87,9 @@ export class CacheWriter {
 
   /**
    * Writes to `file`. The caller syncs and closes the file. `isIndex` leaves out the blocks, which
-   * readers encode again from the sources.
+   * readers encode again from the sources. Undefined: nothing is written (`totals`).
    */
-  constructor(file: DiskFile, shape: CacheShape, isIndex = false) {
+  constructor(file: DiskFile | undefined, shape: CacheShape, isIndex = file === undefined) {
     this.#file = file;
     this.#shape = shape;
     this.#headWords = sampleHeadWords(shape);
@@ -154,6 +168,28 @@ export class CacheWriter {
     }
   }
 
+  /** Ends the current block, so that the next sample begins one. */
+  endBlock(): void {
+    const rest = this.#encoder.rest();
+    if (rest !== undefined) this.#add(rest);
+  }
+
+  /** Ends the last block, and returns what is known of all samples, without a file. */
+  totals(keys?: SplitKeys): SampleTotals {
+    this.endBlock();
+    this.#flush();
+    if (keys !== undefined) this.#digest.update(bytesOfKeys(keys.values));
+    return {
+      samples: this.#samples,
+      positives: this.#positives,
+      labelled: this.#labelled,
+      labelRanges: this.#labelRanges,
+      digest: this.#digest.digest("hex"),
+      statistics: this.#statistics.state(),
+      table: this.#table.slice(0, 2 * this.#blocks),
+    };
+  }
+
   /** Completes the file except for `sync`. @throws StoreFailedError */
   finish(
     about: Pick<
@@ -162,8 +198,7 @@ export class CacheWriter {
     >,
     keys?: SplitKeys,
   ): CacheMeta {
-    const rest = this.#encoder.rest();
-    if (rest !== undefined) this.#add(rest);
+    this.endBlock();
     this.#flush();
     // The same samples with other keys are split differently: they are other data.
     if (keys !== undefined) this.#digest.update(bytesOfKeys(keys.values));
@@ -185,6 +220,7 @@ export class CacheWriter {
       ...(keys && { keys: { form: keys.form, crc: crc32(bytesOfKeys(keys.values)) } }),
     };
     const table = this.#table.slice(0, 2 * this.#blocks);
+    assert(this.#file !== undefined, "a file to complete");
     writeFrame(this.#file, this.#offset, table, meta, keys?.values);
     return meta;
   }
@@ -199,7 +235,10 @@ export class CacheWriter {
     }
     if (this.#blocks * blockSamples === samplesMax) {
       const message = `Expected at most ${samplesMax} samples in a cache or an index, got more`;
-      throw new InputUnusableError(this.#file.path, `${message}: train on fewer files at a time`);
+      throw new InputUnusableError(
+        this.#file?.path ?? "an index",
+        `${message}: train on fewer files at a time`,
+      );
     }
     if (2 * this.#blocks === this.#table.length) {
       const larger = new Uint32Array(2 * this.#table.length);
@@ -218,8 +257,9 @@ export class CacheWriter {
 
   #write(bytes: Uint8Array): void {
     this.#digest.update(bytes);
-    if (this.#isIndex) return;
-    onDisk("write", this.#file.path, () => this.#file.write(bytes, this.#offset));
+    const file = this.#file;
+    if (this.#isIndex || file === undefined) return;
+    onDisk("write", file.path, () => file.write(bytes, this.#offset));
     this.#offset += bytes.length;
   }
 }

@@ -4,7 +4,7 @@
 
 import { mix64Low } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
-import { DistinctSample } from "./distinct-sample.ts";
+import { DistinctSample, type DistinctState } from "./distinct-sample.ts";
 import { idCounter } from "./id-counts.ts";
 
 /** Number of samples, from the start of the data, in which the reuse of ids is counted. */
@@ -47,8 +47,25 @@ const noRuns = new Float64Array(0);
  * counters.
  */
 const pendingMax = 1024;
+/** Fewest distinct ids of a feature in a state. */
+const distinctMin = 64;
 /** Records whose ids are collected feature by feature, few enough to stay in the core's cache. */
 const recordsTogether = 128;
+
+/** The statistics of some samples, as plain data. */
+export interface StatisticsState {
+  readonly samples: number;
+  readonly sums: Float64Array;
+  readonly idsMax: Uint16Array;
+  readonly distinct: readonly DistinctState[];
+  /** Ids by row range of each feature; empty if unknown. */
+  readonly inRuns: readonly Float64Array[];
+  /** Reuse in the first samples, if there are more samples. */
+  readonly windows: readonly FeatureStatistics["window"][];
+}
+
+/** Bytes of the distinct ids of all features in a state. */
+const stateBytes = 0x10_0000;
 
 /** Collects the statistics of a cache's features, sample by sample. */
 export class StatisticsCollector {
@@ -67,8 +84,10 @@ export class StatisticsCollector {
   readonly #runRows: readonly number[];
   /** By feature, (rowRuns): ids in each row range. */
   readonly #inRuns: readonly Float64Array[];
-  #windows: FeatureStatistics["window"][] = [];
+  #windows: readonly FeatureStatistics["window"][] = [];
   #samples = 0;
+  /** Whether the window is complete. */
+  #isWindowOver = false;
 
   /** `wide`: whether the ids of each feature have 64 bits; `rows`: rows of each feature's table. */
   constructor(wide: readonly boolean[], rows: readonly number[] = []) {
@@ -151,7 +170,7 @@ export class StatisticsCollector {
 
   /** Completes the statistics, by feature. */
   finish(): FeatureStatistics[] {
-    if (this.#samples < windowSamplesMax) this.#endWindow();
+    if (!this.#isWindowOver) this.#endWindow();
     this.#countAll();
     return this.#windows.map((window, feature): FeatureStatistics => {
       const idsSum = this.#sums[feature] ?? 0;
@@ -174,6 +193,42 @@ export class StatisticsCollector {
     const counts = this.#inRuns[feature] ?? noRuns;
     const all = counts.reduce((sum, ids) => sum + ids, 0);
     return all > 0 ? { idShares: Array.from(counts, (ids) => ids / all) } : {};
+  }
+
+  /** What is known of the samples so far. */
+  state(): StatisticsState {
+    this.#countAll();
+    const most = Math.floor(stateBytes / (8 * Math.max(1, this.#wide.length)));
+    return {
+      samples: this.#samples,
+      sums: this.#sums,
+      idsMax: this.#idsMax,
+      distinct: this.#distinct.map((one) => one.state(Math.max(distinctMin, most))),
+      inRuns: this.#inRuns.map((runs) => (runs.some((ids) => ids > 0) ? runs : noRuns)),
+      windows: this.#isWindowOver ? this.#windows : [],
+    };
+  }
+
+  /**
+   * Adds the samples of a further file. The window ends with the last file that is in it as a
+   * whole, unless the first file has as many samples as it.
+   */
+  absorb({ samples, sums, idsMax, distinct, inRuns, windows }: StatisticsState): void {
+    if (!this.#isWindowOver && this.#samples + samples > windowSamplesMax) {
+      if (this.#samples > 0) this.#endWindow();
+      else {
+        this.#windows = windows;
+        this.#isWindowOver = true;
+      }
+    }
+    this.#samples += samples;
+    for (let i = 0; i < sums.length; i++) {
+      this.#sums[i] = (this.#sums[i] ?? 0) + (sums[i] ?? 0);
+      this.#idsMax[i] = Math.max(this.#idsMax[i] ?? 0, idsMax[i] ?? 0);
+      const [state, runs] = [distinct[i], this.#inRuns[i] ?? noRuns];
+      if (state !== undefined) this.#distinct[i]?.absorb(state);
+      for (const [run, ids] of inRuns[i]?.entries() ?? []) runs[run] = (runs[run] ?? 0) + ids;
+    }
   }
 
   #countAll(): void {
@@ -202,6 +257,7 @@ export class StatisticsCollector {
   }
 
   #endWindow(): void {
+    this.#isWindowOver = true;
     this.#countAll();
     this.#windows = this.#distinct.map((distinct, feature) => {
       return { samples: this.#samples, ids: this.#sums[feature] ?? 0, reuse: distinct.reuse() };

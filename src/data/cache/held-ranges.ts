@@ -9,13 +9,15 @@
 
 import { StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { SampleRange } from "../dataset.ts";
-import { type BlockPlace, type BlockReader, checkBlock, startsOf } from "./blocks.ts";
-import { type BlockTable, blockSamples } from "./cache-format.ts";
+import type { BlockTable } from "./block-table.ts";
+import { type BlockPlace, type BlockReader, checkBlock } from "./blocks.ts";
 
 /** A range of blocks that is in memory or being read. */
 interface Held {
   readonly firstBlock: number;
   readonly endBlock: number;
+  /** First word of each block of the range, then the end. */
+  readonly starts: Int32Array;
   readonly words: Int32Array;
   readonly bytes: Uint8Array;
   /** By block: whether its checksum was verified. */
@@ -28,7 +30,6 @@ interface Held {
 export class HeldRanges {
   readonly #blocks: BlockReader;
   readonly #table: BlockTable;
-  readonly #starts: Float64Array;
   #held = new Map<string, Held>();
   /** The range of the last block found: the next block is mostly in the same range. */
   #last: Held | undefined;
@@ -37,7 +38,6 @@ export class HeldRanges {
   constructor(blocks: BlockReader, table: BlockTable) {
     this.#blocks = blocks;
     this.#table = table;
-    this.#starts = startsOf(table);
   }
 
   /** As `Dataset.hold`. @throws StoreFailedError */
@@ -74,9 +74,9 @@ export class HeldRanges {
     const held = this.#rangeWith(block);
     if (held === undefined) return false;
     this.#last = held;
-    const at = (this.#starts[block] ?? 0) - (this.#starts[held.firstBlock] ?? 0);
+    const at = held.starts[block - held.firstBlock] ?? 0;
     if (held.isChecked[block - held.firstBlock] === 0) {
-      const end = at + (this.#table[2 * block] ?? 0);
+      const end = held.starts[block - held.firstBlock + 1] ?? 0;
       checkBlock(this.#blocks.path, this.#table, block, held.bytes.subarray(4 * at, 4 * end));
       held.isChecked[block - held.firstBlock] = 1;
     }
@@ -93,14 +93,17 @@ export class HeldRanges {
   }
 
   #start({ first, end }: SampleRange): Held {
-    const firstBlock = Math.floor(first / blockSamples);
-    const endBlock = Math.ceil(end / blockSamples);
-    const from = this.#starts[firstBlock] ?? 0;
-    const words = this.#memory((this.#starts[endBlock] ?? 0) - from);
+    const table = this.#table;
+    const firstBlock = table.blockOf(first);
+    const endBlock = table.blockOf(end - 1) + 1;
+    const from = table.startOf(firstBlock);
+    const starts = new Int32Array(endBlock - firstBlock + 1);
+    for (let i = 0; i < starts.length; i++) starts[i] = table.startOf(firstBlock + i) - from;
+    const words = this.#memory(starts.at(-1) ?? 0);
     const bytes = new Uint8Array(words.buffer, 0, words.byteLength);
     const isChecked = new Uint8Array(endBlock - firstBlock);
     const held: Held = {
-      ...{ firstBlock, endBlock, words, bytes, isChecked, isThere: false },
+      ...{ firstBlock, endBlock, starts, words, bytes, isChecked, isThere: false },
       read: this.#blocks.read(bytes, { first: firstBlock, end: endBlock }, 4 * from).then(
         (read) => {
           bytes.fill(0, read); // Missing bytes fail their block's checksum.

@@ -1,7 +1,6 @@
 // Builds the binary cache of the job's data, unless it exists: from files through a decoder, or
 // from generated samples.
 
-import { createHash } from "node:crypto";
 import { join } from "node:path";
 import {
   DataCacheDamagedError,
@@ -12,28 +11,22 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
-import { isStreamed, transformsOf } from "../data-kinds.ts";
+import { isIndexedByFile, isStreamed } from "../data-kinds.ts";
+import { indexedData } from "../file-index/index-file.ts";
+import { type IndexHelp, writeIndex } from "../file-index/write-index.ts";
 import { writeFiles } from "../file-samples.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
-import { isAddress, shownPath } from "../remote/addresses.ts";
+import { isAddress } from "../remote/addresses.ts";
 import { type FileFacts, factsOfAll, factsOnDisk } from "../remote/file-facts.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { generatedPieces, generateSamples } from "../synthetic/synthetic.ts";
-import { areNumeric, targetsOf } from "../targets.ts";
-import { checkTables, denseOf, wideOf } from "../text/columns.ts";
+import { checkTables } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
-import { weightedOf } from "../text/match-features.ts";
-import { identityOf as transformsIdentity, withVocabularies } from "../transforms/vocabulary.ts";
-import {
-  buildingNameOf,
-  cacheSuffix,
-  markUsed,
-  setAsideNameOf,
-  tidyBeside,
-} from "./cache-directory.ts";
+import { cacheSuffix, freeName, markUsed, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
 import { readCacheMeta } from "./cache-facts.ts";
-import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
-import { type CacheProgress, type CacheShape, CacheWriter } from "./cache-writer.ts";
+import { type CacheMeta, onDisk } from "./cache-format.ts";
+import { cacheKey, cacheShapeOf } from "./cache-key.ts";
+import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
 
 /** A complete cache: its file and its description. */
 export interface CacheReport extends CacheMeta {
@@ -48,7 +41,7 @@ type OnProgress = (progress: CacheProgress) => void;
  * Returns the cache of this data for these tables, and builds it if it does not exist. Its name is
  * a hash of the files (path, size, modification time), the options that determine its content, the
  * tables, and `key`, the column that splits the data. Generating samples blocks the thread; reading
- * files is asynchronous.
+ * files is asynchronous. `help`: further threads that index files.
  * @throws InvalidOptionError if columns and tables do not match
  * @throws InputUnusableError if a file cannot be read, or has no good line
  * @throws DataRejectedError if too many lines are bad
@@ -61,6 +54,7 @@ export async function prepareCache(
   disk: Disk,
   onProgress: OnProgress = () => {},
   key?: KeyColumn,
+  help?: IndexHelp,
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
   const facts = await factsOfAll(pathsOf(options));
@@ -71,13 +65,14 @@ export async function prepareCache(
   const present = presentCache(path, disk);
   if (present.meta !== undefined) {
     check(present.meta); // The job that built it may have allowed more bad lines.
-    tidyBeside(path, options.cacheBytesMax, disk);
+    tidyBeside(path, options.cacheBytesMax, disk, (caches) => usedIn(caches, disk));
     return { path, ...present.meta };
   }
   making(options.cache, () => disk.makeDirectory(options.cache));
   const building = freeName(path, disk);
   const file = making(options.cache, () => disk.open(building, "write"));
   let meta: CacheMeta;
+  let damage = present.damage;
   let fraction = 0;
   try {
     const tell = (progress: CacheProgress) => {
@@ -89,7 +84,12 @@ export async function prepareCache(
       checkBytes(options, file.size());
       onProgress(progress);
     };
-    meta = await fill(file, options, tables, tell, key, facts);
+    if (isIndexedByFile(options)) {
+      const given = indexedData({ options, tables, key, disk });
+      const made = await writeIndex(file, given, facts, tell, help);
+      meta = made.meta;
+      damage ??= made.damage;
+    } else meta = await fill(file, options, tables, tell, key, facts);
     check(meta);
     checkBytes(options, file.size());
     onDisk("sync", building, () => file.sync());
@@ -103,8 +103,17 @@ export async function prepareCache(
   onDisk("rename", building, () => disk.rename(building, path));
   onDisk("sync", options.cache, () => disk.syncDirectory(options.cache));
   disk.remove(setAsideNameOf(path));
-  tidyBeside(path, options.cacheBytesMax, disk);
-  return { path, ...meta, ...(present.damage === undefined ? {} : { remade: present.damage }) };
+  tidyBeside(path, options.cacheBytesMax, disk, (caches) => usedIn(caches, disk));
+  return { path, ...meta, ...(damage === undefined ? {} : { remade: damage }) };
+}
+
+/** Names of the files' indexes that the indexes among these caches refer to. */
+function usedIn(caches: readonly string[], disk: Disk): string[] {
+  return caches.flatMap((path) => {
+    return path.endsWith(`.index${cacheSuffix}`)
+      ? (presentCache(path, disk).meta?.files?.names ?? [])
+      : [];
+  });
 }
 
 /** @throws InvalidOptionError if this cache alone exceeds the limit of the directory */
@@ -182,55 +191,6 @@ function noRoomFor(
   return new DiskRefusedError("write the data cache in", directory, why, { cause });
 }
 
-/**
- * An unused temporary name. This writer may have a build of the same cache in progress, or have
- * left a file of an earlier one.
- */
-function freeName(path: string, disk: Disk): string {
-  for (let build = 0; ; build++) {
-    const name = buildingNameOf(path, disk.writer, build);
-    if (!disk.exists(name)) return name;
-  }
-}
-
-/** The hash in the cache's name, over everything that determines its content. */
-function cacheKey(
-  options: ResolvedDataOptions,
-  tables: readonly TableShape[],
-  key: KeyColumn | undefined,
-  facts: readonly FileFacts[],
-): string {
-  const { batchSize: _, passes: _passes, shuffle: _shuffle, ...others } = options;
-  const { order: _order, ...rest } = others;
-  const { cache: _cache, cacheBytesMax: _bytes, ...content } = { ...rest, streamed: undefined };
-  const isText = options.kind !== "synthetic";
-  const files = facts.map(({ path, bytes, version }) => [path, bytes, version]);
-  // Signatures in an address are no part of the data's identity.
-  const own = isText ? { paths: options.paths.map(shownPath) } : {};
-  const shapes = tables.map(({ name, column, table, rows, idBits = 32, ids }) => {
-    const shape = [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
-    return column === undefined ? shape : [...shape, column, table];
-  });
-  const damaged = "damagedMax" in options && { damagedMax: options.damagedMax || undefined };
-  const decides = { ...content, ...own, ...undeciding, ...damaged, ...made(options) };
-  const parts = [cacheVersion, files, decides, shapes];
-  const text = JSON.stringify(key === undefined ? parts : [...parts, key]);
-  return createHash("sha256").update(text).digest("hex").slice(0, 24);
-}
-
-/**
- * The identity of the transforms, including the contents of vocabularies; empty without transforms.
- */
-function made(options: ResolvedDataOptions): { readonly transforms?: object } {
-  const transforms = transformsOf(options);
-  return transforms === undefined
-    ? {}
-    : { transforms: transformsIdentity(withVocabularies(transforms)) };
-}
-
-/** Options that decide whether data are refused, without changing any sample. */
-const undeciding = { rejectedMax: undefined, labelAsFeature: undefined };
-
 function pathsOf(options: ResolvedDataOptions): readonly string[] {
   return options.kind === "synthetic" ? [] : options.paths;
 }
@@ -272,17 +232,6 @@ async function fill(
     return { path, bytes, modifiedMs, sha256: hashes[i], samples: counts[i] };
   });
   return writer.finish({ ...meta, sources }, keys);
-}
-
-/** The shape of the samples that these options and tables produce. */
-export function cacheShapeOf(
-  options: ResolvedDataOptions,
-  tables: readonly TableShape[],
-): CacheShape {
-  const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
-  const rows = tables.map((table) => table.rows);
-  const shape = { dense: denseOf(options), features: tables.length, wide, weighted, rows };
-  return { ...shape, targets: targetsOf(options), numeric: areNumeric(options) };
 }
 
 const noneRejected = { count: 0, kept: [], reasons: [] };

@@ -10,8 +10,8 @@ import type { ResolvedDataOptions, ResolvedFileOptions, TableShape } from "../op
 import { factsOfAll } from "../remote/file-facts.ts";
 import type { SliceColumn, SplitColumn } from "../split-keys.ts";
 import { decodeText, named } from "../text/faults.ts";
+import { cacheShapeOf } from "./cache-key.ts";
 import { CacheWriter } from "./cache-writer.ts";
-import { cacheShapeOf } from "./prepare-cache.ts";
 
 /** The values of a slice column, by sample. */
 export interface SliceValues {

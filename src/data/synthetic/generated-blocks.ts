@@ -4,8 +4,9 @@
 import { crc32 } from "node:zlib";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { BlockEncoder } from "../cache/block-encoder.ts";
+import type { BlockTable } from "../cache/block-table.ts";
 import type { BlockReader } from "../cache/blocks.ts";
-import { type BlockTable, blockSamples, type CacheMeta } from "../cache/cache-format.ts";
+import { blockSamples, type CacheMeta } from "../cache/cache-format.ts";
 import type { ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { Sample } from "../sample.ts";
 import { SyntheticSamples } from "./synthetic.ts";
@@ -45,8 +46,8 @@ export function generatedBlocks(
         words ??= encoder.rest();
         if (words === undefined) throw new RangeError(`There is no block ${block}`);
         const own = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
-        const isSame = 4 * (table[2 * block] ?? 0) === own.length;
-        if (!isSame || crc32(own) !== table[2 * block + 1]) {
+        const isSame = 4 * table.wordsOf(block) === own.length;
+        if (!isSame || crc32(own) !== table.crcOf(block)) {
           throw otherSamples(path, block);
         }
         bytes.set(own, filled);

@@ -50,12 +50,19 @@ export function isDamage(error: unknown): error is InputUnusableError {
   return cause instanceof Error && !("syscall" in cause);
 }
 
+/** An unreadable piece or file: its path, and the message of its error. */
+export interface Damage {
+  readonly path: string;
+  readonly message: string;
+}
+
 /** Counts damaged pieces and files, up to the limit that the job allows. */
 export class DamageCount {
   readonly #kind: TableKind;
   readonly #max: number;
   readonly #bad: BadLines;
-  #count = 0;
+  /** The damage so far. */
+  readonly #found: Damage[] = [];
 
   /** Tolerates `damagedMax` pieces and files; their rows are added to `bad`. */
   constructor(
@@ -85,14 +92,25 @@ export class DamageCount {
     this.#bad.add(path, 1, faultOf("file", error));
   }
 
-  #add(error: InputUnusableError): void {
-    if (++this.#count <= this.#max) return;
-    const { cause, path } = error;
+  /** The damage so far, as plain data. */
+  get found(): readonly Damage[] {
+    return this.#found;
+  }
+
+  /** Adds the damage of a further file, whose rows are counted already. */
+  absorb(found: readonly Damage[]): void {
+    for (const { path, message } of found) this.#add({ path, message });
+  }
+
+  #add(error: Damage & { readonly cause?: unknown }): void {
+    const { cause, path, message: why } = error;
+    this.#found.push({ path, message: why });
+    if (this.#found.length <= this.#max) return;
     const pieces = this.#kind === "arrow" ? "record batches" : "row groups";
     const message =
       `Expected at most ${this.#max} damaged ${pieces} and files ` +
       "(`damagedMax`), and found " +
-      `another one: ${error.message}; or raise \`damagedMax\``;
+      `another one: ${why}; or raise \`damagedMax\``;
     throw new InputUnusableError(path, message, { cause });
   }
 }

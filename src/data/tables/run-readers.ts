@@ -1,12 +1,12 @@
 // Reads runs of samples from columnar files, a part at a time, by the rules that made their index.
 // A reader that stops within a run is kept, because the next piece mostly continues there. Idle
-// files stay open for a while. A run is the samples of one row group; its head is the samples that
-// share a block with the previous piece, because pieces consist of whole blocks:
+// files stay open for a while. A run is the samples of one row group; its head is its first block,
+// which the previous split needs, too, where splits begin at multiples of 32 samples:
 //
 //   runs     |------- 70 -------|----- 50 -----|
-//   pieces   |---------- 96 ------|---- 24 ---|   26 samples of the second run are its head
+//   splits   |---------- 96 ------|---- 24 ---|   26 samples of the first split are of the second run
 //
-// The previous piece and the run's own piece are often read concurrently, and both need the head.
+// Both splits are often read concurrently, and both need the head.
 //
 // Invariants
 //   R1. A file is read by one reader at a time.
@@ -17,6 +17,7 @@ import { stat } from "node:fs/promises";
 import { copierOf } from "../cache/batch-copies.ts";
 import { BlockEncoder } from "../cache/block-encoder.ts";
 import { type BlockShape, blockSamples } from "../cache/cache-format.ts";
+import type { Run } from "../cache/file-tables.ts";
 import { layoutOf, unfoldedWords } from "../cache/folded-records.ts";
 import { noRecords, type PlainRecords, plainFrom } from "../columnar/plain-records.ts";
 import { createRowEncoder, type RowEncoder } from "../columnar/row-encoder.ts";
@@ -25,16 +26,6 @@ import type { Sample } from "../sample.ts";
 import { KeyCollector, type KeyColumn } from "../split-keys.ts";
 import type { CompiledTransforms } from "../transforms/compile.ts";
 import { type TableFile, type TableLimits, type WantedRows, wantedRows } from "./table-file.ts";
-
-/** The samples of one row group or record batch. */
-export interface Run {
-  /** Index of the file among the sources. */
-  readonly file: number;
-  readonly rowGroup: number;
-  /** Index of its first sample in the dataset. */
-  readonly first: number;
-  readonly samples: number;
-}
 
 /** Receives samples, or their records, in order. */
 export interface SampleSink {
@@ -124,7 +115,9 @@ export class RunReaders {
 
   /** A reader positioned at sample `from` of a run, or before it. */
   async #take(run: Run, from: number, rowsFirst: number): Promise<RunReader> {
-    const at = this.#stopped.findIndex((reader) => reader.run === run && reader.at <= from);
+    const at = this.#stopped.findIndex(
+      (reader) => reader.run.first === run.first && reader.at <= from,
+    );
     const [stopped] = at < 0 ? [] : this.#stopped.splice(at, 1);
     if (stopped !== undefined) {
       if (await this.#isAsItWas(stopped.file)) return stopped;
@@ -269,14 +262,15 @@ export class RunReader {
   }
 }
 
-/** Most cached heads. Each has fewer samples than a block. */
+/** Most cached heads. */
 const headsMax = 64;
 
 /** Reads heads, and caches the most recently read. */
 export class RunHeads {
   readonly #readers: RunReaders;
   readonly #shape: BlockShape;
-  readonly #heads = new Map<Run, Promise<Int32Array>>();
+  /** By the first sample of the run. */
+  readonly #heads = new Map<number, Promise<Int32Array>>();
 
   constructor(readers: RunReaders, shape: BlockShape) {
     this.#readers = readers;
@@ -285,11 +279,11 @@ export class RunHeads {
 
   /** The head of a run, as a block. The run's reader stops after it. @throws InputUnusableError */
   of(run: Run): Promise<Int32Array> {
-    const known = this.#heads.get(run);
+    const known = this.#heads.get(run.first);
     if (known !== undefined) return known;
     const head = this.#read(run);
-    this.#heads.set(run, head);
-    head.catch(() => this.#heads.delete(run)); // The next request retries.
+    this.#heads.set(run.first, head);
+    head.catch(() => this.#heads.delete(run.first)); // The next request retries.
     const [oldest] = this.#heads.keys();
     if (this.#heads.size > headsMax && oldest !== undefined) this.#heads.delete(oldest);
     return head;
@@ -298,18 +292,28 @@ export class RunHeads {
   #read(run: Run): Promise<Int32Array> {
     return this.#readers.use(run, run.first, blockSamples, async (reader) => {
       const encoder = new BlockEncoder(this.#shape);
+      let block: Int32Array | undefined;
       await reader.read(headEndOf(run), {
-        add: (sample) => encoder.append(sample),
-        addRecords: encoder.appendRecords.bind(encoder),
+        add(sample) {
+          block = encoder.append(sample);
+        },
+        addRecords(records, first, count) {
+          block = encoder.appendRecords(records, first, count);
+        },
       });
-      return encoder.rest()?.slice() ?? Int32Array.of(1);
+      return (block ?? encoder.rest())?.slice() ?? Int32Array.of(1);
     });
   }
 }
 
-/** The first sample after the head of a run, which is the first of a block. */
-export function headEndOf({ first }: Run): number {
-  return Math.ceil(first / blockSamples) * blockSamples;
+/** The first sample after the head of a run, which is its first block. */
+export function headEndOf({ first, samples }: Run): number {
+  return first + Math.min(blockSamples, samples);
+}
+
+/** Whether the split before a run ends within the run's first block (pieces.ts). */
+export function hasSharedHead({ first }: Run): boolean {
+  return first % blockSamples !== 0;
 }
 
 /**

@@ -2,11 +2,14 @@
 // rows by the rules that made the index. Each block's checksum is compared with the index, so that
 // a changed file is an error and never a different model.
 
+import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { BlockEncoder } from "../cache/block-encoder.ts";
+import type { BlockTable } from "../cache/block-table.ts";
 import type { BlockReader } from "../cache/blocks.ts";
-import { type BlockTable, blockSamples, type CacheMeta } from "../cache/cache-format.ts";
+import { blockSamples, type CacheMeta } from "../cache/cache-format.ts";
+import { hasRuns, type Run } from "../cache/file-tables.ts";
 import { formatOf, pieceNameOf } from "../data-kinds.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
@@ -17,8 +20,8 @@ import { isDamage } from "./damage.ts";
 import { openTable } from "./open-table.ts";
 import {
   addHead,
+  hasSharedHead,
   headEndOf,
-  type Run,
   RunHeads,
   RunReaders,
   type SampleSink,
@@ -42,7 +45,7 @@ export function tableBlocks(
   meta: CacheMeta,
   table: BlockTable,
 ): BlockReader {
-  const runs = runsOf(meta);
+  assert(hasRuns(table), "a table of row groups");
   const report = newReport(false);
   const readers = new RunReaders({
     paths: options.paths,
@@ -65,30 +68,28 @@ export function tableBlocks(
 
   /** Appends the samples from .. end-1 of a run. */
   const encode = async (run: Run, from: number, end: number, out: SampleSink) => {
-    const headEnd = headEndOf(run);
-    if (headEnd > run.first && from === headEnd) await heads.of(run);
-    if (from > run.first || end !== headEnd) {
-      const rowsFirst = Math.max(blockSamples, end - run.first);
-      await readers.use(run, from, rowsFirst, (reader) => reader.read(end, out));
-      return;
+    let next = from;
+    if (from === run.first && (hasSharedHead(run) || end === headEndOf(run))) {
+      addHead(await heads.of(run), meta, out);
+      next = headEndOf(run);
     }
-    addHead(await heads.of(run), meta, out);
+    if (next === end) return;
+    const rowsFirst = Math.max(blockSamples, end - run.first);
+    await readers.use(run, next, rowsFirst, (reader) => reader.read(end, out));
   };
 
   return {
     path: shownPath(options.paths[0] ?? ""),
     isChecked: true,
     async read(bytes, blocks) {
-      const first = blocks.first * blockSamples;
-      const end = Math.min(blocks.end * blockSamples, meta.samples);
       const encoder = new BlockEncoder(meta);
       let [block, filled] = [blocks.first, 0];
       let run: Run | undefined;
       const add = (words: Int32Array | undefined) => {
         if (words === undefined) return;
         const own = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
-        const isSame = 4 * (table[2 * block] ?? 0) === own.length;
-        if (!isSame || crc32(own) !== table[2 * block + 1]) throw changed(options, run);
+        const isSame = 4 * table.wordsOf(block) === own.length;
+        if (!isSame || crc32(own) !== table.crcOf(block)) throw changed(options, run);
         bytes.set(own, filled);
         filled += own.length;
         block++;
@@ -103,17 +104,18 @@ export function tableBlocks(
           }
         },
       };
-      for (const one of runs) {
-        const [from, to] = [Math.max(first, one.first), Math.min(end, one.first + one.samples)];
-        if (from >= to) continue;
-        run = one;
+      while (block < blocks.end) {
+        run = table.runAt(block);
+        const [from, before] = [table.firstOf(block), block];
+        const to = Math.min(table.firstOf(blocks.end), run.first + run.samples);
         try {
           await encode(run, from, to, out);
         } catch (error) {
           throw isDamage(error) ? unreadable(options, run, error) : error;
         }
+        add(encoder.rest()); // Blocks end with each row group.
+        if (block === before) throw changed(options, run);
       }
-      add(encoder.rest());
       if (block !== blocks.end) throw changed(options, run);
       return filled;
     },
@@ -124,16 +126,6 @@ export function tableBlocks(
       readers.close().catch(() => {}); // Harmless: the files are only read.
     },
   };
-}
-
-/** The row groups that have samples, with their first sample. */
-function runsOf({ pieces = [] }: CacheMeta): Run[] {
-  let first = 0;
-  return pieces.flatMap((piece) => {
-    const run = { ...piece, first };
-    first += piece.samples;
-    return piece.samples === 0 ? [] : [run];
-  });
 }
 
 function checkSize(

@@ -44,6 +44,13 @@ export interface BadPlace {
   readonly lines?: number;
 }
 
+/** The bad lines of some files, as plain data. */
+export interface BadLinesState {
+  readonly count: number;
+  readonly kept: readonly QuarantinedLine[];
+  readonly reasons: readonly RejectedReason[];
+}
+
 /** Collects the bad lines of files. */
 export class BadLines {
   readonly #keptMax: number;
@@ -73,14 +80,31 @@ export class BadLines {
     else this.#reasons.set(fault.kind, { count: lines, first: { ...fault, ...place } });
   }
 
+  /** All reasons, in the order of their first lines. */
+  state(): BadLinesState {
+    const reasons = [...this.#reasons.values()].map(({ count, first }) => ({ ...first, count }));
+    return { count: this.#count, kept: this.#kept, reasons };
+  }
+
+  /** Adds the bad lines of a further file. */
+  absorb({ count, kept, reasons }: BadLinesState): void {
+    this.#count += count;
+    this.#kept.push(...kept.slice(0, Math.max(0, this.#keptMax - this.#kept.length)));
+    for (const { count: times, ...first } of reasons) {
+      const known = this.#reasons.get(first.kind);
+      if (known !== undefined) known.count += times;
+      else this.#reasons.set(first.kind, { count: times, first });
+    }
+  }
+
   /**
    * The summary that a cache stores. Equally frequent reasons are in the order of their first
    * lines.
    */
   summary(): CacheMeta["quarantine"] {
-    const all = [...this.#reasons.values()].map(({ count, first }) => ({ ...first, count }));
-    const reasons = all.sort((a, b) => b.count - a.count).slice(0, reasonsMax);
-    return { count: this.#count, kept: this.#kept, reasons };
+    const { count, kept, reasons } = this.state();
+    const most = reasons.toSorted((a, b) => b.count - a.count).slice(0, reasonsMax);
+    return { count, kept, reasons: most };
   }
 }
 

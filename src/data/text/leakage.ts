@@ -39,6 +39,13 @@ interface Watched {
   separation(): string | undefined;
 }
 
+/** What a watch of some lines knows, as plain data; undefined: the feature is ruled out. */
+export interface LeakageState {
+  readonly lines: readonly [number, number];
+  readonly dense: readonly (RangeState | LineState | undefined)[];
+  readonly bags: readonly (BagState | undefined)[];
+}
+
 /** Observes the good lines of the data. */
 export class LeakageWatch {
   readonly #columns: FieldColumns;
@@ -85,6 +92,36 @@ export class LeakageWatch {
     if (isOut) this.#openBags = this.#openBags.filter(({ isOpen }) => isOpen);
   }
 
+  state(): LeakageState {
+    const lines = [...this.#lines] as const;
+    const stateOf = <State>(one: { isOpen: boolean; state(): State }) =>
+      one.isOpen ? one.state() : undefined;
+    return {
+      lines,
+      dense: this.#dense.map((one) => stateOf<RangeState | LineState>(one)),
+      bags: this.#bags.map((one) => stateOf(one)),
+    };
+  }
+
+  /** Adds the lines that another watch of the same features has observed, after its own. */
+  absorb({ lines, dense, bags }: LeakageState): void {
+    this.#lines[0] += lines[0];
+    this.#lines[1] += lines[1];
+    for (const [i, one] of this.#dense.entries()) {
+      const state = dense[i];
+      if (state === undefined) one.isOpen = false;
+      else if (one instanceof DenseRange) one.absorb(state as RangeState);
+      else one.absorb(state as LineState);
+    }
+    for (const [i, one] of this.#bags.entries()) {
+      const state = bags[i];
+      if (state === undefined) one.isOpen = false;
+      else one.absorb(state);
+    }
+    this.#openDense = this.#dense.filter(({ isOpen }) => isOpen);
+    this.#openBags = this.#bags.filter(({ isOpen }) => isOpen);
+  }
+
   /** A warning for each feature that predicts the label of every line, or has no value. */
   warnings(): DataWarning[] {
     const { dense, categorical } = this.#columns;
@@ -116,6 +153,11 @@ function noValue(name: string): DataWarning {
   return { code: "COLUMN_EMPTY", message };
 }
 
+interface PresenceState {
+  readonly present: readonly [number, number];
+  readonly absent: readonly [number, number];
+}
+
 /** Counts the lines with and without a value of a feature, by class. */
 class Presence {
   readonly #present: [number, number] = [0, 0];
@@ -130,6 +172,17 @@ class Presence {
     return this.#present[0] + this.#present[1] > 0;
   }
 
+  state(): PresenceState {
+    return { present: [...this.#present], absent: [...this.#absent] };
+  }
+
+  absorb({ present, absent }: PresenceState): void {
+    for (const label of [0, 1] as const) {
+      this.#present[label] += present[label];
+      this.#absent[label] += absent[label];
+    }
+  }
+
   /** Whether presence of the value may still determine the class of every line. */
   isTelling(): boolean {
     const [absent, present] = [this.#absent, this.#present];
@@ -142,6 +195,12 @@ class Presence {
     const label = this.#absent[0] > 0 ? 0 : 1;
     return `it is missing where the label is ${label}, and there where it is ${1 - label}`;
   }
+}
+
+interface RangeState {
+  readonly presence: PresenceState;
+  readonly min: readonly [number, number];
+  readonly max: readonly [number, number];
 }
 
 /**
@@ -170,10 +229,29 @@ class DenseRange implements Watched {
     const label = sample.label === 1 ? 1 : 0;
     if (value < this.#min[label]) this.#min[label] = value;
     if (value > this.#max[label]) this.#max[label] = value;
-    this.#isApart = this.#max[0] < this.#min[1] || this.#max[1] < this.#min[0];
     this.#presence.add(sample.missing[this.#at] === 1, sample);
-    this.isOpen = this.#isApart || this.#presence.isTelling() || !this.hasValue;
+    this.#look();
     return this.isOpen;
+  }
+
+  state(): RangeState {
+    return { presence: this.#presence.state(), min: [...this.#min], max: [...this.#max] };
+  }
+
+  absorb({ presence, min, max }: RangeState): void {
+    for (const label of [0, 1] as const) {
+      this.#min[label] = Math.min(this.#min[label], min[label]);
+      this.#max[label] = Math.max(this.#max[label], max[label]);
+    }
+    this.#presence.absorb(presence);
+    const wasOpen = this.isOpen;
+    this.#look();
+    this.isOpen &&= wasOpen;
+  }
+
+  #look(): void {
+    this.#isApart = this.#max[0] < this.#min[1] || this.#max[1] < this.#min[0];
+    this.isOpen = this.#isApart || this.#presence.isTelling() || !this.hasValue;
   }
 
   separation(): string | undefined {
@@ -194,6 +272,15 @@ const unexplainedMax = 1e-9;
 /** A feature with a larger 1 - r^2 is ruled out; this is checked every `lookEvery` lines. */
 const outAbove = 1e-6;
 const lookEvery = 64;
+
+interface LineState {
+  readonly lines: number;
+  readonly meanValue: number;
+  readonly meanLabel: number;
+  readonly values: number;
+  readonly labels: number;
+  readonly both: number;
+}
 
 /** The correlation of a dense feature with a numeric label, over the lines that have a value. */
 class StraightLine implements Watched {
@@ -234,6 +321,32 @@ class StraightLine implements Watched {
     return this.isOpen;
   }
 
+  state(): LineState {
+    return {
+      lines: this.#lines,
+      meanValue: this.#meanValue,
+      meanLabel: this.#meanLabel,
+      values: this.#values,
+      labels: this.#labels,
+      both: this.#both,
+    };
+  }
+
+  /** Adds the moments of further lines (Chan, Golub, LeVeque 1979). */
+  absorb({ lines, meanValue, meanLabel, values, labels, both }: LineState): void {
+    if (lines === 0) return;
+    const [own, all] = [this.#lines, this.#lines + lines];
+    const [dValue, dLabel] = [meanValue - this.#meanValue, meanLabel - this.#meanLabel];
+    const weight = (own * lines) / all;
+    this.#lines = all;
+    this.#meanValue += (dValue * lines) / all;
+    this.#meanLabel += (dLabel * lines) / all;
+    this.#values += values + dValue ** 2 * weight;
+    this.#labels += labels + dLabel ** 2 * weight;
+    this.#both += both + dValue * dLabel * weight;
+    if (this.#unexplained() > outAbove) this.isOpen = false;
+  }
+
   /** 1 minus the squared correlation; NaN if value or label never changed. */
   #unexplained(): number {
     return 1 - this.#both ** 2 / (this.#values * this.#labels);
@@ -245,6 +358,13 @@ class StraightLine implements Watched {
   }
 }
 
+interface BagState {
+  readonly presence: PresenceState;
+  readonly isPure: boolean;
+  readonly labels: ReadonlyMap<number, number>;
+  readonly repeats: ReadonlyMap<number, number>;
+}
+
 /** The bags of a categorical feature, and the label of each. */
 class BagLabels implements Watched {
   readonly feature: number;
@@ -254,10 +374,8 @@ class BagLabels implements Watched {
   readonly #isNumber: boolean;
   readonly #presence = new Presence();
   readonly #labels = new Map<number, number>();
-  /** Number of lines whose bag was seen before: all of them, and those with the label 1. */
-  readonly #repeats = { all: 0, ones: 0 };
-  /** Least and greatest label of these lines. */
-  readonly #range: [number, number] = [Infinity, -Infinity];
+  /** How often each bag was seen again. */
+  readonly #repeats = new Map<number, number>();
   #isPure = true;
   isOpen = true;
 
@@ -278,32 +396,65 @@ class BagLabels implements Watched {
     const isAbsent = length === 0 || (this.#hasOwnRow && length === 1 && sample.ids[first] === 0);
     this.#presence.add(isAbsent, sample);
     if (this.#isPure) this.#see(bagKeyOf(sample, first, length), sample.label);
-    const isTelling = !this.#isNumber && this.#presence.isTelling();
-    this.isOpen = this.#isPure || isTelling || !this.hasValue;
+    this.#look();
     return this.isOpen;
   }
 
-  #see(key: number, label: number): void {
+  state(): BagState {
+    const [labels, repeats] = [new Map(this.#labels), new Map(this.#repeats)];
+    return { presence: this.#presence.state(), isPure: this.#isPure, labels, repeats };
+  }
+
+  absorb({ presence, isPure, labels, repeats }: BagState): void {
+    this.#presence.absorb(presence);
+    if (!isPure) this.#mix();
+    for (const [key, label] of this.#isPure ? labels : []) {
+      const again = repeats.get(key) ?? 0;
+      if (this.#labels.has(key)) this.#see(key, label, 1 + again);
+      else if (this.#labels.size < this.#bagsMax) {
+        this.#labels.set(key, label);
+        if (again > 0) this.#repeats.set(key, again);
+      }
+    }
+    const wasOpen = this.isOpen;
+    this.#look();
+    this.isOpen &&= wasOpen;
+  }
+
+  #look(): void {
+    const isTelling = !this.#isNumber && this.#presence.isTelling();
+    this.isOpen = this.#isPure || isTelling || !this.hasValue;
+  }
+
+  /** Notes that a bag occurs with several labels. */
+  #mix(): void {
+    this.#isPure = false;
+    this.#labels.clear();
+    this.#repeats.clear();
+  }
+
+  #see(key: number, label: number, times = 1): void {
     const known = this.#labels.get(key);
     if (known === undefined) {
       if (this.#labels.size < this.#bagsMax) this.#labels.set(key, label);
     } else if (known === label) {
-      this.#repeats.all++;
-      if (label === 1) this.#repeats.ones++;
-      this.#range[0] = Math.min(this.#range[0], label);
-      this.#range[1] = Math.max(this.#range[1], label);
-    } else {
-      this.#isPure = false;
-      this.#labels.clear();
-    }
+      this.#repeats.set(key, (this.#repeats.get(key) ?? 0) + times);
+    } else this.#mix();
   }
 
   separation(): string | undefined {
     const presence = this.#isNumber ? undefined : this.#presence.separation();
     if (presence !== undefined) return presence;
-    const { all, ones } = this.#repeats;
+    let [all, ones, least, most] = [0, 0, Infinity, -Infinity];
+    for (const [key, times] of this.#repeats) {
+      const label = this.#labels.get(key) ?? 0;
+      all += times;
+      if (label === 1) ones += times;
+      least = Math.min(least, label);
+      most = Math.max(most, label);
+    }
     const hasEvidence = this.#isNumber
-      ? all >= linesMin && this.#range[0] < this.#range[1]
+      ? all >= linesMin && least < most
       : Math.min(ones, all - ones) >= evidenceMin;
     if (!this.#isPure || !hasEvidence) return undefined;
     const { size } = this.#labels;

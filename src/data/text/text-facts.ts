@@ -7,32 +7,62 @@ import { type PlainRecords, placesOf } from "../columnar/plain-records.ts";
 import { ValueWatch } from "../columnar/value-watch.ts";
 import type { Sample } from "../sample.ts";
 import { meanFeatures } from "./columns.ts";
-import { LeakageWatch } from "./leakage.ts";
+import { type LeakageState, LeakageWatch } from "./leakage.ts";
+
+/** The facts of some files that depend on all lines, as plain data. */
+export interface TextFactsState {
+  readonly leakage: LeakageState | undefined;
+  /** Sum and count of the values of each feature whose mean is wanted. */
+  readonly sums: readonly number[];
+  readonly counts: readonly number[];
+}
+
+/**
+ * What is collected: everything; only what depends on all `lines`; or only the `values` of the
+ * first samples, where `absorb` adds the facts of the lines.
+ */
+export type FactsScope = "all" | "lines" | "values";
 
 /** The facts of the files so far. */
 export class TextFacts {
+  readonly #scope: FactsScope;
   #leakage: LeakageWatch | undefined;
   #values: ValueWatch | undefined;
   #denseAt = 0;
   #meanFeatures: readonly number[] = [];
-  /** Sum and count of the values of each of `#meanFeatures`. */
+  /**
+   * Sum and count of the values of each of `#meanFeatures`, of all files and of the present one: a
+   * sum is that of the files' sums, in whatever order they are read.
+   */
   #sums: number[] = [];
+  #fileSums: number[] = [];
   #counts: number[] = [];
   readonly #emptyFiles: DataWarning[] = [];
+
+  constructor(scope: FactsScope = "all") {
+    this.#scope = scope;
+  }
 
   /**
    * Starts the next file. Returns its columns, with value watches attached. All files have the same
    * names and features.
    */
   of<Columns extends FieldColumns>(columns: Columns): Columns {
+    this.#endFile();
     if (this.#leakage !== undefined) return this.#values?.attachedTo(columns) ?? columns;
     this.#leakage = new LeakageWatch(columns);
     this.#denseAt = placesOf(columns)?.denseAt ?? 0; // Unused without a record layout.
     this.#meanFeatures = meanFeatures(columns);
     this.#sums = this.#meanFeatures.map(() => 0);
+    this.#fileSums = this.#meanFeatures.map(() => 0);
     this.#counts = this.#meanFeatures.map(() => 0);
-    this.#values = new ValueWatch(columns);
-    return this.#values.attachedTo(columns);
+    if (this.#scope !== "lines") this.#values = new ValueWatch(columns);
+    return this.#values?.attachedTo(columns) ?? columns;
+  }
+
+  /** Whether values of further samples are counted. */
+  get needsValues(): boolean {
+    return this.#values === undefined || this.#values.isOpen;
   }
 
   /** Whether only the facts that `addRecords` collects are still open. */
@@ -45,9 +75,10 @@ export class TextFacts {
     if (Number.isNaN(sample.label))
       this.#values?.drop(); // The label is missing.
     else {
-      this.#leakage?.add(sample);
+      if (this.#scope !== "values") this.#leakage?.add(sample);
       this.#values?.add(sample);
     }
+    if (this.#scope === "values") return;
     for (let i = 0; i < this.#meanFeatures.length; i++) {
       this.#addValue(i, sample.dense[this.#meanFeatures[i] ?? 0] ?? 0);
     }
@@ -71,8 +102,30 @@ export class TextFacts {
 
   #addValue(i: number, value: number): void {
     if (Number.isNaN(value)) return;
-    this.#sums[i] = (this.#sums[i] ?? 0) + value;
+    this.#fileSums[i] = (this.#fileSums[i] ?? 0) + value;
     this.#counts[i] = (this.#counts[i] ?? 0) + 1;
+  }
+
+  #endFile(): void {
+    for (let i = 0; i < this.#sums.length; i++) {
+      this.#sums[i] = (this.#sums[i] ?? 0) + (this.#fileSums[i] ?? 0);
+      this.#fileSums[i] = 0;
+    }
+  }
+
+  /** What is known of the lines so far. */
+  state(): TextFactsState {
+    this.#endFile();
+    return { leakage: this.#leakage?.state(), sums: this.#sums, counts: this.#counts };
+  }
+
+  /** Adds the facts of the lines of a further file. */
+  absorb({ leakage, sums, counts }: TextFactsState): void {
+    if (leakage !== undefined) this.#leakage?.absorb(leakage);
+    for (let i = 0; i < this.#sums.length; i++) {
+      this.#sums[i] = (this.#sums[i] ?? 0) + (sums[i] ?? 0);
+      this.#counts[i] = (this.#counts[i] ?? 0) + (counts[i] ?? 0);
+    }
   }
 
   /**
@@ -88,6 +141,7 @@ export class TextFacts {
   }
 
   meta(): Pick<CacheMeta, "means" | "warnings" | "values"> {
+    this.#endFile();
     const leaks = this.#leakage?.warnings() ?? [];
     const isKnown = (name: string) => leaks.some(({ message }) => message.includes(`\`${name}\``));
     const ofValues = this.#values?.warnings(isKnown) ?? [];

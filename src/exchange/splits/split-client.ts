@@ -7,8 +7,8 @@
 //       truncated or changed parts are requested again.
 
 import { crc32 } from "node:zlib";
+import type { BlockTable } from "../../data/cache/block-table.ts";
 import type { BlockReader } from "../../data/cache/blocks.ts";
-import type { BlockTable } from "../../data/cache/cache-format.ts";
 import { RemoteError, SplitFailedError, StepTimeoutError } from "../../errors/errors.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Frame, Subscription, Transport } from "../../wire/messages/transport.ts";
@@ -190,8 +190,8 @@ function waitFor(split: string): string {
 function areWhole({ split, table, bytes }: Awaited): boolean {
   let at = 0;
   for (let block = split.first; block < split.end; block++) {
-    const end = at + 4 * (table[2 * block] ?? 0);
-    if (crc32(bytes.subarray(at, end)) !== table[2 * block + 1]) return false;
+    const end = at + 4 * table.wordsOf(block);
+    if (crc32(bytes.subarray(at, end)) !== table.crcOf(block)) return false;
     at = end;
   }
   return at === bytes.length;

@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from "ava";
 import { createActor } from "xstate";
 import { actorClock } from "../../../../actors/runtime/define-actor.ts";
 import { masterMachine } from "../../../../actors/threads/preprocessing/master.ts";
-import type { BlockTable } from "../../../../src/data/cache/cache-format.ts";
+import { type BlockTable, tableOf } from "../../../../src/data/cache/block-table.ts";
 import { InputUnusableError, SplitFailedError } from "../../../../src/errors/errors.ts";
 import type { Sleep } from "../../../../src/exchange/atomic-cells.ts";
 import { SplitClient } from "../../../../src/exchange/splits/split-client.ts";
@@ -46,7 +46,8 @@ function dataOf(stream: RandomStream): {
   const words = Array.from({ length: blocks }, () => {
     return Int32Array.from({ length: 20 + stream.below(400) }, () => stream.below(1_000_000));
   });
-  const table = new Uint32Array(words.flatMap((one) => [one.length, crc32(bytesOf([one]))]));
+  const entries = words.flatMap((one) => [one.length, crc32(bytesOf([one]))]);
+  const table = tableOf(new Uint32Array(entries));
   return { words, table };
 }
 

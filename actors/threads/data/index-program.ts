@@ -1,0 +1,43 @@
+// The program of a thread that helps to index the files of a job: it claims one file after another
+// (src/data/file-index/claims.ts) until there is none. An error ends it: the thread that prepares
+// the data meets the same error, and reports it.
+
+import { isIndexedByFile } from "../../../src/data/data-kinds.ts";
+import { FileClaims } from "../../../src/data/file-index/claims.ts";
+import { fileIndexOf, indexedData } from "../../../src/data/file-index/index-file.ts";
+import { indexOwn } from "../../../src/data/file-index/write-index.ts";
+import { factsOf } from "../../../src/data/remote/file-facts.ts";
+import { keyColumnOf } from "../../../src/data/split-keys.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import { shapesOf } from "../../../src/model/features.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+
+/** The data sets of a job. */
+export type DataPart = "training" | "evaluation" | "test";
+
+/** The task of a thread that helps to index the files of a part. */
+export interface IndexTask {
+  readonly program: "index";
+  readonly job: JobSpec;
+  readonly part: DataPart;
+  /** The memory of the claims, and the thread's number in it, from 2 on. */
+  readonly claims: SharedArrayBuffer;
+  readonly thread: number;
+}
+
+/** Indexes files until none is left. */
+export async function runIndexing(task: IndexTask, disk: Disk): Promise<void> {
+  const { job, part } = task;
+  const section = job.evaluation;
+  const options = { training: job.data, evaluation: section?.data, test: section?.test?.data }[
+    part
+  ];
+  if (options === undefined || !isIndexedByFile(options)) return;
+  const key = part === "training" ? keyColumnOf(section?.split) : undefined;
+  const data = indexedData({ options, tables: shapesOf(job.model), key, disk });
+  const claims = new FileClaims(task.claims, task.thread);
+  await indexOwn(claims, async (place) => {
+    const facts = await factsOf(options.paths[place] ?? "");
+    return fileIndexOf(data, { place, facts }, undefined, () => claims.ring());
+  });
+}

@@ -1,0 +1,171 @@
+// The block table of an index that has an index for each file: the tables of the files, one after
+// another. Only where each file begins is in memory, and the tables of the files that were used
+// last.
+//
+//   files     |------- file 0 -------|---- file 1 ----|     numbers of samples, blocks and words
+//   pieces    |--- 70 ---|--- 50 ----|------ 96 ------|
+//   blocks    |32|32| 6  |32| 18     |32|32|32        |     blocks begin with each piece
+
+import { dirname, join } from "node:path";
+import { LRUCache } from "lru-cache";
+import { DataCacheDamagedError } from "../../errors/errors.ts";
+import type { Disk } from "../../ports/disk.ts";
+import type { BlockTable } from "./block-table.ts";
+import { filesDirectory, setAsideNameOf } from "./cache-directory.ts";
+import { blockSamples, type IndexedFiles, onDisk } from "./cache-format.ts";
+import { type FileTable, openFileTable } from "./file-index-format.ts";
+import { pieceWith } from "./pieces.ts";
+
+/** Most open files: those that the splits of a batch, and the next ones, lie in. */
+const openMax = 32;
+
+/** The samples of one row group or record batch. */
+export interface Run {
+  /** Index of the file among the sources. */
+  readonly file: number;
+  readonly rowGroup: number;
+  /** Index of its first sample in the dataset. */
+  readonly first: number;
+  readonly samples: number;
+}
+
+/** A block table that knows the row groups of its blocks. */
+export interface RunTable extends BlockTable {
+  /** The row group that has a block. */
+  runAt(block: number): Run;
+}
+
+/** Whether a table knows the row groups of its blocks. */
+export function hasRuns(table: BlockTable): table is RunTable {
+  return "runAt" in table;
+}
+
+/** Path of a file's index beside the index at `path`. */
+export function fileIndexPath(path: string, name: string): string {
+  return join(dirname(path), filesDirectory, name);
+}
+
+export class FileTables implements RunTable {
+  readonly blocks: number;
+  readonly #path: string;
+  readonly #names: readonly string[];
+  readonly #disk: Disk;
+  readonly #onDamage: (error: DataCacheDamagedError) => void;
+  /** First sample, block and word of each file, then the end. */
+  readonly #samples: Float64Array;
+  readonly #blocks: Float64Array;
+  readonly #words: Float64Array;
+  readonly #open = new LRUCache<number, FileTable>({
+    max: openMax,
+    dispose: (file) => file.close(),
+  });
+  /** The file of the last sample or block that was asked for. */
+  #last = 0;
+
+  /**
+   * The tables of the index at `path`. `onDamage` receives the error of a file's index, which has
+   * been set aside, before it is thrown.
+   */
+  constructor(
+    path: string,
+    files: IndexedFiles,
+    disk: Disk,
+    onDamage: (error: DataCacheDamagedError) => void,
+  ) {
+    this.#path = path;
+    this.#names = files.names;
+    this.#disk = disk;
+    this.#onDamage = onDamage;
+    this.#samples = sumsOf(files.samples);
+    this.#blocks = sumsOf(files.blocks);
+    this.#words = sumsOf(files.words);
+    this.blocks = this.#blocks.at(-1) ?? 0;
+  }
+
+  startOf(block: number): number {
+    if (block >= this.blocks) return this.#words.at(-1) ?? 0;
+    const file = this.#fileWith(this.#blocks, block);
+    const own = block - (this.#blocks[file] ?? 0);
+    return (this.#words[file] ?? 0) + this.#table(file).table.startOf(own);
+  }
+
+  wordsOf(block: number): number {
+    const file = this.#fileWith(this.#blocks, block);
+    return this.#table(file).table.wordsOf(block - (this.#blocks[file] ?? 0));
+  }
+
+  crcOf(block: number): number {
+    const file = this.#fileWith(this.#blocks, block);
+    return this.#table(file).table.crcOf(block - (this.#blocks[file] ?? 0));
+  }
+
+  blockOf(sample: number): number {
+    const file = this.#fileWith(this.#samples, sample);
+    const own = sample - (this.#samples[file] ?? 0);
+    const { samples, blocks } = this.#table(file);
+    const piece = pieceWith(samples, own);
+    const inPiece = Math.floor((own - (samples[piece] ?? 0)) / blockSamples);
+    return (this.#blocks[file] ?? 0) + (blocks[piece] ?? 0) + inPiece;
+  }
+
+  firstOf(block: number): number {
+    if (block >= this.blocks) return this.#samples.at(-1) ?? 0;
+    const file = this.#fileWith(this.#blocks, block);
+    const own = block - (this.#blocks[file] ?? 0);
+    const { samples, blocks } = this.#table(file);
+    const piece = pieceWith(blocks, own);
+    const inPiece = blockSamples * (own - (blocks[piece] ?? 0));
+    return (this.#samples[file] ?? 0) + (samples[piece] ?? 0) + inPiece;
+  }
+
+  runAt(block: number): Run {
+    const file = this.#fileWith(this.#blocks, block);
+    const { samples, blocks, rowGroups } = this.#table(file);
+    const piece = pieceWith(blocks, block - (this.#blocks[file] ?? 0));
+    const first = samples[piece] ?? 0;
+    return {
+      file,
+      rowGroup: rowGroups[piece] ?? 0,
+      first: (this.#samples[file] ?? 0) + first,
+      samples: (samples[piece + 1] ?? 0) - first,
+    };
+  }
+
+  close(): void {
+    this.#open.clear();
+  }
+
+  #fileWith(firsts: Float64Array, place: number): number {
+    const last = this.#last;
+    if (place < (firsts[last] ?? 0) || place >= (firsts[last + 1] ?? 0)) {
+      this.#last = pieceWith(firsts, place);
+    }
+    return this.#last;
+  }
+
+  /** @throws DataCacheDamagedError, after both indexes were set aside */
+  #table(file: number): FileTable {
+    const known = this.#open.get(file);
+    if (known !== undefined) return known;
+    const path = fileIndexPath(this.#path, this.#names[file] ?? "");
+    try {
+      const table = openFileTable(path, this.#disk);
+      this.#open.set(file, table);
+      return table;
+    } catch (error) {
+      if (!(error instanceof DataCacheDamagedError)) throw error;
+      if (this.#disk.exists(path)) {
+        onDisk("set aside", path, () => this.#disk.rename(path, setAsideNameOf(path)));
+      }
+      this.#onDamage(error);
+      throw error;
+    }
+  }
+}
+
+/** The sums of the values before each value, then of all. */
+function sumsOf(values: readonly number[]): Float64Array {
+  const sums = new Float64Array(values.length + 1);
+  for (let i = 0; i < values.length; i++) sums[i + 1] = (sums[i] ?? 0) + (values[i] ?? 0);
+  return sums;
+}

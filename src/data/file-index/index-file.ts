@@ -1,0 +1,194 @@
+// The index of one file of a streamed data set: it is made in one pass over the wanted columns,
+// named by the identity of the file and of the options, and made only once.
+
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { DataCacheDamagedError } from "../../errors/errors.ts";
+import type { Disk } from "../../ports/disk.ts";
+import { fileSuffix, filesDirectory, freeName } from "../cache/cache-directory.ts";
+import { blockSamples, type KeyForm, onDisk } from "../cache/cache-format.ts";
+import { cacheKey, cacheShapeOf } from "../cache/cache-key.ts";
+import { CacheWriter, type SampleTotals } from "../cache/cache-writer.ts";
+import {
+  fileIndexVersion,
+  pieceNumbers,
+  readFileIndex,
+  writeFileIndex,
+} from "../cache/file-index-format.ts";
+import { openRows } from "../file-rows.ts";
+import { appendFile, pieceNumberOf } from "../file-samples.ts";
+import type { ResolvedTableOptions, TableShape } from "../options.ts";
+import type { FileFacts } from "../remote/file-facts.ts";
+import type { FileRows } from "../source-rows.ts";
+import { KeyCollector, type KeyColumn } from "../split-keys.ts";
+import { type Damage, DamageCount } from "../tables/damage.ts";
+import { BadLines, type BadLinesState } from "../text/faults.ts";
+import { TextFacts, type TextFactsState } from "../text/text-facts.ts";
+import { transformsFor } from "../transforms/compile.ts";
+
+/** The data whose files are indexed. */
+export interface IndexedData {
+  readonly options: ResolvedTableOptions;
+  readonly tables: readonly TableShape[];
+  /** The column that splits the data. */
+  readonly key?: KeyColumn | undefined;
+  readonly disk: Disk;
+  /** Hash of all that decides the samples of any of the files. */
+  readonly identity: string;
+}
+
+/** The data with their identity, which takes reading the vocabularies. */
+export function indexedData(data: Omit<IndexedData, "identity">): IndexedData {
+  const { options, tables, key } = data;
+  const own = { ...options, paths: [], damagedMax: Math.min(1, options.damagedMax) };
+  const identity = cacheKey(own, tables, { version: fileIndexVersion, key }, []);
+  return { ...data, identity };
+}
+
+/** A file of the data: its index among them, and its facts. */
+export interface IndexedFile {
+  readonly place: number;
+  readonly facts: FileFacts;
+  /** Form of the keys of the files before, if this file's keys must have it. */
+  readonly form?: KeyForm | undefined;
+}
+
+/** What is known of the samples of a file, as plain data. */
+export interface FileSamples extends Omit<SampleTotals, "table"> {
+  readonly about: TextFactsState;
+  readonly bad: BadLinesState;
+  readonly damage: readonly Damage[];
+  /** As `OpenRows`: of a file that was opened. */
+  readonly opened?: { readonly path: string; readonly sha256: string } | undefined;
+  /** Form of its keys; undefined: it has none. */
+  readonly keyForm?: KeyForm | undefined;
+}
+
+/** An index of a file, as the index of all files refers to it. */
+export interface MadeIndex {
+  readonly name: string;
+  /** (pieces, 4): as `FileIndex.pieces`. */
+  readonly pieces: Float64Array;
+  readonly samples: FileSamples;
+  readonly keys: Float64Array;
+}
+
+/**
+ * Reads the index of a file, and makes it if it does not exist or is damaged. `onDamage` receives
+ * the reason. @throws as `writeIndex`
+ */
+export async function fileIndexOf(
+  data: IndexedData,
+  file: IndexedFile,
+  onDamage: ((reason: string) => void) | undefined,
+  onRows?: (rows: FileRows) => void,
+): Promise<MadeIndex> {
+  const name = nameOf(data, file);
+  const path = join(data.options.cache, filesDirectory, name);
+  if (data.disk.exists(path)) {
+    try {
+      return { name, ...readIndex(path, data.disk) };
+    } catch (error) {
+      if (!(error instanceof DataCacheDamagedError)) throw error;
+      onDamage?.(`the index of ${file.facts.path}: ${error.reason}`);
+    }
+  }
+  await makeIndex(path, data, file, onRows);
+  return { name, ...readIndex(path, data.disk) };
+}
+
+function readIndex(path: string, disk: Disk): Omit<MadeIndex, "name"> {
+  const { pieces, facts, keys } = readFileIndex(path, disk);
+  return { pieces, keys, samples: facts as FileSamples };
+}
+
+/** The file name of a file's index: a hash over all that decides its content. */
+function nameOf({ options, identity }: IndexedData, { facts, place, form }: IndexedFile): string {
+  // Rows that are drawn by their file and line depend on which file of the data it is.
+  const isDrawn = options.transforms?.some((one) => one.op === "sampling" && one.by === undefined);
+  const { path, bytes, version } = facts;
+  const parts = [identity, path, bytes, version, form ?? "", isDrawn === true ? place : ""];
+  const hash = createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+  return `${options.kind}-${hash.slice(0, 24)}${fileSuffix}`;
+}
+
+/** Reads a file, and writes its index. */
+async function makeIndex(
+  path: string,
+  { options, tables, key, disk }: IndexedData,
+  { place, facts, form }: IndexedFile,
+  onRows: ((rows: FileRows) => void) | undefined,
+): Promise<void> {
+  const writer = new CacheWriter(undefined, cacheShapeOf(options, tables));
+  const collector = key && new KeyCollector(key, form);
+  const bad = new BadLines(options.quarantineMax);
+  const damage = new DamageCount(options, bad);
+  const about = new TextFacts("lines");
+  const pieces: { readonly rowGroup: number; samples: number }[] = [];
+  const begin = (rows: FileRows) => {
+    const rowGroup = pieceNumberOf(rows);
+    if (pieces.at(-1)?.rowGroup === rowGroup) return;
+    writer.endBlock();
+    pieces.push({ rowGroup, samples: 0 });
+  };
+  const transforms = transformsFor(options);
+  const to = { sink: writer, sample: writer.newSample(), about, bad, collector, transforms, begin };
+  const address = options.paths[place] ?? "";
+  const file = await openRows(address, options, tables, { key, facts, damage });
+  try {
+    if (file !== undefined) {
+      await appendFile(file, place, to, (rows, samples) => {
+        const piece = pieces.at(-1);
+        if (piece !== undefined) piece.samples += samples;
+        onRows?.(rows);
+        return false;
+      });
+    }
+  } finally {
+    await file?.close();
+  }
+  const keys = collector?.keys();
+  const { table, ...totals } = writer.totals(keys);
+  const samples: FileSamples = {
+    ...totals,
+    about: about.state(),
+    bad: bad.state(),
+    damage: damage.found,
+    opened: file && { path: file.path, sha256: file.sha256() },
+    keyForm: collector?.form,
+  };
+  const index = { pieces: piecesIn(pieces, table), table, facts: samples };
+  save(path, disk, { ...index, keys: keys?.values ?? new Float64Array(0) });
+}
+
+/** (pieces, 4): row group, samples, words, words of the first block. */
+function piecesIn(
+  pieces: readonly { readonly rowGroup: number; readonly samples: number }[],
+  table: Uint32Array,
+): Float64Array {
+  const out = new Float64Array(pieceNumbers * pieces.length);
+  let block = 0;
+  for (const [i, { rowGroup, samples }] of pieces.entries()) {
+    const end = block + Math.ceil(samples / blockSamples);
+    const head = block < end ? (table[2 * block] ?? 0) : 0;
+    let words = 0;
+    for (; block < end; block++) words += table[2 * block] ?? 0;
+    out.set([rowGroup, samples, words, head], pieceNumbers * i);
+  }
+  return out;
+}
+
+function save(path: string, disk: Disk, index: Parameters<typeof writeFileIndex>[1]): void {
+  const building = freeName(path, disk);
+  const file = onDisk("make", building, () => disk.open(building, "write"));
+  try {
+    writeFileIndex(file, index);
+    onDisk("sync", building, () => file.sync());
+  } catch (error) {
+    file.close();
+    disk.remove(building);
+    throw error;
+  }
+  file.close();
+  onDisk("rename", building, () => disk.rename(building, path));
+}

@@ -41,8 +41,8 @@ if ! has_compiler; then
 fi
 # Resolved from the package's own folder, so that node_modules of an outer project work too.
 headers=$(cd .. && node -p "require('node-api-headers').include_dir")
-link=
-[ "$(uname)" != Darwin ] || link="-undefined dynamic_lookup"
+link=-pthread
+[ "$(uname)" != Darwin ] || link="$link -undefined dynamic_lookup"
 # A prebuilt addon is stripped: to debug a kernel, build it.
 [ "$addon" = build/osiris.node ] || [ "$(uname)" = Darwin ] || link="$link -s"
 mkdir -p build
@@ -59,7 +59,7 @@ echo "osiris: $(echo "$parts" | wc -w | tr -d ' ') parts, for $(echo $sets), on 
 # Warnings are errors in CI (sanitize.sh), but not for a user with another compiler.
 # No fused multiply-add except where the source has one, and no liberties of -ffast-math.
 compile_parts "$objects" "$parts" \
-  -O3 -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fvisibility=hidden -I . -I "$headers"
+  -O3 -fPIC -std=c++17 -pthread -fno-math-errno -ffp-contract=off -fvisibility=hidden -I . -I "$headers"
 tell_command "$compiler" -shared "$objects/*.o" -o "$built" "$link"
 # shellcheck disable=SC2086
 "$compiler" -shared "$objects"/*.o -o "$built" $link

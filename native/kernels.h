@@ -106,6 +106,11 @@ struct Subtree {
   int64_t first, count;
 };
 
+/// Rows first .. end-1 of a table.
+struct RowRange {
+  int64_t first, end;
+};
+
 /// Completed whole-row values of rows that are split by columns, for each distinct row in ascending
 /// order; nullptr: the rows are whole.
 struct Completed {
@@ -190,12 +195,25 @@ struct Scratches {
   Scratch averaged;
   Scratch squares, trees, starts, misses;
   Scratch leftOperand, rightOperand, mixed;
+  Scratch parts, areFinite;
 };
 
 inline Scratches& scratches() {
   static thread_local Scratches mine;
   return mine;
 }
+
+/// Into how many parts, at most `most`, a thread splits work that takes it `ns` nanoseconds: 1 if it
+/// has no helpers, or the work is not worth it (threads/threads.h).
+int64_t partsOf(double ns, int64_t most);
+
+/// Calls run(of, part) for each part below `count` on this thread and its helpers, of which it has
+/// some if `partsOf` was above 1. Throws std::bad_alloc where a part did.
+void runParts(int64_t count, void (*run)(void* of, int64_t part), void* of);
+
+/// Cuts the rows of a table into at most `parts` ranges with similar numbers of these lookups.
+/// Returns the number of ranges, which are ascending and cover all rows.
+int64_t cutRows(RowRange* ranges, int64_t parts, const int32_t* ids, int64_t count, int64_t rows);
 
 /// The kernels of one instruction set: a pointer to each function of table.h. Each part sets its own
 /// kernels.

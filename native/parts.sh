@@ -57,6 +57,8 @@ list_parts() {
     for set in $1; do [ "$set" = avx512bf16 ] || echo "$source:$set"; done
   done
   echo kernels:
+  echo threads/pool:
+  echo threads/threads:
 }
 
 # The number of cores: by default, one part is compiled on each.

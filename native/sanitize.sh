@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the kernels on random shapes under the address and undefined-behaviour sanitizers. Fails
-# where a sanitizer reports an error or a number is wrong. Without a compiler it says so and exits
+# Runs the kernels on random shapes under the address and undefined-behaviour sanitizers, and the
+# kernels in parts under the thread sanitizer. Fails where a sanitizer reports an error or a number
+# is wrong. Without a compiler it says so and exits
 # with success. CXX names another compiler, OSIRIS_JOBS the number of parts compiled at the same
 # time (default: one per core).
 #
@@ -48,8 +49,16 @@ warnings="-Wall -Wextra -Werror"
 # Unoptimized, with line tables only: this compiles in a third of the time.
 # shellcheck disable=SC2086
 compile_parts "$objects" "$(list_parts "$sets" test/kernels-test:)" \
-  -O0 -g1 -std=c++17 $warnings -fno-math-errno -ffp-contract=off -fsanitize=address,undefined \
-  -fno-sanitize-recover=all -I .
-"$compiler" -fsanitize=address,undefined "$objects"/*.o -o "$objects/kernels-test"
+  -O0 -g1 -std=c++17 $warnings -fno-math-errno -ffp-contract=off -pthread \
+  -fsanitize=address,undefined -fno-sanitize-recover=all -I .
+"$compiler" -pthread -fsanitize=address,undefined "$objects"/*.o -o "$objects/kernels-test"
 echo "osiris: running the kernels under the sanitizers"
 "$objects/kernels-test"
+# Portable code, as races do not depend on the set. Unoptimized, as above.
+sets=portable
+rm -r "$objects" && mkdir "$objects"
+compile_parts "$objects" "$(list_parts "$sets" test/threads-test:)" \
+  -O0 -g1 -std=c++17 -fno-math-errno -ffp-contract=off -pthread -fsanitize=thread -I .
+"$compiler" -pthread -fsanitize=thread "$objects"/*.o -o "$objects/threads-test"
+echo "osiris: running kernels in parts under the thread sanitizer"
+"$objects/threads-test"

@@ -14,10 +14,16 @@ import { usualFinishedMax } from "../run/state/registry.ts";
 import type { Incident } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { World } from "../runtime/network.ts";
+import { deviceThreads } from "../threads/device-threads.ts";
 
 export const clusterOptions = z.strictObject({
   /** Devices of this process: worker threads that compute. 0: only hosts that join. @default 2 */
   devices: z.int().min(0).max(128).default(2),
+  /**
+   * Threads of each of these devices: its kernels are split between them. "auto": the machine's
+   * cores, shared by the devices. The number changes no bit of a model. @default 1
+   */
+  threads: deviceThreads.default(1),
   /**
    * Devices that must be present before a run without a number of its own starts. @default devices
    */

@@ -37,6 +37,7 @@ import type { Incident } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { openNetwork } from "../runtime/network.ts";
 import { backoff } from "../runtime/supervisor.ts";
+import { withDeviceThreads } from "../threads/device-threads.ts";
 import {
   type CheckedOptions,
   type ClusterOptions,
@@ -209,7 +210,9 @@ export class Cluster implements AsyncDisposable {
           : undefined;
       dashboard = await openDashboard?.(network, Object.keys(options.tenants));
       const parts = { observer, onHosts, onStandby, link };
-      const cluster = new Cluster({ options, broker, network, register, launcher, ...parts });
+      const { threads, devices } = options;
+      const own = { launcher: withDeviceThreads(launcher, threads, devices), ...parts };
+      const cluster = new Cluster({ options, broker, network, register, ...own });
       cluster.#dashboard = dashboard;
       return cluster;
     } catch (error) {

@@ -22,10 +22,16 @@ import type { LogOptions } from "../observe/process-log.ts";
 import { ActorFailedError, type Incident } from "../runtime/incident.ts";
 import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { openNetwork, type World } from "../runtime/network.ts";
+import { deviceThreads, withDeviceThreads } from "../threads/device-threads.ts";
 
 const hostOptions = connectionOptions.extend({
   /** Devices: worker threads that compute. @default 2 */
   devices: z.int().min(1).max(128).default(2),
+  /**
+   * Threads of each device: its kernels are split between them. "auto": the machine's cores, shared
+   * by the devices. The number changes no bit of a model. @default 1
+   */
+  threads: deviceThreads.default(1),
   /** Where traces of its threads' steps are exported. @default nowhere */
   tracing: tracingOptions.optional(),
   /** Whether actors accept injected faults. For tests and the chaos harness. @default false */
@@ -136,7 +142,8 @@ export class Host implements AsyncDisposable {
       ...plain
     } = given;
     const options = checkOptions(hostOptions, plain);
-    const { nats: servers, cluster, devices, faultsAllowed, tracing, ...credentials } = options;
+    const { nats: servers, cluster, devices, threads, ...others } = options;
+    const { faultsAllowed, tracing, ...credentials } = others;
     const { token, user, pass } = credentials;
     const observer = await openObserver({ log, tracing }, [token, user, pass], onIncident);
     const network = await openNetwork({
@@ -154,7 +161,8 @@ export class Host implements AsyncDisposable {
       await observer.close();
       throw error;
     });
-    return new Host({ observer, network, devices, launcher, onHost });
+    const threaded = withDeviceThreads(launcher, threads, devices);
+    return new Host({ observer, network, devices, launcher: threaded, onHost });
   }
 
   /**

@@ -6,7 +6,7 @@ import type { IndexHelp } from "../../src/data/file-index/write-index.ts";
 import { GenerationAbortedError, recordError, visible } from "../../src/errors/errors.ts";
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import type { JobSpec } from "../../src/job/job.ts";
-import { openKernels } from "../../src/kernels/index.ts";
+import { openKernels, useThreads } from "../../src/kernels/index.ts";
 import type { Log } from "../../src/ports/log.ts";
 import type { TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { TierCommand } from "../../storage/tiers/serve.ts";
@@ -53,6 +53,8 @@ export interface ParticipantTask {
   readonly spec: GenerationSpec;
   readonly memory: GenerationMemory;
   readonly index: number;
+  /** Threads that the kernels of a device may use. @default 1 */
+  readonly threads?: number;
 }
 
 /**
@@ -228,9 +230,11 @@ const partialRecoveryShare = 0.25;
 const partialRecoveryWaits = 100;
 
 async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
-  const { index } = task;
+  const { index, threads = 1 } = task;
   const generation = openGeneration(task);
   const { clock, disk, sleep, wrapCells } = ports;
+  const helped = useThreads(threads);
+  if (helped < threads) log("warn", "the system allows fewer threads", { threads, helped });
   const { stepDeadlineMs: deadlineMs, arithmetic } = generation.spec.job;
   // Between two commands the coordinator has the deadline.
   const idle = openIdle(generation, index, ports);

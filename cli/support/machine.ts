@@ -34,7 +34,7 @@ export function withConstants(command: Command): Command {
   return command.addOption(new Option("--constants <FILE>", what).env("OSIRIS_CONSTANTS"));
 }
 
-/** Reads a number of devices, or `auto`. */
+/** Reads a number of devices, or of their threads, or `auto`. */
 export function devicesFrom(text: string): number | "auto" {
   if (text === "auto") return text;
   try {

@@ -50,6 +50,7 @@ constexpr Entry entries[] = {
     entry<binding::built>("built"),
     entry<binding::arithmetic>("arithmetic"),
     entry<binding::limitIsa>("limitIsa"),
+    entry<binding::useThreads>("useThreads"),
     entry<binding::useLargePages>("useLargePages"),
     entry<binding::skewOf>("skewOf"),
     entry<binding::readRecords>("readRecords"),

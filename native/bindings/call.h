@@ -124,6 +124,8 @@ class Call {
     return false;
   }
 
+  napi_env environment() const { return env_; }
+
   /// Ends the call with a RangeError. A later exception does not replace it.
   [[gnu::noinline]] void refuse(const std::string& message) {
     napi_throw_range_error(env_, nullptr, message.c_str());
@@ -165,6 +167,15 @@ struct Argument {
     }
     return static_cast<Parameter>(call.integer(i));
   }
+};
+
+/// The environment of the call, which is no argument in JavaScript.
+template <>
+struct Argument<napi_env> {
+  static constexpr size_t count = 0;
+  napi_env value;
+  Argument(Call& call, size_t) : value(call.environment()) {}
+  napi_env get() const { return value; }
 };
 
 template <>

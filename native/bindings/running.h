@@ -5,7 +5,9 @@
 
 #include <vector>
 
+#include "bindings/call.h"
 #include "kernels.h"
+#include "threads/threads.h"
 
 namespace osiris {
 
@@ -13,7 +15,7 @@ inline const Kernels* const best = bestKernels();
 inline thread_local const Kernels* limited = nullptr;
 
 /// The kernels that this thread runs. If there are none, src/ports/addon.ts calls only `built`.
-inline const Kernels& running() { return limited != nullptr ? *limited : *best; }
+inline const Kernels& running() { return kernelsInParts(limited != nullptr ? *limited : *best); }
 
 /// The name and version of the compiler.
 #if defined(__clang__)
@@ -41,9 +43,20 @@ inline bool limitIsa(const std::string& name) {
   return kernels != nullptr;
 }
 
+/// Lets this thread's kernels use several threads (threads/threads.h), until the thread's
+/// environment ends. Returns their number, which is lower where the system refuses threads.
+inline int64_t useThreads(napi_env env, int64_t threads, double partNs) {
+  static thread_local bool ends = false;
+  if (!ends) {
+    ends = napi_add_env_cleanup_hook(env, [](void*) { osiris::useThreads(1, 0); }, nullptr) ==
+           napi_ok;
+  }
+  return ends ? osiris::useThreads(threads, partNs) : 1;
+}
+
 /// The version of the calling convention. It changes when arguments of a function change.
 /// src/ports/addon.ts has the same number, and does not use an addon with another one.
-inline int64_t callForm() { return 11; }
+inline int64_t callForm() { return 12; }
 
 }  // namespace binding
 

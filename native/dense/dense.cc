@@ -7,6 +7,7 @@ namespace osiris::OSIRIS_ISA {
 
 #include "simd/vector.h"
 #include "simd/slice-plan.h"
+#include "simd/parts.h"
 #include "simd/coming.h"
 #include "dense/product.h"
 #include "dense/dense.h"

@@ -31,41 +31,46 @@ inline void dLinearInput(float* dX, const float* dOut, const float* w, int64_t s
                    outputs, plus, above);
 }
 
+/// Some outputs of a layer: first .. end-1 of `all`.
+struct Outputs {
+  int64_t first, end, all;
+};
+
 /// Column sums of dOut over the tree of slices, for `vectors` vectors of columns from `first` on.
 template <int vectors>
-void sumColumns(float* const* dB, const float* dOut, int64_t first, int64_t outputs,
+void sumColumns(float* const* dB, const float* dOut, int64_t first, const Outputs& outputs,
                 const Slices& slices, const SlicePlan* plan) {
   Vec stack[32][vectors];
   for (int64_t s = 0; s < slices.count; s++) {
     Vec sum[vectors];
     UNROLL for (int v = 0; v < vectors; v++) sum[v] = zero();
     for (int64_t b = slices.bounds[s]; b < slices.bounds[s + 1]; b++) {
-      const float* row = dOut + b * outputs + first;
+      const float* row = dOut + b * outputs.all + first;
       UNROLL for (int v = 0; v < vectors; v++) {
-        sum[v] = add(sum[v], loadSome(row + v * lanes, left(outputs, first + v * lanes)));
+        sum[v] = add(sum[v], loadSome(row + v * lanes, left(outputs.end, first + v * lanes)));
       }
     }
     const SlicePlan& p = plan[s];
     UNROLL for (int v = 0; v < vectors; v++) {
       const int64_t c = first + v * lanes;
       for (int64_t i = p.lefts - 1; i >= 0; i--) sum[v] = add(stack[p.slot + i][v], sum[v]);
-      if (p.last) storeSome(dB[p.subtree] + c, left(outputs, c), sum[v]);
+      if (p.last) storeSome(dB[p.subtree] + c, left(outputs.end, c), sum[v]);
       else stack[p.slot][v] = sum[v];
     }
   }
 }
 
 /// dB = column sums of dOut, eight vectors at a time, as longer contiguous reads are faster.
-inline void dBias(float* const* dB, const float* dOut, int64_t outputs, const Slices& slices,
-                  const SlicePlan* plan) {
-  int64_t first = 0;
-  for (; outputs - first > 4 * lanes; first += 8 * lanes) {
+inline void dBias(float* const* dB, const float* dOut, const Outputs& outputs,
+                  const Slices& slices, const SlicePlan* plan) {
+  int64_t first = outputs.first;
+  for (; outputs.end - first > 4 * lanes; first += 8 * lanes) {
     sumColumns<8>(dB, dOut, first, outputs, slices, plan);
   }
-  for (; outputs - first > lanes; first += 4 * lanes) {
+  for (; outputs.end - first > lanes; first += 4 * lanes) {
     sumColumns<4>(dB, dOut, first, outputs, slices, plan);
   }
-  if (first < outputs) sumColumns<1>(dB, dOut, first, outputs, slices, plan);
+  if (first < outputs.end) sumColumns<1>(dB, dOut, first, outputs, slices, plan);
 }
 
 /// A block of samples, which are the k of a weight gradient: part of one slice.
@@ -94,11 +99,12 @@ int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
 
 /// The gradients of sample block `i` from output `i0` on, to prefetch; after the last block, the
 /// first block of the next outputs.
-inline ComingRows comingGradients(const float* dOut, int64_t outputs, int64_t i0,
+inline ComingRows comingGradients(const float* dOut, const Outputs& outputs, int64_t i0,
                                   const SampleBlock* blocks, int64_t count, int64_t i) {
   if (i == count) return comingGradients(dOut, outputs, i0 + blockM, blocks, count, 0);
-  const int64_t rows = outputs - i0 < blockM ? outputs - i0 : blockM;
-  return {dOut + blocks[i].k0 * outputs + i0, rows > 0 ? blocks[i].depth : 0, outputs, rows};
+  const int64_t rows = outputs.end - i0 < blockM ? outputs.end - i0 : blockM;
+  const float* from = dOut + blocks[i].k0 * outputs.all + i0;
+  return {from, rows > 0 ? blocks[i].depth : 0, outputs.all, rows};
 }
 
 /// sums (packedM) += the samples of `count` panels of packed gradients, in order.
@@ -157,14 +163,15 @@ class PackedSums {
   float *sums_, *waiting_;
 };
 
-/// dW[p] = dOut^T x and dB[p] for each subtree p. A block of dW stays in the second-level cache
+/// dW[p] = dOut^T x and dB[p] for each subtree p and some outputs. A block of dW stays in the second-level cache
 /// while the tree over slices is folded, tile by tile. Both operands are packed once per `blockN`
 /// columns of x, and are read from the third-level cache.
 template <typename Format>
-void weightProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
-                   int64_t inputs, int64_t outputs, const Slices& slices) {
+void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
+                    int64_t inputs, const Outputs& outputs, const Slices& slices) {
   constexpr int64_t blockColumns = 256;
   constexpr int64_t slotSize = blockM * blockColumns;
+  const int64_t own = outputs.end - outputs.first;
   const int64_t samples = slices.bounds[slices.count] - slices.bounds[0];
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   planSlices(plan, slices);
@@ -178,12 +185,12 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
   float* waiting = unfinished + slotSize;
   PackedSums sums(waiting + slots * slotSize);
   // With few outputs, packed operands would be used only once or twice, so they are read unpacked.
-  const bool isPacked = Format::together > 1 || outputs > 2 * tileRows || inputs % lanes != 0;
+  const bool isPacked = Format::together > 1 || own > 2 * tileRows || inputs % lanes != 0;
   // dB sums unrounded gradients, so it cannot use the packed ones of a format that converts.
   const bool sumsPacked = isPacked && !Format::converts && inputs > 0;
   if (!sumsPacked) dBias(dB, dOut, outputs, slices, plan);
-  const int64_t tiles = (outputs + tileRows - 1) / tileRows;
-  const int64_t height = isPacked ? tileRows : (outputs + tiles - 1) / tiles;
+  const int64_t tiles = (own + tileRows - 1) / tileRows;
+  const int64_t height = isPacked ? tileRows : (own + tiles - 1) / tiles;
   const int64_t columnsMax = inputs < blockN ? inputs + tileColumns : blockN;
   // If there are several blocks of columns, the packed A of all samples is kept for them; for a
   // single block, each sample block reuses the same memory, which stays in cache.
@@ -200,8 +207,8 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
       const SampleBlock& block = blocks[i];
       packB<Format>(panelsOfX(block, width), {x, inputs, 1}, block.k0, block.depth, n0, width);
     }
-    for (int64_t i0 = 0; i0 < outputs; i0 += blockM) {
-      const int64_t rows = outputs - i0 < blockM ? outputs - i0 : blockM;
+    for (int64_t i0 = outputs.first; i0 < outputs.end; i0 += blockM) {
+      const int64_t rows = outputs.end - i0 < blockM ? outputs.end - i0 : blockM;
       for (int64_t j0 = 0; j0 < width; j0 += blockColumns) {
         const int64_t columns = width - j0 < blockColumns ? width - j0 : blockColumns;
         const int64_t column = n0 + j0;
@@ -210,13 +217,13 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
           const SlicePlan& p = plan[block.slice];
           const bool begins = i == 0 || blocks[i - 1].slice != block.slice;
           const bool ends = i == count - 1 || blocks[i + 1].slice != block.slice;
-          Panels ofA{dOut + block.k0 * outputs + i0, outputs, height, height};
+          Panels ofA{dOut + block.k0 * outputs.all + i0, outputs.all, height, height};
           Panels ofB{x + block.k0 * inputs + column, inputs, tileColumns};
           if (isPacked) {
             float* panels = packedA + (isKept ? block.packed * packedM : 0);
             ofA = panelsOfA(panels, false, block.packedDepth);
             if (j0 == 0) {
-              packA<Format>(panels, {dOut, 1, outputs}, i0, rows, block.k0, block.depth,
+              packA<Format>(panels, {dOut, 1, outputs.all}, i0, rows, block.k0, block.depth,
                             block.packedDepth);
               if (sumsPacked && n0 == 0) {
                 if (begins) sums.beginSlice();
@@ -252,6 +259,21 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
       }
     }
   }
+}
+
+/// `outputsProduct` of all outputs, in parts of some outputs each.
+template <typename Format>
+void weightProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
+                   int64_t inputs, int64_t outputs, const Slices& slices) {
+  const int64_t samples = slices.bounds[slices.count] - slices.bounds[0];
+  const int64_t tiles = (outputs + tileRows - 1) / tileRows;
+  const int64_t parts = partsOf(0.02 * samples * inputs * outputs, tiles / 2);
+  inParts(parts, [&](int64_t part) {
+    const int64_t first = tiles * part / parts * tileRows;
+    const int64_t next = tiles * (part + 1) / parts * tileRows;
+    const int64_t end = next < outputs ? next : outputs;
+    outputsProduct<Format>(dW, dB, dOut, x, inputs, {first, end, outputs}, slices);
+  });
 }
 
 inline void dLinearWeight(float* const* dW, float* const* dB, const float* dOut, const float* x,

@@ -90,13 +90,21 @@ inline const int32_t* slicesOfSamples(const Slices& slices) {
   return sliceOf;
 }
 
-/// Lists the lookups of the table at `index`, and of the next entries with the same rows, in the
-/// order of their sums: slice by slice, entry by entry, sample by sample. A stable sort by row
-/// keeps this order. Returns their number.
+/// Adds a lookup to a list of `count` if its row is in `rows`. Returns the new count. There must be
+/// room for a lookup in any case, as a branch would be mispredicted for every other lookup.
+INLINE int64_t listIfWithin(Lookup* out, int64_t count, int32_t row, uint64_t place,
+                            const RowRange& rows) {
+  out[count] = static_cast<uint64_t>(row) << 32 | place;
+  return count + (row >= rows.first && row < rows.end);
+}
+
+/// Lists the lookups of `rows` in the table at `index`, and in the next entries with the same rows,
+/// in the order of their sums: slice by slice, entry by entry, sample by sample. A stable sort by
+/// row keeps this order. Returns their number.
 inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt, int32_t* lengthAt,
                             float* weightAt, const Table* tables, int64_t index, const Bags& bags,
-                            int64_t columns, const Slices& slices) {
-  int64_t place = 0;
+                            int64_t columns, const Slices& slices, const RowRange& rows) {
+  int64_t place = 0, count = 0;
   for (int64_t slice = 0; slice < slices.count; slice++) {
     for (int64_t i = index; i < index + tables[index].lookups; i++) {
       const int32_t* offsets = bags.offsets + i * bags.samples;
@@ -104,7 +112,7 @@ inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt,
       for (int64_t b = slices.bounds[slice]; b < slices.bounds[slice + 1]; b++) {
         const int32_t length = tables[i].mean ? offsets[b + 1] - offsets[b] : 0;
         for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
-          out[place] = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(place);
+          count = listIfWithin(out, count, bags.ids[k], static_cast<uint64_t>(place), rows);
           sampleAt[place] = static_cast<int32_t>(b);
           gradientAt[place] = b * columns + column;
           lengthAt[place] = length;
@@ -113,7 +121,7 @@ inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt,
       }
     }
   }
-  return place;
+  return count;
 }
 
 /// Whether the lookups of a table are placed.
@@ -121,35 +129,36 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
   return bags.weights != nullptr || t.lookups > 1;
 }
 
-/// The sorted lookups of the table at `index`, which is the first entry with its rows.
+/// The sorted lookups of `rows` in the table at `index`, which is the first entry with its rows.
 [[gnu::noinline]] inline Gradients gradientsOf(const Table* tables, int64_t index,
                                                const Bags& bags, const float* dPooled,
                                                int64_t columns, const Slices& slices,
-                                               const int32_t* sliceOf) {
+                                               const int32_t* sliceOf, const RowRange& rows) {
   const Table& t = tables[index];
   const int32_t* offsets = bags.offsets + index * bags.samples;
-  const int64_t count = offsets[t.lookups * bags.samples] - offsets[0];
-  Lookup* from = scratches().rowsA.take<Lookup>(count);
-  Lookup* to = scratches().rowsB.take<Lookup>(count);
+  const int64_t all = offsets[t.lookups * bags.samples] - offsets[0];
+  int64_t count = 0;
+  Lookup* from = scratches().rowsA.take<Lookup>(all + 1);
+  Lookup* to = scratches().rowsB.take<Lookup>(all);
   const float* d = dPooled + t.column;
   float* stack = scratches().fold.take<float>(64 * t.dim);
   if (!isPlaced(t, bags)) {
-    for (int64_t b = 0, place = 0; b < bags.samples; b++) {
-      for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
-        from[place] = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(b);
+    for (int64_t b = 0; b < bags.samples; b++) {
+      for (int64_t k = offsets[b]; k < offsets[b + 1]; k++) {
+        count = listIfWithin(from, count, bags.ids[k], static_cast<uint64_t>(b), rows);
       }
     }
     const Lookup* sorted = sortLookups(from, to, count, t.rows);
     return {sorted, count,  sliceOf, offsets, d,       columns, t.dim,
             t.mean, stack,  nullptr, nullptr, nullptr, nullptr};
   } else {
-    int32_t* sampleAt = scratches().samples.take<int32_t>(count);
-    int64_t* gradientAt = scratches().gradients.take<int64_t>(count);
-    int32_t* lengthAt = scratches().lengths.take<int32_t>(count);
+    int32_t* sampleAt = scratches().samples.take<int32_t>(all);
+    int64_t* gradientAt = scratches().gradients.take<int64_t>(all);
+    int32_t* lengthAt = scratches().lengths.take<int32_t>(all);
     float* weightAt = nullptr;
-    if (bags.weights != nullptr) weightAt = scratches().weights.take<float>(count);
-    placeLookups(from, sampleAt, gradientAt, lengthAt, weightAt, tables, index, bags, columns,
-                 slices);
+    if (bags.weights != nullptr) weightAt = scratches().weights.take<float>(all);
+    count = placeLookups(from, sampleAt, gradientAt, lengthAt, weightAt, tables, index, bags,
+                         columns, slices, rows);
     bool mean = false;
     for (int64_t i = index; i < index + t.lookups; i++) mean = mean || tables[i].mean;
     const Lookup* sorted = sortLookups(from, to, count, t.rows);

@@ -65,13 +65,14 @@ template <Precision precision>
   finite = seen;
 }
 
-/// Updates the rows of the table at `index`, and records in `finite` whether they are still finite.
+/// Updates `rows` of the table at `index`, and records in `finite` whether they are still finite.
 inline void updateTableRows(const Table* tables, int64_t index, const Bags& bags,
                             const float* dPooled, int64_t columns, const Slices& slices,
-                            const int32_t* sliceOf, const Completed& known, Finite& finite) {
+                            const int32_t* sliceOf, const RowRange& rows, const Completed& known,
+                            Finite& finite) {
   const Table& t = tables[index];
   const Gradients g =
-      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf);
+      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf, rows);
   withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
     if constexpr (precision != Precision::float32) {
       if (isPlain(t)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
@@ -87,7 +88,7 @@ inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index,
   const Table& t = tables[index];
   const int32_t* sliceOf = slicesOfSamples(slices);
   const Gradients found =
-      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf);
+      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf, {0, t.rows});
   const Gradients g = found;  // A copy that no store can alias.
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
@@ -110,7 +111,7 @@ inline int64_t rowNormsOf(double** norms, const Table* tables, int64_t index, co
   const Table& t = tables[index];
   const int32_t* sliceOf = slicesOfSamples(slices);
   const Gradients found =
-      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf);
+      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf, {0, t.rows});
   const Gradients g = found;  // A copy that no store can alias.
   double* out = scratches().squares.take<double>(g.count * quantaOf(t.dim) * 2);
   *norms = out;
@@ -146,7 +147,7 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table* tabl
   }
   const int32_t* sliceOf = slicesOfSamples(slices);
   const Gradients found =
-      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf);
+      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf, {0, t.rows});
   const Gradients g = found;  // A copy that no store can alias.
   const auto subtreeOf = [&](int64_t k) { return plan[g.slice<placed>(k)].subtree; };
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
@@ -162,15 +163,68 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table* tabl
   });
 }
 
+/// The estimated time of the update of the table at `index`, in nanoseconds.
+inline double nsOfUpdate(const Table* tables, int64_t index, const Bags& bags) {
+  const int32_t* offsets = bags.offsets + index * bags.samples;
+  const int64_t end = tables[index].lookups * bags.samples;
+  return static_cast<double>(offsets[end] - offsets[0]) * (15 + 0.6 * tables[index].dim);
+}
+
+/// A part of an update: some rows of a table.
+struct UpdatePart {
+  int64_t index;
+  RowRange rows;
+};
+
+/// Lists the parts of an update: whole tables, and of large ones ranges of rows, `most` at most.
+/// `out` has room for `most` parts of each table.
+inline int64_t updateParts(UpdatePart* out, int64_t most, const Table* tables, const Bags& bags,
+                           const Completed* completed) {
+  RowRange* ranges = scratches().starts.take<RowRange>(most);
+  int64_t count = 0;
+  for (int64_t index = 0; index < bags.tables; index += tables[index].lookups) {
+    const Table& t = tables[index];
+    // Completed values are in the order of the table's distinct rows, which a part does not count.
+    const bool isWhole = completed != nullptr &&
+                         (completed[index].mean != nullptr || completed[index].trust != nullptr);
+    const int64_t parts = isWhole ? 1 : partsOf(nsOfUpdate(tables, index, bags), most);
+    const int32_t* offsets = bags.offsets + index * bags.samples;
+    const int64_t lookups = offsets[t.lookups * bags.samples] - offsets[0];
+    const int64_t cut = cutRows(ranges, parts, bags.ids + offsets[0], lookups, t.rows);
+    for (int64_t i = 0; i < cut; i++) out[count++] = {index, ranges[i]};
+  }
+  return count;
+}
+
 inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dPooled,
                           int64_t columns, const Slices& slices, const Completed* completed) {
   const int32_t* sliceOf = slicesOfSamples(slices);
   int64_t firstBad = -1;
-  for (int64_t index = 0; index < bags.tables; index += tables[index].lookups) {
-    const Completed known = completed == nullptr ? Completed{} : completed[index];
+  const auto update = [&](const UpdatePart& part) {
+    const Completed known = completed == nullptr ? Completed{} : completed[part.index];
     Finite finite;
-    updateTableRows(tables, index, bags, dPooled, columns, slices, sliceOf, known, finite);
-    if (firstBad < 0 && !finite.all()) firstBad = index;
+    updateTableRows(tables, part.index, bags, dPooled, columns, slices, sliceOf, part.rows, known,
+                    finite);
+    return finite.all();
+  };
+  double ns = 0;
+  for (int64_t index = 0; index < bags.tables; index += tables[index].lookups) {
+    ns += nsOfUpdate(tables, index, bags);
+  }
+  const int64_t most = partsOf(ns, INT64_MAX);
+  if (most == 1) {
+    for (int64_t index = 0; index < bags.tables; index += tables[index].lookups) {
+      if (!update({index, {0, tables[index].rows}}) && firstBad < 0) firstBad = index;
+    }
+    return firstBad;
+  }
+  UpdatePart* parts = scratches().parts.take<UpdatePart>(most * bags.tables);
+  const int64_t count = updateParts(parts, most, tables, bags, completed);
+  bool* areFinite = scratches().areFinite.take<bool>(count);
+  inParts(count, [&](int64_t part) { areFinite[part] = update(parts[part]); });
+  // Parts are in the order of their tables.
+  for (int64_t i = 0; i < count && firstBad < 0; i++) {
+    if (!areFinite[i]) firstBad = parts[i].index;
   }
   return firstBad;
 }

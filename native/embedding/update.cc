@@ -10,6 +10,7 @@ namespace osiris::OSIRIS_ISA {
 #include "simd/random.h"
 #include "simd/precision.h"
 #include "simd/slice-plan.h"
+#include "simd/parts.h"
 #include "embedding/rules.h"
 #include "embedding/row-gradients.h"
 #include "embedding/held-rows.h"

@@ -14,6 +14,7 @@
 #include "test/exchange-test.h"
 #include "test/ingest-test.h"
 #include "test/record-file-test.h"
+#include "threads/threads.h"
 
 using namespace osiris;
 using namespace osiris::test;
@@ -34,10 +35,12 @@ int main() {
   for (int round = 0; round < 200; round++) testSnappy();
   for (int round = 0; round < 200; round++) testRecordColumns();
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
-    const Kernels* kernels = kernelsOf(isa);
-    if (kernels == nullptr) continue;
-    testLarge(*kernels);
+    if (kernelsOf(isa) == nullptr) continue;
+    testLarge(*kernelsOf(isa));
     for (int round = 0; round < 12; round++) {
+      // Every third round runs in parts, however small they are.
+      useThreads(round % 3 == 2 ? 3 : 1, 1e-9);
+      const Kernels* kernels = &kernelsInParts(*kernelsOf(isa));
       testRankProducts(*kernels);
       testColumns(*kernels);
       testDistinctLists(*kernels);

@@ -3,9 +3,11 @@
 import { InputUnusableError } from "../errors/errors.ts";
 import { addonPath } from "../ports/addon.ts";
 import type { Kernels } from "./contract/kernels.ts";
-import { createNative } from "./native/native.ts";
+import { createNative, useThreads } from "./native/native.ts";
 import { createReference } from "./reference/reference.ts";
 import { checkKernels } from "./table/bind.ts";
+
+export { useThreads };
 
 /**
  * The kernels of this process, with checked arguments. `auto` takes the native kernels where they

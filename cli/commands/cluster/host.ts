@@ -15,6 +15,7 @@ import {
 } from "../../support/arguments.ts";
 import { plural } from "../../support/format.ts";
 import { interruption } from "../../support/interrupt.ts";
+import { devicesFrom } from "../../support/machine.ts";
 import {
   type ObservingArguments,
   observingOf,
@@ -24,6 +25,7 @@ import {
 
 interface HostArguments extends CommonOptions, ConnectionArguments, ObservingArguments {
   readonly devices: number;
+  readonly threads: number | "auto";
   readonly grace: number;
 }
 
@@ -33,6 +35,7 @@ export function addHost(program: Command): void {
     .command("host")
     .description("join a cluster as a host, and provide devices to its runs, until Ctrl-C")
     .option("--devices <N>", "devices of this host: threads that compute", integerFrom(1), 2)
+    .option("--threads <N>", "threads of each device, or auto: cores / devices", devicesFrom, 1)
     .option(
       "--grace <SECONDS>",
       "after Ctrl-C: longest wait until all runs continue without this host",
@@ -47,7 +50,7 @@ export function addHost(program: Command): void {
 }
 
 async function host(options: HostArguments): Promise<void> {
-  const { devices, cluster, nats } = options;
+  const { devices, threads, cluster, nats } = options;
   const interrupted = interruption();
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
@@ -60,6 +63,7 @@ async function host(options: HostArguments): Promise<void> {
   await using joined = await Host.join({
     ...connectionOf(options),
     devices,
+    threads,
     onHost: report,
     ...observingOf(options, usualLevel()),
   });

@@ -25,6 +25,7 @@ import {
 import { keepBroker } from "../../support/broker.ts";
 import { plural } from "../../support/format.ts";
 import { interruption } from "../../support/interrupt.ts";
+import { devicesFrom } from "../../support/machine.ts";
 import {
   type ObservingArguments,
   observingOf,
@@ -40,6 +41,7 @@ interface UpOptions
     ObservingArguments,
     DashboardArguments {
   readonly devices: number;
+  readonly threads: number | "auto";
   readonly minDevices?: number;
   readonly hostSilence?: number;
   readonly port: number;
@@ -63,6 +65,7 @@ export function addUp(program: Command): void {
     .command("up")
     .description("run a cluster that takes jobs over NATS, until Ctrl-C")
     .option("--devices <N>", "devices of this process: threads that compute", integerFrom(0), 2)
+    .option("--threads <N>", "threads of each device, or auto: cores / devices", devicesFrom, 1)
     .option(
       "--min-devices <N>",
       "a run waits until the cluster has N devices, hosts included (default: --devices)",
@@ -147,7 +150,8 @@ export function addUp(program: Command): void {
 }
 
 async function up(options: UpOptions): Promise<void> {
-  const { devices, minDevices, hostSilence, cluster: name, nats, port, lease, state } = options;
+  const { devices, threads, minDevices, hostSilence, cluster: name } = options;
+  const { nats, port, lease, state } = options;
   const { dataRoot: data, checkpointRoot: checkpoints, modelRoot: models } = options;
   const roots = { data, checkpoints, models };
   const tenants = await readTenants(options.tenants);
@@ -161,6 +165,7 @@ async function up(options: UpOptions): Promise<void> {
   using kept = broker === null || options.token ? null : keepToken(url, token ?? "");
   await using cluster = await Cluster.start({
     devices,
+    threads,
     ...(minDevices === undefined ? {} : { minDevices }),
     ...(hostSilence === undefined ? {} : { hostSilenceMs: Math.round(1000 * hostSilence) }),
     roots,

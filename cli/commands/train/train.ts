@@ -42,6 +42,7 @@ interface TrainOptions
     CredentialArguments,
     ObservingArguments {
   readonly devices?: number | "auto";
+  readonly threads: number | "auto";
   readonly data?: readonly string[];
   readonly plan?: string;
   readonly warmStart?: string;
@@ -67,6 +68,7 @@ export function addTrain(program: Command): void {
       "devices (threads that compute), or auto: the fastest number (default: the job's, else auto)",
       devicesFrom,
     )
+    .option("--threads <N>", "threads of each device, or auto: cores / devices", devicesFrom, 1)
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected)
     .option("--warm-start <DIRECTORY>", "begin with the trained state in this checkpoint directory")
     .option("--plan <FILE>", "place tables by this plan, a file of `osiris plan --out`")
@@ -115,6 +117,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   await using cluster = await Cluster.start({
     devices:
       asked || (await fastestDevices(resolveJob(job), options.constants, (line) => view.say(line))),
+    threads: options.threads,
     // A random name keeps this cluster apart from other clusters on a shared broker.
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
     ...credentialsOf(options),

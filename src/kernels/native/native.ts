@@ -36,6 +36,17 @@ export function limitIsa(isa: InstructionSet): boolean {
   return loadAddon()?.limitIsa?.(isa) === true;
 }
 
+/**
+ * Lets the native kernels of this thread use several threads, which end with it. Threads split the
+ * samples, elements or rows of a kernel, and change no bit. Returns the number that the system
+ * allowed; the reference kernels use one.
+ *
+ * @param partNs for tests: least estimated time of a part, in nanoseconds
+ */
+export function useThreads(threads: number, partNs = 0): number {
+  return Number(loadAddon()?.useThreads?.(threads, partNs) ?? 1);
+}
+
 /** Whether the addon has code for an instruction set, even if the processor lacks the set. */
 export function isCompiledFor(isa: InstructionSet): boolean {
   return addonOrigin()?.sets.includes(isa) === true;

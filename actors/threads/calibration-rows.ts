@@ -233,7 +233,7 @@ function measureIds(clock: Clock, { samples, idsPerBag, rounds }: CalibrationSiz
   };
   const all: BagShard = { lookup: 0, firstRow: 0, rows: count, isWhole: true, isWeighted: false };
   const half = { ...all, rows: Math.ceil(count / 2), isWhole: false };
-  const frame = new Int32Array(bagFrameBytes(samples, [all], [idsPerBag]) / 4);
+  const frame = new Int32Array(bagFrameBytes(samples, [all], [samples * idsPerBag]) / 4);
   const memory = new BagMemory();
   const sent = leastSeconds(clock, rounds, () => {
     writeBagFrame(frame, local, [all], -1);

@@ -43,19 +43,25 @@ function idWords({ isWeighted, idBlocks }: Pick<BagShard, "isWeighted" | "idBloc
 }
 
 /**
- * Bytes of the largest frame. `idsMax`: the longest bag of each lookup. `counts`: groups of
- * deduplicated features times slices of the sender.
+ * Bytes of a frame. `ids`: ids of each lookup in all samples. `counts`: groups of deduplicated
+ * features times slices of the sender.
  */
 export function bagFrameBytes(
   samples: number,
   shards: readonly Pick<BagShard, "isWeighted" | "idBlocks">[],
-  idsMax: readonly number[],
+  ids: readonly number[],
   counts = 0,
 ): number {
-  const words = shards.reduce((sum, shard, i) => {
-    return sum + 1 + (idsMax[i] ?? 0) * idWords(shard);
-  }, 0);
-  return 4 * (headerInts + counts + samples * words);
+  const words = shards.reduce((sum, shard, i) => sum + (ids[i] ?? 0) * idWords(shard), 0);
+  return 4 * (headerInts + counts + samples * shards.length + words);
+}
+
+/** Most bytes of the frame with these rows for a receiver's shards. */
+export function bagFrameBytesOf(local: SampleRows, shards: readonly BagShard[]): number {
+  const { samples, starts, axes = [] } = local;
+  const counts = axes.slice(1).reduce((sum, { runs }) => sum + runs.length, 0);
+  const ids = shards.map(({ lookup }) => (starts[lookup + 1] ?? 0) - (starts[lookup] ?? 0));
+  return bagFrameBytes(samples, shards, ids, counts);
 }
 
 /** Writes the frame for a receiver's shards. Returns its bytes. */

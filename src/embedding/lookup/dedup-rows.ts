@@ -200,6 +200,16 @@ class RowPlaces {
   }
 }
 
+/** Bytes of the requests to shards first .. first+count-1. */
+export function distinctFrameBytesOf(
+  { starts, subtrees }: DistinctBags,
+  first: number,
+  count: number,
+): number {
+  const rows = (starts[(first + count) * subtrees] ?? 0) - (starts[first * subtrees] ?? 0);
+  return 4 * (count * subtrees + rows);
+}
+
 /** Writes the requests to shards first .. first+count-1. Returns their bytes. */
 export function writeDistinctFrame(
   frame: Int32Array,

@@ -59,7 +59,7 @@ export function createPipeline(options: {
 }): Pipeline {
   const { device, intake, depth, steps, meter } = options;
   const { trace } = device;
-  const { ids } = device.exchange;
+  const { ids } = device.frames;
   const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
   const { isStale } = device.topology.reads;
   const { tables } = device.topology.input.model;
@@ -99,7 +99,7 @@ export function createPipeline(options: {
         const batch = intake.nextIfThere("training");
         if (batch === undefined) return;
         begun = await beginAhead(batch, next, requestedStop);
-      } else if (!("refused" in begun) && staged.length < stagedMax && ids.isThere()) {
+      } else if (!("refused" in begun) && staged.length < stagedMax && (await ids.isThere())) {
         staged.push(await stageStep(device, begun));
         begun = undefined;
       } else {

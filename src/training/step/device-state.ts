@@ -24,6 +24,7 @@ import { type BagLengthsDevice, createBagLengths } from "./bag-lengths.ts";
 import type { DedupDistDevice } from "./dedup/dedup-dist.ts";
 import { createDistinctState, type DistinctState } from "./dedup/dedup-state.ts";
 import { createShardIds, type DynamicIdsDevice } from "./dynamic-ids.ts";
+import { type Frames, framesOver } from "./frames.ts";
 import type { InputDistDevice } from "./input-dist.ts";
 import type { NonFiniteDevice } from "./non-finite.ts";
 import type { OutputDistDevice } from "./output-dist.ts";
@@ -56,6 +57,7 @@ export interface DeviceState
     NonFiniteDevice {
   readonly recipe: Recipe;
   readonly exchange: Exchange;
+  readonly frames: Frames;
   readonly kernels: Kernels;
   readonly denseState: DenseState;
   /** Factor on the learning rates after reductions on plateaus; each window sets it. */
@@ -119,6 +121,7 @@ export function createDeviceState(options: {
   });
   return {
     ...options,
+    frames: framesOver(exchange, topology.isLong),
     backing,
     trace: options.trace ?? noTrace,
     key,

@@ -1,9 +1,10 @@
 // Stage 2 of a step, the input dist: the device of the samples maps ids to rows and sends the row
 // numbers. In stage 3 the device that holds the rows receives them and builds bags.
 
-import { axesIn, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
+import { axesIn, bagFrameBytesOf, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
 import {
   type DistinctBags,
+  distinctFrameBytesOf,
   distinctFrameInts,
   type ShardLookups,
   writeDistinctFrame,
@@ -19,7 +20,7 @@ import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
 /** The part of a device that the input dist needs. */
-export interface InputDistDevice extends StageDevice<"ids">, Pick<DynamicIdsDevice, "ids"> {}
+export interface InputDistDevice extends StageDevice<never, "ids">, Pick<DynamicIdsDevice, "ids"> {}
 
 /**
  * Returns the rows that this device's samples look up. @throws IdOutOfRangeError naming table and
@@ -77,17 +78,19 @@ export async function sendBags(
   plan: StepPlan,
   stopAfter: number,
 ): Promise<void> {
-  const { exchange, topology } = device;
-  await exchange.ids.open(plan.bytes.ids);
+  const { topology } = device;
+  const { ids } = device.frames;
+  await ids.open(plan.bytes.ids);
   let first = 0;
   const used = topology.lookupsBy.map((lookups, peer) => {
-    const ints = intsOf(exchange.ids.outbox(peer));
     const count = topology.distinctBy[peer]?.length ?? 0;
+    const room = distinctFrameBytesOf(requested, first, count) + bagFrameBytesOf(rows, lookups);
+    const ints = intsOf(ids.outbox(peer, room));
     const bytes = writeDistinctFrame(ints, requested, first, count);
     first += count;
     return bytes + writeBagFrame(ints.subarray(bytes / 4), rows, lookups, stopAfter);
   });
-  exchange.ids.start((peer) => used[peer] ?? 0);
+  ids.start((peer) => used[peer] ?? 0);
 }
 
 /**
@@ -98,17 +101,14 @@ export async function receiveBags(
   device: InputDistDevice,
   plan: StepPlan,
 ): Promise<{ bags: Bags; lookups: ShardLookups[]; axes: Axes[]; stopAfter: number }> {
-  const { exchange, topology, rank } = device;
-  const inbox = await exchange.ids.finish();
-  let { byteOffset } = inbox;
+  const { topology, rank } = device;
+  const received = await device.frames.ids.finish();
   const shards = topology.distinctBy[rank] ?? [];
   const batchSamples = plan.all.bounds.at(-1) ?? 0;
-  const parts = plan.counts.map((samples, peer) => {
-    const byteLength = plan.bytes.ids(peer, rank);
-    const ints = intsOf({ buffer: inbox.buffer, byteOffset, byteLength });
-    byteOffset += byteLength;
+  const parts = received.map((frame, peer) => {
     const { bounds } = slicesIn(topology, peer, batchSamples);
-    return { ints, samples, bounds, subtrees: subtreesIn(topology, peer) };
+    const subtrees = subtreesIn(topology, peer);
+    return { ints: intsOf(frame), samples: plan.counts[peer] ?? 0, bounds, subtrees };
   });
   const lookups = plan.lane.lookups.gather(parts, shards, topology.input.slices);
   const frames = parts.map((part) => {
@@ -119,7 +119,7 @@ export async function receiveBags(
   const axes = frames.map((frame) => axesIn(frame, groups));
   const bags = plan.lane.bags.gather(frames, topology.lookupsBy[rank] ?? [], finders, groups);
   const stopAfter = frames[0]?.ints[0] ?? -1;
-  exchange.ids.close();
+  device.frames.ids.close();
   return { bags, lookups, axes, stopAfter };
 }
 

@@ -3,12 +3,16 @@
 // all-reduced after the gradient of the dense layers, in the same vector (stage 8).
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
-import { type BagMemory, bagFrameBytes, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
+import {
+  type BagMemory,
+  bagFrameBytesOf,
+  writeBagFrame,
+} from "../../embedding/lookup/bag-frames.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
-import { longestBag, tableOf } from "../topology/topology.ts";
+import { tableOf } from "../topology/topology.ts";
 import { closeGaps } from "./axes.ts";
 import { type PackingDevice, roundColumns } from "./group-vectors.ts";
 import type { StepPlan } from "./step-plan.ts";
@@ -46,10 +50,8 @@ export function replicaBagsOf(
   const { topology } = device;
   const { replicatedLookups: own } = topology;
   if (own.length === 0) return undefined;
-  const idsMax = own.map(({ lookup }) => longestBag(topology, lookup));
   const groups = (rows.axes?.length ?? 1) - 1;
-  const counts = groups * (plan.mine.bounds.length - 1);
-  const frame = device.replicaBags.frame(bagFrameBytes(rows.samples, own, idsMax, counts));
+  const frame = device.replicaBags.frame(bagFrameBytesOf(rows, own));
   writeBagFrame(frame, rows, own, -1);
   const frames = [{ ints: frame, samples: rows.samples, bounds: plan.mine.bounds }];
   return device.replicaBags.gather(frames, own, [], groups);

@@ -22,7 +22,7 @@ import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
 /** The part of a device that the exchange of row sums needs. */
-export interface RowSumsDevice extends StageDevice<"rowSums"> {
+export interface RowSumsDevice extends StageDevice<never, "rowSums"> {
   readonly kernels: Pick<Kernels, "rowMeans" | "rowTrust">;
   readonly recipe: { readonly optimizer: { readonly sparse: Pick<SparseOptimizerSpec, "kind"> } };
 }
@@ -107,7 +107,7 @@ async function share<S extends Float32Array | Float64Array>(
   sumsAt: (own: RowUpdate, at: number, shard: number) => S,
 ): Promise<SharedSums<S>[]> {
   const { rank, topology } = device;
-  const { rowSums } = device.exchange;
+  const { rowSums } = device.frames;
   const groups = topology.columnGroups.filter((group) => isIn(group, rank));
   const inGroups = new Set(groups.flatMap((group) => group.map(({ shard }) => shard)));
   const sums = new Map<number, S>();
@@ -119,22 +119,23 @@ async function share<S extends Float32Array | Float64Array>(
   await rowSums.open(plan.bytes.rowSums);
   const used = plan.counts.map((_, peer) => {
     if (peer === rank) return 0;
-    const { buffer, byteOffset } = rowSums.outbox(peer);
+    const parts = groups
+      .filter((one) => isIn(one, peer))
+      .flatMap((group) => group.filter((one) => one.device === rank))
+      .map(({ shard }) => sums.get(shard) ?? new Sums(0));
+    const bytes = parts.reduce((sum, own) => sum + own.byteLength, 0);
+    const { buffer, byteOffset } = rowSums.outbox(peer, bytes);
     let at = byteOffset;
-    for (const group of groups.filter((one) => isIn(one, peer))) {
-      for (const { shard } of group.filter((one) => one.device === rank)) {
-        const own = sums.get(shard) ?? new Sums(0);
-        new Sums(buffer, at, own.length).set(own);
-        at += own.byteLength;
-      }
+    for (const own of parts) {
+      new Sums(buffer, at, own.length).set(own);
+      at += own.byteLength;
     }
-    return at - byteOffset;
+    return bytes;
   });
   rowSums.start((peer) => used[peer] ?? 0);
-  const { buffer, byteOffset } = await rowSums.finish();
-  let start = byteOffset;
-  for (let peer = 0; peer < topology.devices; peer++) {
-    let at = start;
+  const frames = await rowSums.finish();
+  for (const [peer, { buffer, byteOffset }] of frames.entries()) {
+    let at = byteOffset;
     for (const group of groups) {
       // This device's part has the same rows, and so gives the number of rows.
       const here = group.find((one) => one.device === rank);
@@ -148,7 +149,6 @@ async function share<S extends Float32Array | Float64Array>(
         at += theirs.byteLength;
       }
     }
-    start += plan.bytes.rowSums(peer, rank);
   }
   rowSums.close();
   return groups.map((group) => ({

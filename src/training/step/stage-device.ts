@@ -5,11 +5,19 @@
 
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Topology } from "../topology/topology.ts";
+import type { Frames } from "./frames.ts";
 
-/** `Channel`: the channels of the exchange that the stage opens and closes. */
-export interface StageDevice<Channel extends keyof Exchange = never> {
+/**
+ * `Channel`: the channels of the exchange that the stage opens and closes; `Frame`: those that it
+ * uses through frames of any length.
+ */
+export interface StageDevice<
+  Channel extends keyof Exchange = never,
+  Frame extends keyof Frames = never,
+> {
   readonly rank: number;
   /** Shared by all devices of the generation; never changes. */
   readonly topology: Topology;
   readonly exchange: Pick<Exchange, Channel>;
+  readonly frames: Pick<Frames, Frame>;
 }

@@ -239,7 +239,7 @@ export async function finishStep(
 
   enter(device, plan, "exchange");
   const dPooled = await receiveVectorGradients(device, staged.axes, plan);
-  const dRows = await receiveRowGradients(device, lookups, plan);
+  const dRows = await receiveRowGradients(device, lookups);
 
   // Stage 7: update of the rows.
   const pooled = { slab, bags, dPooled, slices: plan.all };

@@ -1,17 +1,20 @@
-// Upper bounds of the bytes that each device sends to each other device in every all-to-all of a
-// step. A pure function of the topology and of the batch size.
+// The room for the bytes that each device sends to each other device in every all-to-all of a step:
+// a pure function of the topology and of the batch size. Ids and rows have the room that usual
+// batches need (src/data/ids-room.ts), and longer frames are moved in several rounds
+// (src/exchange/long-frames.ts); for all other channels the room is an upper bound.
 
 import { oneLabel, scoreWords } from "../../data/targets.ts";
 import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
 import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
 import { quantaOf } from "../../embedding/rows/slab.ts";
 import type { ExchangeShape } from "../../exchange/exchange.ts";
+import { longHeaderBytes } from "../../exchange/long-frames.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { HeldShard } from "./held-shard.ts";
 import { type ShardGroup, sendListOf, type VectorRoutes, vectorBytes } from "./shard-groups.ts";
 import {
   isCounted,
-  longestBag,
+  lookupRoom,
   samplesMaxOf,
   samplesOf,
   subtreesIn,
@@ -35,7 +38,11 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const { labels, hasGaps = false } = topology.input.targets ?? oneLabel;
   const sumsMax = Math.max(graph.batchSums, hasGaps ? labels : 0);
   const samples = counts.reduce((sum, own) => sum + own, 0);
-  const idsMax = lookupsBy.map((held) => held.map(({ lookup }) => longestBag(topology, lookup)));
+  const header = topology.isLong ? longHeaderBytes : 0;
+  const idsRooms = lookupsBy.map((held) =>
+    bySamples((own) => held.map(({ lookup }) => lookupRoom(topology, lookup, own))),
+  );
+  const tableRoom = tableRoomsOf(topology);
   /** Bytes of a shard group's vectors, for the samples of device `of`. */
   const vectors = (shardGroup: ShardGroup, of: number) =>
     vectorBytes(shardGroup, count(of), exchange.forward);
@@ -68,16 +75,25 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     }
     return sum;
   };
-  const rowsMax = (of: number, device: number) =>
-    (distinctBy[device] ?? []).map((shard) => distinctMax(topology, shard, of, count(of)));
+  /** Room for the distinct rows of a shard that the samples of device `of` look up. */
+  const distinctRoom = ({ table, rows }: HeldShard, of: number) =>
+    Math.min(tableRoom(table, count(of)), rows * subtreesIn(topology, of).length);
+  const rowsRoom = (of: number, device: number) =>
+    (distinctBy[device] ?? []).map((shard) => distinctRoom(shard, of));
   const rows = (of: number, device: number, isIn: (shard: HeldShard) => boolean) =>
     (distinctBy[device] ?? []).filter(isIn).reduce((sum, shard) => {
-      return sum + 4 * distinctMax(topology, shard, of, count(of)) * shard.columns;
-    }, 0);
+      return sum + 4 * distinctRoom(shard, of) * shard.columns;
+    }, header);
   return {
     ids: (from, to) =>
-      distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
-      bagFrameBytes(count(from), lookupsBy[to] ?? [], idsMax[to] ?? [], countsIn(topology, from)),
+      header +
+      distinctFrameBytes(subtreesIn(topology, from).length, rowsRoom(from, to)) +
+      bagFrameBytes(
+        count(from),
+        lookupsBy[to] ?? [],
+        idsRooms[to]?.(count(from)) ?? [],
+        countsIn(topology, from),
+      ),
     partials: (from, to) => summed(from, to, vectors, reads.fresh),
     stalePartials: (from, to) => summed(from, to, vectors, reads.stale),
     pooled: (from, to) => sendList(from, to, vectors, reads.fresh),
@@ -87,7 +103,8 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     rows: (from, to) => rows(to, from, reads.fresh.has),
     staleRows: (from, to) => rows(to, from, reads.stale.has),
     dRows: (from, to) => rows(from, to, () => true),
-    rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
+    rowSums: (from, to) =>
+      header + rowSumBytes(topology, from, to, (table) => tableRoom(table, samples)),
     bagLengths: (from, to) => {
       const counted = (lookupsBy[from] ?? []).filter((one) => isCounted(topology, one.lookup));
       return 4 * count(to) * counted.length;
@@ -103,30 +120,43 @@ export function countsIn({ input, sliceRuns }: Topology, device: number): number
   return (input.ikjt?.length ?? 0) * (sliceRuns[device]?.slices ?? 0);
 }
 
-/** Upper bound of the distinct rows of a shard that `samples` samples of a device look up. */
-function distinctMax(
-  topology: Topology,
-  { table, rows }: HeldShard,
-  device: number,
-  samples: number,
-): number {
-  const lookups = samples * (topology.idsMaxOf[table] ?? 0);
-  return Math.min(lookups, rows * subtreesIn(topology, device).length);
+/** Room for the ids of a table in some samples. */
+function tableRoomsOf(topology: Topology): (table: number, samples: number) => number {
+  const roomsBy = bySamples((samples) => {
+    const rooms = topology.idsMaxOf.map(() => 0);
+    for (const [lookup, { table }] of topology.lookups.entries()) {
+      rooms[table] = (rooms[table] ?? 0) + lookupRoom(topology, lookup, samples);
+    }
+    return rooms;
+  });
+  return (table, samples) => roomsBy(samples)[table] ?? 0;
+}
+
+/** Remembers a function's results: devices have few different numbers of samples. */
+function bySamples<Result>(of: (samples: number) => Result): (samples: number) => Result {
+  const known = new Map<number, Result>();
+  return (samples) => {
+    const found = known.get(samples) ?? of(samples);
+    known.set(samples, found);
+    return found;
+  };
 }
 
 /** Bytes of sums for each quantum of a row: two float64, for LAMB's norms; others need less. */
 const sumBytes = 16;
 
-/**
- * Upper bound of the bytes of row sums that `from` sends to `to`, for rows with columns on both.
- */
-function rowSumBytes(topology: Topology, samples: number, from: number, to: number): number {
+/** Room for the row sums that `from` sends to `to`, for rows with columns on both. */
+function rowSumBytes(
+  topology: Topology,
+  from: number,
+  to: number,
+  idsOf: (table: number) => number,
+): number {
   if (from === to) return 0;
   const shared = topology.columnGroups.filter((group) => group.some(({ device }) => device === to));
   const own = shared.flat().filter(({ device }) => device === from);
   return own.reduce((bytes, { rows, table, columns }) => {
-    const rowsMax = Math.min(rows, samples * (topology.idsMaxOf[table] ?? 0));
-    return bytes + rowsMax * quantaOf(columns) * sumBytes;
+    return bytes + Math.min(rows, idsOf(table)) * quantaOf(columns) * sumBytes;
   }, 0);
 }
 

@@ -1,5 +1,6 @@
 // The lookups of a job by table, and the properties of lookups that decide how vectors are sent.
 
+import type { BagSizes } from "../../data/ids-room.ts";
 import type { IkjtGroups } from "../../data/sessions/ikjt.ts";
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { ExchangeSpec } from "../../exchange/options.ts";
@@ -50,6 +51,24 @@ export function axesOf(features: number, groups: IkjtGroups): number[] {
   const axes = new Array<number>(features).fill(0);
   for (const [group, own] of groups.entries()) for (const feature of own) axes[feature] = group + 1;
   return axes;
+}
+
+/**
+ * The sizes of a lookup's bags. `idsMean`, `idsMax`: the mean and the longest bag of each feature;
+ * without means, every bag counts as the longest.
+ */
+export function bagSizesIn(
+  {
+    idsMax,
+    idsMean,
+  }: { readonly idsMax: readonly number[]; readonly idsMean?: readonly number[] | undefined },
+  lookup: Lookup,
+): BagSizes {
+  const most = idsMaxIn(idsMax, lookup);
+  const mean = idsMean?.[lookup.feature] ?? Number.POSITIVE_INFINITY;
+  // At most mean / (p + 1) of the samples have an id at position p (Markov).
+  const own = lookup.position === undefined ? mean : mean / (lookup.position + 1);
+  return { mean: Math.min(own, most), most };
 }
 
 /** The longest bag of a lookup. `idsMax` has the longest bag of each feature. */

@@ -1,6 +1,7 @@
 // The topology: everything that a device of a generation knows about the other devices. A pure
 // function of the job, the data's limits and the plan, so that each thread computes the same one.
 
+import { type BagSizes, idsRoom, mayOverflow } from "../../data/ids-room.ts";
 import type { IkjtGroups } from "../../data/sessions/ikjt.ts";
 import type { Targets } from "../../data/targets.ts";
 import { wideOf } from "../../data/text/columns.ts";
@@ -26,7 +27,7 @@ import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
 import { type Devices, deviceCount, type Plan, schemeOf } from "../../planner/shards.ts";
 import { type AxisBlock, axisBlocksOf, type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
 import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
-import { axesOf, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
+import { axesOf, bagSizesIn, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
 import { type ShardGroups, shardGroupsIn } from "./shard-groups.ts";
 
 /** Sends vectors in full precision. */
@@ -39,6 +40,8 @@ export interface TopologyInput {
   readonly slices: number;
   /** Longest bag of each feature, over all datasets of the job. */
   readonly idsMax: readonly number[];
+  /** Mean ids of each feature in a sample; left out: every bag may be as long as the longest. */
+  readonly idsMean?: readonly number[] | undefined;
   /** Whether the ids of each feature have weights; left out: no feature has. */
   readonly weighted?: readonly boolean[];
   /** Labels and groups of a sample; left out: one label. */
@@ -74,6 +77,10 @@ export interface Topology extends ShardGroups {
   readonly lookups: readonly Lookup[];
   /** For each table, the most ids that the lookups of a sample have in it. */
   readonly idsMaxOf: readonly number[];
+  /** The bags of each lookup of a sample. */
+  readonly bagSizes: readonly BagSizes[];
+  /** Whether frames of ids and rows may be longer than the room for them (long-frames.ts). */
+  readonly isLong: boolean;
   /** The table of each feature, with the limits of its ids. */
   readonly bagTables: readonly BagTable[];
   /** For each device the model-parallel shards that it holds and pools, stale ones last. */
@@ -154,8 +161,11 @@ export function topologyOf(
     distinctBy: distinctBy.map(lookupsIn),
     replicated: replicatedLookups,
   });
+  const bagSizes = lookups.map((lookup) => bagSizesIn(input, lookup));
   return {
     ...shardGroups,
+    bagSizes,
+    isLong: bagSizes.some(mayOverflow),
     reads: readsOf({
       tables: model.tables,
       heldBy: lookupsBy,
@@ -248,11 +258,11 @@ export function slicesIn({ input, sliceRuns }: Topology, device: number, samples
   return slicesOf(firstSlice, slices, input.slices, samples);
 }
 
-/** The longest bag of a lookup of the job. */
-export function longestBag({ input, lookups }: Topology, lookup: number): number {
-  const one = lookups[lookup];
-  if (one === undefined) throw new RangeError(`The job has no lookup ${lookup}`);
-  return idsMaxIn(input.idsMax, one);
+/** Room for the ids of a lookup in `samples` samples (ids-room.ts). */
+export function lookupRoom({ bagSizes }: Topology, lookup: number, samples: number): number {
+  const sizes = bagSizes[lookup];
+  if (sizes === undefined) throw new RangeError(`The job has no lookup ${lookup}`);
+  return idsRoom(samples, sizes);
 }
 
 /** Whether the devices of a table's rows send the lengths of a lookup's bags. */

@@ -28,7 +28,7 @@ import { type DistinctState, distinctVectors, slabAt } from "./dedup-state.ts";
 
 /** The part of a device that the dedup dist needs. */
 export interface DedupDistDevice
-  extends StageDevice<"rows" | "staleRows" | "dRows">,
+  extends StageDevice<never, "rows" | "staleRows" | "dRows">,
     GradientDevice {
   readonly kernels: Kernels;
   /** Written by one step at a time. */
@@ -51,11 +51,15 @@ export async function sendRows(
 ): Promise<void> {
   if (!read.hasRows) return;
   const { kernels } = device;
-  const channel = device.exchange[read.rows];
+  const channel = device.frames[read.rows];
   await channel.open(plan.bytes[read.rows]);
   const firsts = lookups.map(() => 0);
   const used = plan.counts.map((_, peer) => {
-    const { buffer, byteOffset } = channel.outbox(peer);
+    const bytes = lookups.reduce((sum, { counts }, i) => {
+      const { shards, columns } = slabAt(device, i);
+      return sum + (shards.every(read.has) ? 4 * (counts[peer] ?? 0) * columns : 0);
+    }, 0);
+    const { buffer, byteOffset } = channel.outbox(peer, bytes);
     let at = byteOffset;
     for (const [i, { bags, counts }] of lookups.entries()) {
       const slab = slabAt(device, i);
@@ -66,7 +70,7 @@ export async function sendRows(
       firsts[i] = first + count;
       at += 4 * count * slab.columns;
     }
-    return at - byteOffset;
+    return bytes;
   });
   channel.start((peer) => used[peer] ?? 0);
 }
@@ -88,23 +92,21 @@ async function receiveRowsOf(
   read: Read,
 ): Promise<void> {
   if (!read.hasRows) return;
-  const { kernels, rank, topology } = device;
-  const channel = device.exchange[read.rows];
-  const inbox = await channel.finish();
-  let { byteOffset } = inbox;
+  const { kernels, topology } = device;
+  const channel = device.frames[read.rows];
+  const frames = await channel.finish();
   let next = 0;
-  for (const [peer, shards] of topology.distinctBy.entries()) {
+  for (const [peer, { buffer, byteOffset }] of frames.entries()) {
     let at = byteOffset;
-    for (const shard of shards) {
+    for (const shard of topology.distinctBy[peer] ?? []) {
       const { tables, bags, rows } = pooledAt(device, requested, next++);
       if (!read.has(shard)) continue;
-      const weights = kernels.view(inbox.buffer, at, [rows, shard.columns]);
+      const weights = kernels.view(buffer, at, [rows, shard.columns]);
       const out = distinctVectors(device, columnsIn(shard), plan.samples);
       const received = tables.map((table) => ({ ...table, weights }));
       poolWithoutGaps(kernels, out, received, bags, shard.lookups, plan);
       at += 4 * rows * shard.columns;
     }
-    byteOffset += plan.bytes[read.rows](peer, rank);
   }
   channel.close();
 }
@@ -169,12 +171,16 @@ export async function sendRowGradients(
   plan: StepPlan,
 ): Promise<void> {
   if (isIdle(device)) return;
-  const { exchange, kernels, distinct, topology } = device;
-  await exchange.dRows.open(plan.bytes.dRows);
+  const { kernels, distinct, topology } = device;
+  const channel = device.frames.dRows;
+  await channel.open(plan.bytes.dRows);
   const slices = wholeBatchOf(plan);
   let next = 0;
   const used = topology.distinctBy.map((shards, peer) => {
-    const { buffer, byteOffset } = exchange.dRows.outbox(peer);
+    const bytes = shards.reduce((sum, { columns }, i) => {
+      return sum + 4 * requestedRows(requested, next + i) * columns;
+    }, 0);
+    const { buffer, byteOffset } = channel.outbox(peer, bytes);
     let at = byteOffset;
     for (const shard of shards) {
       const { tables, bags, rows: count } = pooledAt(device, requested, next++);
@@ -187,9 +193,9 @@ export async function sendRowGradients(
       kernels.dRows([out], [marks], tables, bags, dVectors, 0, slices);
       at += 4 * count * shard.columns;
     }
-    return at - byteOffset;
+    return bytes;
   });
-  exchange.dRows.start((peer) => used[peer] ?? 0);
+  channel.start((peer) => used[peer] ?? 0);
 }
 
 /**
@@ -209,10 +215,9 @@ function wholeBatchOf({ mine, all, samples }: StepPlan): Slices {
 export async function receiveRowGradients(
   device: DedupDistDevice,
   lookups: readonly StagedLookups[],
-  plan: StepPlan,
 ): Promise<RowGradients[]> {
   if (isIdle(device)) return [];
-  const { exchange, kernels, distinct, rank } = device;
+  const { kernels, distinct } = device;
   const shapes = lookups.map(({ bags }, i) => [bags.samples, slabAt(device, i).columns] as const);
   const memory = distinct.dRows.take(shapes.reduce((sum, [rows, dim]) => sum + rows * dim, 0));
   let floats = 0;
@@ -221,21 +226,19 @@ export async function receiveRowGradients(
     floats += shape[0] * shape[1];
     return own;
   });
-  const inbox = await exchange.dRows.finish();
-  let { byteOffset } = inbox;
+  const frames = await device.frames.dRows.finish();
   const firsts = lookups.map(() => 0);
-  for (const peer of plan.counts.keys()) {
+  for (const [peer, { buffer, byteOffset }] of frames.entries()) {
     let at = byteOffset;
     for (const [i, out] of gradients.entries()) {
       const [first, count] = [firsts[i] ?? 0, lookups[i]?.counts[peer] ?? 0];
-      const from = kernels.view(inbox.buffer, at, [count, slabAt(device, i).columns]);
+      const from = kernels.view(buffer, at, [count, slabAt(device, i).columns]);
       kernels.copy(kernels.part(out, first, count), from);
       firsts[i] = first + count;
       at += 4 * count * slabAt(device, i).columns;
     }
-    byteOffset += plan.bytes.dRows(peer, rank);
   }
-  exchange.dRows.close();
+  device.frames.dRows.close();
   return lookups.map(({ bags, slices }, i) => {
     return { slab: slabAt(device, i), bags, dPooled: gradients[i] ?? memory, slices };
   });

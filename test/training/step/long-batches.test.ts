@@ -1,0 +1,139 @@
+// Batches with more ids than there is room for in the exchange: the same model, bit for bit.
+
+import test from "ava";
+import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
+import type { TableOptions } from "../../../src/embedding/tables/options.ts";
+import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import {
+  denseOptimizerOptions,
+  type ModelOptions,
+  modelOptions,
+} from "../../../src/model/options.ts";
+import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
+import { createDeviceState } from "../../../src/training/step/device-state.ts";
+import { trainStep } from "../../../src/training/step/step.ts";
+import { exchangeShapeOf } from "../../../src/training/topology/exchange-shape.ts";
+import { type TopologyInput, topologyOf } from "../../../src/training/topology/topology.ts";
+import { startBridgedHosts } from "../../exchange/bridged-hosts.ts";
+import { randomBatch } from "../../helpers/batches/random-batch.ts";
+import {
+  localPart,
+  startLocalDevices,
+  type WholeBatch,
+} from "../../helpers/devices/local-devices.ts";
+import { leavesOfParts } from "../../helpers/devices/parts.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
+
+const [samples, slices, steps] = [24, 8, 3];
+const rows = [60, 40, 50];
+const idsMax = [12, 9, 7];
+const dim = 64;
+
+/** A mean so far below the batches' that each of their frames takes several rounds. */
+const idsMean = [0.01, 0.01, 0.01];
+
+function modelOf(table: Partial<TableOptions> & object, features?: unknown): ModelOptions {
+  const tables = ["a", "b", "c"].map((name, i) => ({ name, rows: rows[i] ?? 0, dim, ...table }));
+  const options = { kind: "dlrm", dense: 2, tables, bottom: [8, dim], top: [8, 1] };
+  return { ...options, ...(features === undefined ? {} : { features }) } as unknown as ModelOptions;
+}
+
+const sequences = [
+  {
+    ...{ column: "a", pooling: "none", maxLength: 6, kept: "last" },
+    encoder: { kind: "attention", heads: 2 },
+  },
+  { column: "b" },
+  { column: "c" },
+];
+
+/** What moves in each: ids and vectors; distinct rows; sums of rows in columns; two-word ids. */
+const models: Readonly<Record<string, ModelOptions>> = {
+  "whole tables": modelOf({}),
+  "tables in rows": modelOf({ sharding: "row-wise", rowBlocks: 4 }),
+  "tables in columns": modelOf({ sharding: "column-wise" }),
+  "deduplicated rows": modelOf({ dedup: true }),
+  "deduplicated rows in columns": modelOf({ dedup: true, sharding: "column-wise" }),
+  "replicated tables": modelOf({ sharding: "data-parallel" }),
+  sequences: modelOf({}, sequences),
+  "dynamic ids": modelOf({ idBits: 64, dynamic: dynamicOptions.parse({}) }),
+};
+
+function inputOf(
+  model: ModelOptions,
+  isLong: boolean,
+  ikjt?: TopologyInput["ikjt"],
+): TopologyInput {
+  const input = { model: modelOptions.parse(model), batchSize: samples, slices, idsMax, ikjt };
+  return isLong ? { ...input, idsMean } : input;
+}
+
+const recipeOf = (sparse: "lamb" | "rowWiseAdagrad") => ({
+  optimizer: {
+    dense: denseOptimizerOptions.parse({ kind: "adam" }),
+    sparse: sparseOptimizerOptions.parse({ kind: sparse, learningRate: 0.05 }),
+  },
+  seed: 3,
+});
+const recipe = recipeOf("rowWiseAdagrad");
+
+/** All samples of the batch are as long as the longest. */
+function batchOf(step: number): WholeBatch {
+  const batch = randomBatch({ rows, idsMin: 7, idsMax, dense: 2 }, step, samples);
+  return { ...batch, highs: new Int32Array(batch.ids.length).fill(5) };
+}
+
+/** Losses, scores and digest of a few steps; with them, the bytes of the exchange. */
+async function train(input: TopologyInput, devices: number, own = recipe) {
+  const local = startLocalDevices({ input, recipe: own, devices, kernels: createReference });
+  const losses: number[] = [];
+  for (let step = 0; step < steps; step++) losses.push(await local.train(batchOf(step), step));
+  const scores = [...(await local.score(batchOf(9)))];
+  const sent = local.states.reduce((sum, { exchange }) => sum + exchange.sent.ids.shared, 0);
+  return { losses, scores, digest: await local.digest(), sent };
+}
+
+for (const [title, model] of Object.entries(models)) {
+  test(`batches that overflow their room give the same model: ${title}`, async (t) => {
+    const { sent: _, ...expected } = await train(inputOf(model, false), 1);
+    for (const devices of someOrAll("devices of long batches", [1, 3], [1, 2, 3, 4])) {
+      const { sent, ...actual } = await train(inputOf(model, true), devices);
+      t.deepEqual(actual, expected, `${devices} devices`);
+      if (devices === 1 || title === "replicated tables") continue;
+      // A round for each piece: more headers than frames.
+      const frames = (steps + 1) * devices * (devices - 1);
+      t.true(sent > 8 * 3 * frames, `${sent} bytes`);
+    }
+  });
+}
+
+test("batches that overflow give the same model with LAMB over columns", async (t) => {
+  const model = modelOf({ sharding: "column-wise" });
+  const lamb = recipeOf("lamb");
+  const { sent: _, ...expected } = await train(inputOf(model, false), 1, lamb);
+  const { sent: __, ...actual } = await train(inputOf(model, true), 2, lamb);
+  t.deepEqual(actual, expected);
+});
+
+test("batches that overflow give the same model on two hosts", async (t) => {
+  const hostOf = [0, 0, 1];
+  for (const title of ["deduplicated rows in columns", "sequences", "tables in rows"]) {
+    const input = inputOf(models[title] ?? modelOf({}), true);
+    const topology = topologyOf(input, 3, hostOf);
+    const faults = { delayMs: [0, 5], drop: 0.02, reorder: 0.1 } as const;
+    const hosts = startBridgedHosts({ shape: exchangeShapeOf(topology), hostOf, seed: 4, faults });
+    const states = hosts.exchanges.map((exchange, rank) =>
+      createDeviceState({ rank, topology, recipe, kernels: createReference(), exchange }),
+    );
+    await hosts.run(async ({ rank }) => {
+      for (let step = 0; step < steps; step++) {
+        const state = states[rank];
+        if (state === undefined) continue;
+        await trainStep(state, localPart(topology, rank, batchOf(step)), step, -1);
+      }
+    });
+    const digest = digestOf(await leavesOfParts(states), input.model.tables);
+    t.is(digest, (await train(inputOf(models[title] ?? modelOf({}), false), 1)).digest, title);
+  }
+});

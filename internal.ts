@@ -360,7 +360,7 @@ export {
 } from "./src/embedding/rows/digest.ts";
 export type { RowRecords } from "./src/embedding/rows/row-records.ts";
 export { createRowSet, type RowSet } from "./src/embedding/rows/row-set.ts";
-export { rowBirthOf } from "./src/embedding/rows/slab.ts";
+export { rowBirthOf } from "./src/embedding/rows/shard-rows.ts";
 export type { TableSpec, SparseOptimizerSpec } from "./src/embedding/tables/options.ts";
 export { rowDecayOf } from "./src/embedding/tables/row-decay.ts";
 export { initialRowState } from "./src/embedding/tables/row-state.ts";

@@ -25,6 +25,7 @@
 //       and at most `shardActorsMax` have one.
 
 import { assign, enqueueActions, fromCallback, setup } from "xstate";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { partNameOf } from "../../src/training/checkpoint/part-names.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
@@ -42,6 +43,8 @@ import {
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
 import { abort, type Generation, progressOver, wake } from "../threads/generation-memory.ts";
 import { hostPlaceOf } from "../threads/generation-spec.ts";
+import type { RowLease } from "../threads/kept-rows.ts";
+import type { DeviceTask } from "../threads/thread-program.ts";
 import {
   reportShard,
   type ShardInput,
@@ -57,6 +60,8 @@ export interface DeviceInput {
   readonly launcher: Launcher;
   readonly generation: Generation;
   readonly device: number;
+  /** Its share of the rows that outlive its thread. */
+  readonly lease: RowLease;
 }
 
 /** Numbered requests; the answer has the same number. */
@@ -111,16 +116,21 @@ const coordinator: Address = { role: "coordinator", index: 0 };
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 
 const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => {
-  const { launcher, generation, device } = input;
+  const { launcher, generation, device, lease } = input;
   const { spec, memory } = generation;
+  const task: DeviceTask = { program: "device", spec, memory, index: device, rows: lease.rows };
   return {
     launcher,
     name: `device-${device}`,
-    task: { program: "device", spec, memory, index: device },
-    eventOf: (report): DeviceEvent =>
-      report.type === "dumped"
+    task,
+    later: afterExits(input, task),
+    onEnded: lease.end,
+    eventOf(report): DeviceEvent | undefined {
+      if (report.type === "rows") return void lease.put(report.tiles);
+      return report.type === "dumped"
         ? { type: "thread.dumped", report }
-        : { type: "thread.reported", report },
+        : { type: "thread.reported", report };
+    },
     wake({ type }) {
       // A device that dumps its state is in the middle of a step: its wait must be aborted.
       if (type === "dump") abort(generation);
@@ -140,6 +150,25 @@ const hearingShards = fromCallback<{ type: string }, DeviceContext>(({ input, se
   });
   return () => subscription.unsubscribe();
 });
+
+/**
+ * Resolves to the task once the former threads of its rows have exited; without these rows if one
+ * of them does not exit in time. Undefined: there is none.
+ */
+function afterExits({ network, lease }: DeviceInput, task: DeviceTask) {
+  const { exits } = lease;
+  if (exits === undefined) return undefined;
+  return new Promise<DeviceTask>((resolve) => {
+    const forget = network.clock.after(deadlinesOf(task.spec.job).rowsFree, () => {
+      lease.giveUp();
+      resolve({ ...task, rows: { ...task.rows, tiles: [] } });
+    });
+    void exits.then(() => {
+      forget();
+      resolve(task);
+    });
+  });
+}
 
 /** D3. Transitions of a request: answered before, too late, or new. */
 const questionTaken = [

@@ -43,6 +43,7 @@ import {
   abort,
   createGeneration,
   type Generation,
+  type HostedGeneration,
   isAborted,
   type Progress,
   progressOver,
@@ -54,8 +55,9 @@ import {
   hostPlaces,
   mayRecoverPartly,
 } from "../threads/generation-spec.ts";
+import type { KeptRows } from "../threads/kept-rows.ts";
 import { bridgeMachine } from "./bridge.ts";
-import { checkMemory } from "./data-preparation.ts";
+import { checkMemory, memoryOfProcess } from "./data-preparation.ts";
 import { deviceMachine } from "./device.ts";
 import { readerMachine } from "./reader.ts";
 import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
@@ -68,13 +70,14 @@ export interface HostGenerationInput {
   readonly launcher: Launcher;
   readonly spec: GenerationSpec;
   readonly host: number;
-  /** The replica cache of this host, which outlives the generation. */
+  /** The replica cache and the rows of this host, which outlive the generation. */
   readonly replicas: ReplicaCache;
+  readonly rows: KeptRows;
 }
 
 export interface HostGenerationContext extends HostGenerationInput {
   readonly mailbox: Mailbox;
-  readonly generation: Generation;
+  readonly generation: HostedGeneration;
   readonly place: HostPlace;
   /** Whether the bridge receives frames of the other hosts. */
   readonly isBridged: boolean;
@@ -140,7 +143,10 @@ const machine = setup({
           enqueue.spawnChild("tier", { id: `tier:${device}`, input: { ...common, device } });
         }
         enqueue.spawnChild("writer", { id: `writer:${device}`, input: { ...common, device } });
-        enqueue.spawnChild("device", { id: `device:${device}`, input: { ...common, device } });
+        const lease = generation.leases[device - first];
+        if (lease === undefined) throw new RangeError(`There is no lease for device ${device}`);
+        const input = { ...common, device, lease };
+        enqueue.spawnChild("device", { id: `device:${device}`, input });
       }
       if (spec.job.preprocessing !== undefined) {
         enqueue.spawnChild("pool", { id: `pool:${position}`, input: { ...common, position } });
@@ -262,7 +268,10 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.spec, { role: "host", index: input.host }),
-    generation: createGeneration(input.spec, placeOfHost(input), input.replicas), // G1
+    generation: createGeneration(input.spec, placeOfHost(input), {
+      ...input,
+      memoryBytes: input.network.memoryBytes ?? memoryOfProcess(),
+    }), // G1
     place: placeOfHost(input),
     isBridged: input.spec.hosts.length === 1,
     tiers: {},

@@ -45,6 +45,7 @@ import {
   pinsInMessage,
 } from "../threads/generation-schema.ts";
 import type { GenerationSpec } from "../threads/generation-spec.ts";
+import { KeptRows } from "../threads/kept-rows.ts";
 import { preparing, preparingId, preparingsOf } from "./data-preparation.ts";
 import { hostGenerationMachine } from "./host-generation.ts";
 import { devicesOf } from "./membership.ts";
@@ -63,6 +64,8 @@ interface Served {
   readonly isServed: boolean;
   /** Replicas of the run's newest checkpoint, kept from one generation to the next. */
   readonly replicas: ReplicaCache;
+  /** Rows of its tables, likewise. */
+  readonly rows: KeptRows;
 }
 
 export interface HostContext extends HostInput {
@@ -136,22 +139,22 @@ const machine = setup({
       stop(spec.run);
       const { buddyBytes } = spec.job.checkpoint;
       const replicas = served.get(spec.run)?.replicas ?? new ReplicaCache(buddyBytes);
+      const rows = served.get(spec.run)?.rows ?? new KeptRows();
       served.delete(spec.run); // Reinserted below as the newest.
       for (const [run] of served) {
-        if (
-          devicesHere(context, [...served.values(), { spec, isServed: true, replicas }]) <=
-          context.devices
-        )
+        if (devicesHere(context, [...served.values(), { spec, isServed: true }]) <= context.devices)
           break;
         stop(run); // H3
       }
-      served.set(spec.run, { spec, isServed: true, replicas });
+      served.set(spec.run, { spec, isServed: true, replicas, rows });
       for (const [run, one] of served) {
         if (served.size > servedMax && !one.isServed) served.delete(run);
-        if (!one.isServed) one.replicas.retain([], Number.POSITIVE_INFINITY); // It may be over.
+        if (one.isServed) continue;
+        one.replicas.retain([], Number.POSITIVE_INFINITY); // It may be over.
+        one.rows.clear();
       }
       const { network, launcher, host } = context;
-      const input = { network, launcher, host, spec, replicas };
+      const input = { network, launcher, host, spec, replicas, rows };
       enqueue.spawnChild("generation", { id: generationId(spec), input });
       enqueue.assign({ served });
     }),
@@ -164,6 +167,8 @@ const machine = setup({
       const one = context.served.get(event.run);
       if (one?.isServed !== true || one.spec.generation !== event.generation) return;
       enqueue.stopChild(generationId(one.spec));
+      if (event.body.isOver) one.rows.clear();
+      else one.rows.expire(context.network.clock);
       enqueue.assign({
         served: new Map(context.served).set(event.run, { ...one, isServed: false }),
       });
@@ -179,6 +184,7 @@ const machine = setup({
       const { host, network, served } = context;
       const { spec } = one;
       enqueue.stopChild(actorId);
+      one.rows.expire(network.clock);
       enqueue.assign({ served: new Map(served).set(spec.run, { ...one, isServed: false }) });
       const offender = `host:${host}`;
       const where = { offender, supervisor: "cluster", context: "serving" };
@@ -241,7 +247,10 @@ function generationId({ run, generation }: RunScope): string {
 }
 
 /** Devices of this host that these generations use. */
-function devicesHere({ host }: HostContext, served: readonly Served[]): number {
+function devicesHere(
+  { host }: HostContext,
+  served: readonly Pick<Served, "spec" | "isServed">[],
+): number {
   const shares = served
     .filter(({ isServed }) => isServed)
     .flatMap(({ spec }) => spec.hosts.filter((share) => share.host === host));

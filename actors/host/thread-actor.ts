@@ -15,13 +15,15 @@ export interface OwnThread<Command, Report> {
   readonly task: ThreadTask;
   /** If given, the thread starts once the previous thread of this place has exited. */
   readonly place?: ThreadPlace;
+  /** If given, the thread starts once this resolves, with the task that it resolves to. */
+  readonly later?: Promise<ThreadTask> | undefined;
   /** Maps a report to an event of the actor; undefined: the report is no event. */
   eventOf(report: Report): EventObject | undefined;
   /** Wakes the thread after a command was sent. */
   wake?(command: Command): void;
   /** Sends commands that do not come from the actor. The returned function stops it. */
   feed?(send: (command: Command) => void): () => void;
-  /** Called when the thread has exited. */
+  /** Called when the thread has exited, or was stopped before it started. */
   onEnded?(): void;
 }
 
@@ -48,10 +50,11 @@ export function threadLogic<Input, Command = never, Report = never>(
   threadOf: (input: Input) => OwnThread<Command, Report>,
 ) {
   return fromCallback<ThreadCommand<Command>, Input>(({ input, sendBack, receive }) => {
-    const { launcher, name, task, place, eventOf, wake, feed, onEnded } = threadOf(input);
+    const own = threadOf(input);
+    const { launcher, name, place, later, eventOf, wake, feed, onEnded } = own;
     let thread: Thread<Command, Report> | undefined;
     let isStopped = false;
-    const start = () => {
+    const start = (task: ThreadTask) => {
       if (isStopped) return;
       thread = launcher.start<Command, Report>(threadFile, task, name);
       thread.onReport((report) => {
@@ -64,8 +67,9 @@ export function threadLogic<Input, Command = never, Report = never>(
       });
       if (place !== undefined) place.lastEnded = thread.ended;
     };
-    if (place === undefined) start();
-    else void place.lastEnded.then(start);
+    if (later !== undefined) void later.then(start);
+    else if (place === undefined) start(own.task);
+    else void place.lastEnded.then(() => start(own.task));
     const send = (command: Command) => {
       thread?.send(command);
       wake?.(command);
@@ -75,6 +79,7 @@ export function threadLogic<Input, Command = never, Report = never>(
     return () => {
       isStopped = true;
       stopFeeding?.();
+      if (thread === undefined) onEnded?.();
       thread?.kill();
     };
   });

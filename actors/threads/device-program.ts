@@ -12,6 +12,7 @@
 
 import { scoredLabelsOf } from "../../src/data/targets.ts";
 import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
+import type { KeptTile, RowKeeper } from "../../src/embedding/rows/row-keeper.ts";
 import { checkShares } from "../../src/embedding/tables/row-decay.ts";
 import { checkAveragedSteps } from "../../src/embedding/tables/row-state.ts";
 import {
@@ -27,7 +28,13 @@ import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import type { Log } from "../../src/ports/log.ts";
-import { createCutter, partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
+import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
+import {
+  type CutPart,
+  createCutter,
+  partsNeeded,
+  restorePart,
+} from "../../src/training/checkpoint/parts.ts";
 import { scoreAll } from "../../src/training/loop/evaluation.ts";
 import { evaluateScores, type Metrics } from "../../src/training/loop/metrics.ts";
 import { createPipeline, type Pipeline } from "../../src/training/loop/pipeline.ts";
@@ -57,6 +64,7 @@ import {
   hostPlaceOf,
   mayRecoverPartly,
 } from "./generation-spec.ts";
+import { keeperOf, type RowsToKeep } from "./kept-rows.ts";
 import { writeSurvivingState } from "./surviving-state.ts";
 
 export type DeviceCommand =
@@ -73,13 +81,19 @@ export type DeviceCommand =
   | { readonly type: "dump"; readonly isFirst: boolean }
   | { readonly type: "end" };
 
+/** Bytes of the checkpoint: from the memory of hosts, from the store, and of rows kept in place. */
+export interface RestoredBytes extends Readonly<RestoreSource["restored"]> {
+  readonly keptBytes: number;
+}
+
 export type DeviceReport =
+  /** The memory of its rows, which outlives the thread; no row changes before `ready`. */
+  | { readonly type: "rows"; readonly tiles: readonly KeptTile[] }
   | {
       readonly type: "ready";
       readonly step: number;
       readonly arithmetic: string;
-      /** Restored bytes from the memory of hosts, and from the store. */
-      readonly restored: RestoreSource["restored"];
+      readonly restored: RestoredBytes;
     }
   | {
       readonly type: "reached";
@@ -126,6 +140,7 @@ export interface DevicePorts {
 export async function runDevice(
   generation: Generation,
   rank: number,
+  toKeep: RowsToKeep,
   ports: DevicePorts,
 ): Promise<void> {
   const { kernels, cells, report } = ports;
@@ -151,8 +166,10 @@ export async function runDevice(
   const { tracedEvery: everySteps = 0 } = spec;
   const trace = createStepTrace({ everySteps, clock: ports.clock, report: ports.traced });
   const heat = new Float64Array(memory.heat);
-  const parts = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace, heat };
-  const device = createDeviceState(parts);
+  const keeper = keeperOf(spec, rank, toKeep);
+  const own = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace, heat };
+  const restoresFromMs = ports.clock.now();
+  const device = createDeviceState({ ...own, keeper });
   const intake = createBatchIntake({
     shape: ringShape,
     memory: memory.ring,
@@ -163,11 +180,11 @@ export async function runDevice(
     device: rank,
     readers,
   });
-  const restoresFromMs = ports.clock.now();
   const kept = (await backing?.kept()) ?? new Set<number>();
   const source = sourceOf(generation, ports);
-  if (source !== undefined) await restore(device, spec, source, kept);
-  const save = createSaves(device, generation, cells, kept);
+  const inPlace = new Set([...kept, ...(keeper?.inPlace ?? [])]);
+  if (source !== undefined) await restore(device, spec, source, inPlace);
+  const save = createSaves(device, generation, cells, { kept, keeper });
   progress.steps[rank] = spec.fromStep;
   device.trained.steps = spec.fromStep;
   const steps = schedule.steps - spec.fromStep;
@@ -175,7 +192,10 @@ export async function runDevice(
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
   const watch = watchTiers(generation, device);
   const step = spec.fromStep;
-  const restored = source?.restored ?? { memoryBytes: 0, storeBytes: 0 };
+  keeper?.begin();
+  report({ type: "rows", tiles: keeper?.tiles() ?? [] });
+  const keptBytes = keeper?.keptBytes ?? 0;
+  const restored = { ...(source?.restored ?? { memoryBytes: 0, storeBytes: 0 }), keptBytes };
   const ready = { step, arithmetic: kernels.arithmetic, restored };
   const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
   ports.log("info", "ready", { ...ready, restoreMs });
@@ -366,24 +386,33 @@ async function restore(
  */
 function createSaves(
   device: DeviceState,
-  generation: Generation,
+  { spec, ...generation }: Generation,
   cells: Cells,
-  kept: ReadonlySet<number>,
+  by: { readonly kept: ReadonlySet<number>; readonly keeper: RowKeeper | undefined },
 ) {
-  const { manifest, job } = generation.spec;
+  const { manifest, job } = spec;
+  const { keeper } = by;
+  const { inPlace, unmarked } = keeper ?? { inPlace: new Set<number>(), unmarked: [] };
+  const kept = new Set([...by.kept, ...unmarked]);
   const { differential } = job.checkpoint;
   const end = { cells, isWriter: false };
-  const pipe = createPipeWriter(pipePlaceOf(generation, device.rank, end));
-  const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [], kept });
+  const pipe = createPipeWriter(pipePlaceOf({ spec, ...generation }, device.rank, end));
+  const restored = manifest?.parts ?? [];
+  const cutter = createCutter(device, { differential, restored, kept, inPlace });
+  const hasWholeRows = (parts: readonly CutPart[]) =>
+    parts.some(({ name, isWhole }) => isWhole && tableOfPart(name, job.model.tables) !== undefined);
   return async (cut: number, isBaseline: boolean): Promise<void> => {
     await pipe.drained();
     pipe.rewind();
-    for (const part of cutter(isBaseline)) {
+    const parts = cutter(isBaseline);
+    keeper?.beginCut(hasWholeRows(parts));
+    for (const part of parts) {
       const { name, isWhole } = part;
       await sendItem(pipe, { kind: "part", cut, name, isWhole });
       for await (const bytes of part.bytes()) await sendItem(pipe, { kind: "bytes", bytes });
       await sendItem(pipe, { kind: "leaves", leaves: await part.leaves() });
     }
+    keeper?.endCut({ generation: spec.generation, cut });
     await sendItem(pipe, { kind: "cut", cut });
   };
 }

@@ -133,14 +133,20 @@ function filesMax(spec: GenerationSpec): number {
   return parts.reduce((sum, { base }) => sum + 1 + base.length, 0);
 }
 
-/** The files that the devices of a host restore from, in the order of reading. */
+/**
+ * The files that the devices of a host restore from, in the order of reading. `kept`: for each
+ * device of the host, the shards whose rows it has; left out: none.
+ */
 export function filesOfHost(
   { topology }: Pick<GenerationLayout, "topology">,
   { first, count }: HostPlace,
   manifest: Manifest,
+  kept: readonly ReadonlySet<number>[] = [],
 ): NamedFile[] {
   const names = manifest.parts.map(({ name }) => name);
   const ranks = Array.from({ length: count }, (_, i) => first + i);
-  const shards = ranks.flatMap((rank) => shardsOf(topology, rank));
+  const shards = ranks.flatMap((rank, i) =>
+    shardsOf(topology, rank).filter(({ shard }) => kept[i]?.has(shard) !== true),
+  );
   return filesOfParts(manifest, partsOfShards(topology, shards, names));
 }

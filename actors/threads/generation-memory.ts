@@ -29,6 +29,7 @@ import { tierRingBytes } from "../../storage/tiers/ring.ts";
 import { boardBytes, boardOf } from "./data/reader-board.ts";
 import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, shelvesOf } from "./generation-spec.ts";
+import { KeptRows, type RowLease, undoBytesOf } from "./kept-rows.ts";
 
 /** A generation on one thread: its spec, its layout, and its memory. */
 export interface Generation {
@@ -36,6 +37,12 @@ export interface Generation {
   /** Computed on each thread: it has functions, which cannot be sent between threads. */
   readonly layout: GenerationLayout;
   readonly memory: GenerationMemory;
+}
+
+/** A generation on its host. */
+export interface HostedGeneration extends Generation {
+  /** The kept rows of each device of the host, in the order of ranks. */
+  readonly leases: readonly RowLease[];
 }
 
 /**
@@ -76,16 +83,26 @@ export interface GenerationMemory {
 }
 
 /**
- * Creates a generation on its host, with new memory. `replicas`: checkpoint parts that the host has
- * in memory.
+ * Creates a generation on its host, with new memory. `held`: checkpoint parts and rows that the
+ * host has in memory.
  */
 export function createGeneration(
   spec: GenerationSpec,
   place: HostPlace,
-  replicas: ReplicaCache = new ReplicaCache(0),
-): Generation {
+  held: HeldByHost = { replicas: new ReplicaCache(0), rows: new KeptRows(), memoryBytes: 0 },
+): HostedGeneration {
   const layout = layoutOfGeneration(spec);
-  return { spec, layout, memory: allocate(spec, layout, place, replicas) };
+  const undoBytes = undoBytesOf(spec, layout, place, held.memoryBytes);
+  const leases = held.rows.lend(spec, layout, place, undoBytes);
+  return { spec, layout, memory: allocate(spec, layout, place, { ...held, leases }), leases };
+}
+
+/** What a host has in memory from one generation of a run to the next. */
+export interface HeldByHost {
+  readonly replicas: ReplicaCache;
+  readonly rows: KeptRows;
+  /** Memory that its process may use. */
+  readonly memoryBytes: number;
 }
 
 /** Opens a generation, created by the host, on another thread. */
@@ -97,7 +114,7 @@ function allocate(
   spec: GenerationSpec,
   layout: GenerationLayout,
   place: HostPlace,
-  replicas: ReplicaCache,
+  { replicas, leases }: { readonly replicas: ReplicaCache; readonly leases: readonly RowLease[] },
 ): GenerationMemory {
   const { first, count } = place;
   const { exchangeShape, ringShape, cells, participants, tierRings, topology } = layout;
@@ -129,7 +146,7 @@ function allocate(
     heat: new SharedArrayBuffer(8 * heatWords(topology)),
     readers: new SharedArrayBuffer(boardBytes(spec.job.readers)),
     splits: new SharedArrayBuffer(shelfBytes(shelvesOf(spec))),
-    replicas: replicasAtHand(spec, filesToRestore(spec, layout, place), replicas),
+    replicas: replicasAtHand(spec, filesToRestore(spec, layout, place, leases), replicas),
   };
   progressOver(memory, spec.devices).pause.fill(-1);
   for (let reader = 0; reader < spec.job.readers; reader++) {
@@ -142,8 +159,10 @@ function filesToRestore(
   { manifest }: GenerationSpec,
   layout: GenerationLayout,
   place: HostPlace,
+  leases: readonly RowLease[],
 ): readonly NamedFile[] {
-  return manifest === undefined ? [] : filesOfHost(layout, place, manifest);
+  const kept = leases.map(({ shards }) => shards);
+  return manifest === undefined ? [] : filesOfHost(layout, place, manifest, kept);
 }
 
 function replicasAtHand(

@@ -24,12 +24,14 @@ import {
   openGeneration,
 } from "./generation-memory.ts";
 import type { GenerationSpec } from "./generation-spec.ts";
+import type { RowsToKeep } from "./kept-rows.ts";
 import type { ReaderTask } from "./reader-program.ts";
 import type { ReplicaCommand } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
 /** The task that a thread is started with. */
 export type ThreadTask =
+  | DeviceTask
   | ParticipantTask
   | ReaderTask
   | WorkerTask
@@ -47,9 +49,19 @@ export interface PrepareTask {
   readonly planFor?: PlanRequest | undefined;
 }
 
+/** A device's thread. */
+export interface DeviceTask extends GenerationTask {
+  readonly program: "device";
+  readonly rows: RowsToKeep;
+}
+
+/** A tier's or a writer's thread. */
+export interface ParticipantTask extends GenerationTask {
+  readonly program: "tier" | "writer";
+}
+
 /** A thread that takes part in a generation. */
-export interface ParticipantTask {
-  readonly program: "device" | "tier" | "writer";
+interface GenerationTask {
   readonly spec: GenerationSpec;
   readonly memory: GenerationMemory;
   readonly index: number;
@@ -159,6 +171,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
   }
 }
 
+const noRows: RowsToKeep = { tiles: [], undoBytes: 0 };
+
 async function probe(
   { role, index, generations }: ProbeTask,
   ports: ThreadPorts,
@@ -167,7 +181,7 @@ async function probe(
   for (const generation of generations) {
     const task = { ...generation, index };
     try {
-      if (role === "device") await device({ ...task, program: role }, ports, log);
+      if (role === "device") await device({ ...task, program: role, rows: noRows }, ports, log);
       else await reader({ ...task, program: role }, ports);
     } catch (error) {
       if (!(error instanceof GenerationAbortedError)) throw error;
@@ -202,10 +216,7 @@ function scopeOf(task: ThreadTask) {
 }
 
 /** A function that reports the trace of a step to the observers. */
-function tracedTo(
-  { program, spec, index }: ParticipantTask | ReaderTask,
-  { observe }: ThreadPorts,
-) {
+function tracedTo({ program, spec, index }: DeviceTask | ReaderTask, { observe }: ThreadPorts) {
   const { run, generation } = spec;
   const actor = `${program}:${index}`;
   return (traced: TracedStep) => observe({ traced: { run, generation, actor, ...traced } });
@@ -229,7 +240,7 @@ function openIdle(
 const partialRecoveryShare = 0.25;
 const partialRecoveryWaits = 100;
 
-async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
+async function device(task: DeviceTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
   const { index, threads = 1 } = task;
   const generation = openGeneration(task);
   const { clock, disk, sleep, wrapCells } = ports;
@@ -239,7 +250,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
   // Between two commands the coordinator has the deadline.
   const idle = openIdle(generation, index, ports);
   const { runDevice } = await import("./device-program.ts");
-  await runDevice(generation, index, {
+  await runDevice(generation, index, task.rows, {
     kernels: ports.wrapKernels(openKernels(arithmetic)),
     cells: wrapCells(openCells(generation, index, { clock, deadlineMs, sleep })),
     disk,

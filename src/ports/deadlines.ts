@@ -71,6 +71,11 @@ const rules = {
     msMax: 20_000,
   },
   assembly: { within: undefined, what: "hosts make a generation and restore it", share: 10 },
+  rowsFree: {
+    within: "assembly",
+    what: "a device's thread waits for the exit of the thread that had its rows",
+    share: 1,
+  },
   cut: {
     within: undefined,
     what: "the training coordinator waits until a cut is taken",

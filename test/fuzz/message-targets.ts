@@ -106,7 +106,7 @@ const manifestPart = { name: "dense", bytes: 3, sha256: "a".repeat(64), base: []
 
 const envelopes: readonly unknown[] = [
   [1, "device.run", "r7", 4, "coordinator:0", { command: 3, toStep: 9, lossSum: 0.5, plateau: 1 }],
-  [1, "host.release", "r7", 4, "coordinator:0", { command: 1 }],
+  [1, "host.release", "r7", 4, "coordinator:0", { command: 1, isOver: false }],
   [1, "part.saved", "r7", 4, "writer:0", { cut: 4, device: 0, of: 1, parts: [manifestPart] }],
   { run: "r1", job: jobs[0], list: [1, 2 ** 40, -3, 1.5, null, true, new Uint8Array(20)] },
 ];

@@ -86,7 +86,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     pins: noPins,
     memoryBytes: Number.POSITIVE_INFINITY,
     schedule: undefined,
-    restored: { memoryBytes: 0, storeBytes: 0 },
+    restored: { memoryBytes: 0, storeBytes: 0, keptBytes: 0 },
     step: input.latest?.cut ?? 0,
     cut: undefined,
     metrics: restoredMetrics(input.latest),

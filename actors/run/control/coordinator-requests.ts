@@ -37,6 +37,7 @@ import {
 import { addCounts, addIdCounts, type RunMetrics } from "../state/run-metrics.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import { type FollowedPins, followPins } from "./follow-pins.ts";
+import { isRunDone, type RunPosition } from "./next-action.ts";
 
 export { commandingReaders } from "./reader-commands.ts";
 
@@ -183,7 +184,11 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const other = others.find((arithmetic) => arithmetic !== first);
   if (other !== undefined) throw new ArithmeticMismatchError(first, other);
   const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
-  const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
+  const restored = {
+    memoryBytes: sum("memoryBytes"),
+    storeBytes: sum("storeBytes"),
+    keptBytes: sum("keptBytes"),
+  };
   const { readerLimit = 0 } = spec;
   const assemblyMs = network.clock.now() - startMs;
   return { arithmetic: first, restored, layout: layoutOfGeneration(spec), readerLimit, assemblyMs };
@@ -364,23 +369,25 @@ export const persisting = fromPromise<MessageEvent<"tier.persisted">["body"][], 
 );
 
 /** Resolves once all hosts have released the generation. */
-export const releasing = fromPromise<void, RequestInput>(async ({ input, signal }) => {
-  const { network, mailbox, job, command } = input;
-  await request({
-    network,
-    mailbox,
-    to: hostsOf(input),
-    type: "host.release",
-    body: { command },
-    answer: (message) => {
-      if (message.type !== "host.released") return undefined;
-      const from = input.hosts.findIndex(({ host }) => host === message.body.host);
-      return from < 0 ? undefined : { from, answer: true };
-    },
-    deadlineMs: deadlinesOf(job).step,
-    signal,
-  });
-});
+export const releasing = fromPromise<void, RequestInput & RunPosition>(
+  async ({ input, signal }) => {
+    const { network, mailbox, job, command } = input;
+    await request({
+      network,
+      mailbox,
+      to: hostsOf(input),
+      type: "host.release",
+      body: { command, isOver: isRunDone(input) },
+      answer: (message) => {
+        if (message.type !== "host.released") return undefined;
+        const from = input.hosts.findIndex(({ host }) => host === message.body.host);
+        return from < 0 ? undefined : { from, answer: true };
+      },
+      deadlineMs: deadlinesOf(job).step,
+      signal,
+    });
+  },
+);
 
 function hostsOf({ hosts }: RequestInput): Address[] {
   return hosts.map(({ host }) => ({ role: "host", index: host }));

@@ -100,7 +100,7 @@ const releasingAtStop = fromCallback<{ type: string }, JobSupervisorContext>(({ 
   const scope = { run: record.run, generation: claimed.generation };
   const mailbox = openMailbox(network, scope, { role: "job", index: 0 });
   for (const { host } of hosts) {
-    mailbox.send({ role: "host", index: host }, "host.release", { command: 0 });
+    mailbox.send({ role: "host", index: host }, "host.release", { command: 0, isOver: false });
   }
 });
 

@@ -14,9 +14,13 @@ export const lostSchema = z
 export const restored = {
   /** From the incident to the first step after the restore. */
   seconds: z.number(),
-  /** Restored bytes: from the memory of hosts, and from the checkpoint store. */
+  /**
+   * Restored bytes: from replicas in the memory of hosts, and from the checkpoint store; and the
+   * bytes of rows that were kept where they were.
+   */
   memoryBytes: count,
   storeBytes: count,
+  keptBytes: count,
 };
 
 export const recoveryEvents = [

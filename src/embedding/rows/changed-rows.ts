@@ -46,16 +46,20 @@ export interface SavedRows {
   sinceBaseline: RowSet;
 }
 
-/** The state before the first cut. `places`: slots with hashes; 0 where all cuts are whole. */
+/**
+ * The state before the first cut. `places`: slots with hashes; 0 where all cuts are whole.
+ * `memory`: has sums and hashes of cuts already; left out: they are 0.
+ */
 export function createSavedRows(
   shard: Shard,
   options: { readonly dim: number; readonly state: StateShape; readonly places: number },
+  memory?: Pick<SavedRows, "sums" | "hashes">,
 ): SavedRows {
   const hashing = rowHashing(shard, options.dim, options.state);
   return {
     hashing,
-    sums: new Uint32Array(hashing.words),
-    hashes: new Uint32Array(options.places * hashing.words),
+    sums: memory?.sums ?? new Uint32Array(hashing.words),
+    hashes: memory?.hashes ?? new Uint32Array(options.places * hashing.words),
     sinceCut: createRowSet(),
     sinceBaseline: createRowSet(),
   };
@@ -103,4 +107,34 @@ export function resumeInMemory(kernels: Kernels, rows: Rows, saved: SavedRows): 
       hashes.set(hash, ((chunk.rows[i] ?? 0) - rows.firstRow) * hashing.words);
     }
   }
+}
+
+/** Most rows of a list, and of a tile beside it, whose hashes are compared. */
+const comparedMax = 1024;
+
+/**
+ * Whether rows in memory have the hashes that the last cut noted: some of `changed` (relative to
+ * the first row), and some of all rows if it is empty. Rows without a noted hash count as intact.
+ */
+export function areIntact(
+  kernels: Kernels,
+  rows: Rows,
+  { hashing, hashes }: SavedRows,
+  changed: Int32Array,
+): boolean {
+  if (hashes.length === 0) return true;
+  const count = changed.length === 0 ? rows.rows : changed.length;
+  const stride = Math.max(1, Math.floor(count / comparedMax));
+  for (let i = 0; i < count; i += stride) {
+    const at = changed.length === 0 ? i : (changed[i] ?? 0);
+    const noted = hashes.subarray(at * hashing.words, (at + 1) * hashing.words);
+    if (rows.touched[at] === 0 || noted.every((word) => word === 0)) continue;
+    const record = {
+      rows: Int32Array.of(rows.firstRow + at),
+      weights: kernels.readRows(rows, at, 1),
+      state: kernels.read(kernels.part(rows.state, at, 1)),
+    };
+    if (!hashing.of(record, 0).every((word, w) => word === noted[w])) return false;
+  }
+  return true;
 }

@@ -7,7 +7,6 @@ import assert from "node:assert/strict";
 import {
   type Bags,
   bagsFrom,
-  type Kernels,
   type Pooling,
   quantumColumns,
   type RowRule,
@@ -17,25 +16,25 @@ import {
   type Tensor,
 } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
-import { type Key, purposes } from "../../ports/random.ts";
-import type { SparseOptimizerSpec, TableSpec } from "../tables/options.ts";
-import { initialRowState, initialStateOf, rowStateOf, rowStateWidth } from "../tables/row-state.ts";
-import { blockRowsOf, type Shard } from "../tables/shards.ts";
+import { rowStateOf } from "../tables/row-state.ts";
+import type { Shard } from "../tables/shards.ts";
 import { backingRecords, cutBacking, restoreBacking } from "./backing-records.ts";
 import type { BackingStore } from "./backing-store.ts";
 import type { CacheShape } from "./cache-sizes.ts";
-import { type Birth, type CachedShard, createCachedShard } from "./cached-shard.ts";
-import {
-  createSavedRows,
-  cutInMemory,
-  marks,
-  resumeInMemory,
-  type SavedRows,
-  savedLeaves,
-} from "./changed-rows.ts";
+import { type CachedShard, createCachedShard } from "./cached-shard.ts";
+import { cutInMemory, marks, resumeInMemory, savedLeaves } from "./changed-rows.ts";
 import { evictFromBacking, evictInMemory } from "./evict-rows.ts";
 import { recordsOf, restoreRecords } from "./records-in-memory.ts";
 import type { RowStore } from "./row-store.ts";
+import {
+  birthOf,
+  type RowsInMemory,
+  type RowsOptions,
+  rowsInMemory,
+  savedOf,
+  specOf,
+  tileOf,
+} from "./shard-rows.ts";
 import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
 
 /** A shard of a slab, with the pooling of each of its lookups. */
@@ -60,6 +59,13 @@ export interface Slab extends RowStore {
     dPooled: Tensor,
     slices: Slices,
   ): void;
+  /**
+   * Called before rows of the shard at `place` in memory change other than by `update` or `evict`;
+   * rows are relative to its first.
+   */
+  changing(place: number, rows: Int32Array): void;
+  /** Whether somebody wants to know of these changes. */
+  readonly isKept: boolean;
 }
 
 /** Dependencies of a slab with cached shards. */
@@ -70,27 +76,21 @@ export interface SlabTiers {
 }
 
 /** A shard and its rows in memory. */
-interface Held {
+interface Held extends RowsInMemory {
   readonly shard: SlabShard;
   /** Index of its first lookup among those of the slab. */
   readonly first: number;
-  readonly rows: Rows;
   readonly state: StateShape;
-  readonly saved: SavedRows;
   readonly cached: CachedShard | undefined;
 }
 
-/** Allocates and initialises the given shards of a job's tables. */
-export function createSlab(options: {
-  readonly kernels: Kernels;
-  readonly specs: readonly TableSpec[];
+export interface SlabOptions extends RowsOptions {
   readonly shards: readonly SlabShard[];
-  readonly optimizer: SparseOptimizerSpec;
-  readonly key: Key;
   readonly tiers?: SlabTiers | undefined;
-  /** Whether cuts may be incremental: changed rows are then tracked. */
-  readonly hasIncrements?: boolean | undefined;
-}): Slab {
+}
+
+/** Allocates and initialises the given shards of a job's tables. */
+export function createSlab(options: SlabOptions): Slab {
   const { kernels, shards } = options;
   const held = hold(options);
   const rowsOf = held.map(({ rows }) => rows);
@@ -155,6 +155,7 @@ export function createSlab(options: {
       );
     },
     update(bags, dPooled, slices, rules, completed) {
+      for (const one of held) noteChanges(one, bags);
       const sums = completed?.map((one, place): RowSums | undefined => {
         const own = one && order(place, bags);
         return own ? byPlaces(one, own) : one;
@@ -163,7 +164,13 @@ export function createSlab(options: {
       const bad = kernels.updateRows(lookedUp, bags, dPooled, slices, ...all);
       return bad < 0 ? bad : held.findIndex(({ first }) => first === bad);
     },
-    evict: (place, rows) => evict(options, at(place), rows),
+    async evict(place, rows) {
+      const own = at(place);
+      own.undo?.changing(rows);
+      await evict(options, own, rows);
+    },
+    changing: (place, rows) => at(place).undo?.changing(rows),
+    isKept: options.keeper !== undefined,
     async *records(place) {
       const { rows, cached: one } = at(place);
       if (one === undefined || store === undefined) {
@@ -198,6 +205,16 @@ export function createSlab(options: {
   };
 }
 
+/** U1 of undo-log.ts: the rows of a shard in these bags change next. */
+function noteChanges({ undo, first, shard }: Held, { ids, offsets, samples }: Bags): void {
+  if (undo === undefined) return;
+  const [from = 0, to = 0] = [first, first + shard.lookups.length].map(
+    (at) => offsets[at * samples],
+  );
+  if (ids instanceof Int32Array) undo.changing(ids, from, to);
+  else undo.changing(Int32Array.from(ids.subarray(from, to), Number));
+}
+
 /** Allocates the rows of all shards. */
 function hold(options: SlabOptions): Held[] {
   const state = rowStateOf(options.optimizer);
@@ -206,11 +223,11 @@ function hold(options: SlabOptions): Held[] {
     const first = lookups;
     lookups += shard.lookups.length;
     if (shard.tier === "memory") {
-      const saved = savedOf(options, shard, shard.rows);
-      return { shard, first, rows: fill(options, shard), state, saved, cached: undefined };
+      return { ...rowsInMemory(options, shard), shard, first, state, cached: undefined };
     }
     const cached = cache(options, shard, first);
-    return { shard, first, rows: cached.rows, state, saved: cached.saved, cached };
+    const { rows, saved } = cached;
+    return { shard, first, rows, state, saved, cached, undo: undefined };
   });
 }
 
@@ -271,34 +288,6 @@ export function poolingOf(pooling: Pooling, rowBlocks: number): Pooling {
   return rowBlocks > 1 ? "sum" : pooling;
 }
 
-type SlabOptions = Parameters<typeof createSlab>[0];
-
-/** Allocates all rows of a shard, with their initial values. */
-function fill(options: SlabOptions, shard: Shard): Rows {
-  const { kernels, specs, optimizer } = options;
-  const spec = specOf(specs, shard.table);
-  const made = kernels.rows({
-    ...tileOf(spec, shard, optimizer),
-    rows: shard.rows,
-    rowBlocks: shard.blocks,
-    blockRows: blockRowsOf(spec),
-  });
-  const { key, purpose, scale, state } = birthOf(options, shard);
-  kernels.born(made, key, purpose, scale);
-  if (state > 0) fillStates(options, made);
-  return made;
-}
-
-/** Sets the state of all rows to its initial value. */
-function fillStates({ kernels, optimizer }: SlabOptions, { state, rows, dim }: Rows): void {
-  if (optimizer.ema === undefined) {
-    kernels.fill(state, initialStateOf(optimizer));
-    return;
-  }
-  const own = initialRowState(optimizer, dim);
-  for (let row = 0; row < rows; row++) kernels.write(kernels.part(state, row, 1), own);
-}
-
 /** Creates the cache of a shard. */
 function cache(options: SlabOptions, shard: SlabShard, first: number): CachedShard {
   const { kernels, specs, optimizer, tiers } = options;
@@ -321,46 +310,6 @@ async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise
   else evictInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
 }
 
-/** Creates the change tracking of a shard with `places` slots in device memory. */
-function savedOf({ specs, optimizer, hasIncrements }: SlabOptions, shard: Shard, places: number) {
-  const { dim } = specOf(specs, shard.table);
-  const state = rowStateOf(optimizer);
-  return createSavedRows(shard, { dim, state, places: hasIncrements === true ? places : 0 });
-}
-
-function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birth {
-  const birth = rowBirthOf(specOf(specs, table), table);
-  return { key, ...birth, state: initialStateOf(optimizer) };
-}
-
-/** The purpose and scale of a table's initial draw, beside the job's key. `table`: its index. */
-export function rowBirthOf(spec: TableSpec, table: number): Pick<Birth, "purpose" | "scale"> {
-  return { purpose: purposes.rowInit + table, scale: scaleOf(spec) };
-}
-
-function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {
-  return {
-    dim: shard.columns,
-    pooling: spec.pooling,
-    stateWidth: rowStateWidth(optimizer, shard.columns),
-    averaged: optimizer.ema !== undefined,
-    precision: spec.precision,
-    firstRow: shard.firstRow,
-    firstColumn: shard.firstColumn,
-    tableDim: spec.dim,
-  };
-}
-
-function scaleOf({ initScale, rows }: TableSpec): number {
-  return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
-}
-
 function inRows<S extends Float32Array | Float64Array>(sums: S, order: Int32Array | undefined): S {
   return order === undefined ? sums : byRows(sums, order);
-}
-
-function specOf(specs: readonly TableSpec[], table: number): TableSpec {
-  const spec = specs[table];
-  if (spec === undefined) throw new RangeError(`The job has no table ${table}`);
-  return spec;
 }

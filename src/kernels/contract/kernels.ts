@@ -29,6 +29,7 @@ export type { ExchangeKernels } from "./exchange.ts";
 export * from "./loss.ts";
 export type { RecordKernels } from "./records.ts";
 export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";
+export * from "./rows-memory.ts";
 export * from "./rules.ts";
 export * from "./tables.ts";
 export * from "./tensor.ts";
@@ -73,7 +74,10 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     fromFirst: number,
     columns: number,
   ): void;
-  /** Allocates R rows, 0 or more, with `touched`, weights and state all 0. */
+  /**
+   * Allocates R rows, 0 or more, with `touched`, weights and state all 0; or opens the rows that
+   * lie in `spec.memory`.
+   */
   rows(spec: RowsSpec): Rows;
   /** Weights (count,D) of rows first .. first+count-1, as they are stored. */
   readRows(rows: Rows, first: number, count: number): Float32Array;

@@ -1,6 +1,7 @@
 // Embedding tables as kernels take them: rows of a table or of a tile, and bags of lookups.
 
 import type { Codes, Precision } from "./precision.ts";
+import type { RowsMemory } from "./rows-memory.ts";
 import type { Tensor } from "./tensor.ts";
 
 /**
@@ -119,6 +120,11 @@ export interface RowsSpec {
   readonly precision?: Precision;
   /** For rows that are slots of a cache: see `Rows.names`. */
   readonly names?: Int32Array;
+  /**
+   * Memory of `rowsExtent` for the rows, whose values are taken as they are. @default memory of the
+   * kernels' own, zeroed
+   */
+  readonly memory?: RowsMemory | undefined;
 }
 
 /**

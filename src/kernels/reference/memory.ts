@@ -1,7 +1,14 @@
 // Tensors in JavaScript's memory, which the reference and the native kernels use. A tensor is a
 // shape and a typed array; parts and reshapes share the array's memory.
 
-import type { Kernels, Rows, Tensor } from "../contract/kernels.ts";
+import {
+  type Kernels,
+  type Rows,
+  type RowsMemory,
+  type RowsSpec,
+  rowsExtent,
+  type Tensor,
+} from "../contract/kernels.ts";
 import {
   type Codes,
   createExponents,
@@ -100,6 +107,7 @@ function reserve(
   const { rows, dim, pooling, rowBlocks, precision = "float32" } = spec;
   const { blockRows = Math.max(1, Math.ceil(rows / rowBlocks)) } = spec;
   const { firstRow = 0, firstColumn = 0, tableDim = dim } = spec;
+  const own = spec.memory === undefined ? allocateRows(tensor, spec) : openRows(spec, spec.memory);
   return {
     rows,
     dim,
@@ -110,13 +118,47 @@ function reserve(
     firstColumn,
     tableDim,
     precision,
+    ...own,
+    averaged: spec.averaged ?? false,
+    ...(spec.names !== undefined && { names: spec.names }),
+  };
+}
+
+/** The arrays of rows. */
+type RowArrays = Pick<Rows, "weights" | "codes" | "exponents" | "state" | "touched">;
+
+/** Allocates the arrays, zeroed. */
+function allocateRows(
+  tensor: (shape: readonly number[]) => Tensor,
+  { rows, dim, stateWidth, precision = "float32" }: RowsSpec,
+): RowArrays {
+  return {
     weights: tensor([precision === "float32" ? rows : 0, dim]),
     codes: reserveCodes(tensor, precision, rows * dim),
     exponents: createExponents(precision, rows, dim),
-    state: tensor([rows, spec.stateWidth]),
-    averaged: spec.averaged ?? false,
+    state: tensor([rows, stateWidth]),
     touched: new Uint8Array(rows),
-    ...(spec.names !== undefined && { names: spec.names }),
+  };
+}
+
+/** Opens the arrays in shared memory. */
+function openRows(spec: RowsSpec, { buffer, at }: RowsMemory): RowArrays {
+  const { rows, dim, stateWidth, precision = "float32" } = spec;
+  const { weights, exponents, state, touched } = rowsExtent(spec);
+  const floats = (from: number, height: number, width: number) =>
+    new HostTensor([height, width], new Float32Array(buffer, at + from, height * width));
+  const isWhole = precision === "float32";
+  const codes = isWhole ? 0 : rows * dim;
+  const quanta = exponents.rowBytes * rows;
+  return {
+    weights: floats(weights.at, isWhole ? rows : 0, dim),
+    codes:
+      precision === "int8"
+        ? new Int8Array(buffer, at + weights.at, codes)
+        : new Uint16Array(buffer, at + weights.at, codes),
+    exponents: new Int8Array(buffer, at + exponents.at, quanta),
+    state: floats(state.at, rows, stateWidth),
+    touched: new Uint8Array(buffer, at + touched.at, rows),
   };
 }
 

@@ -62,6 +62,13 @@ export const checkpointOptions = z.strictObject({
     .describe(
       'Partial recovery: after a failure, only the rows of lost devices go back to the last checkpoint; all other rows keep their updates. For `mode: "bounded"`, and tables in memory. `pls` and `failureSteps` set `everySteps` so that, with a failure every `failureSteps` steps, the expected portion of lost samples is `pls`.',
     ),
+  undoBytes: z
+    .int()
+    .min(0)
+    .optional()
+    .describe(
+      "Bytes of each host's memory for the former values of rows that changed since the last checkpoints. With them a recovery keeps the rows of devices that live, and reads only lost and moved ones; where they need more, it reads all rows. `0`: it always does. Left out: an eighth of the host's memory, at most half of what its tables leave.",
+    ),
   buddyBytes: z
     .int()
     .min(0)

@@ -75,6 +75,8 @@ export function createCutter(
      * Shards with rows that were kept instead of restored: their changes since a cut are unknown.
      */
     readonly kept?: ReadonlySet<number>;
+    /** Shards whose hashes and marks are in place, as of the cut (row-keeper.ts). */
+    readonly inPlace?: ReadonlySet<number>;
   },
 ): (isBaseline: boolean) => CutPart[] {
   const since = options.differential === "consecutive" ? "sinceCut" : "sinceBaseline";
@@ -88,9 +90,9 @@ export function createCutter(
   if (options.differential !== "none") {
     // The next cut must be whole for kept shards, and for tiles that the checkpoint cuts otherwise.
     for (const { name, slab, at } of parts) {
-      const isKept = options.kept?.has(slab.shards[at]?.shard ?? -1) === true;
-      if (!restored.has(name) || isKept) continue;
-      slab.resume(at);
+      const shard = slab.shards[at]?.shard ?? -1;
+      if (!restored.has(name) || options.kept?.has(shard) === true) continue;
+      if (options.inPlace?.has(shard) !== true) slab.resume(at);
       known.add(name);
     }
   }

@@ -5,6 +5,7 @@
 
 import { BagMemory } from "../../embedding/lookup/bag-frames.ts";
 import type { BackingStore } from "../../embedding/rows/backing-store.ts";
+import type { RowKeeper } from "../../embedding/rows/row-keeper.ts";
 import { createSlab, type Slab, type SlabShard } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import { rowDecayOf } from "../../embedding/tables/row-decay.ts";
@@ -94,12 +95,14 @@ export function createDeviceState(options: {
   readonly backing?: BackingStore | undefined;
   /** Whether checkpoints may hold only changed rows. @default false */
   readonly hasIncrements?: boolean;
+  /** Memory for rows that outlives the device's thread. @default the kernels' own */
+  readonly keeper?: RowKeeper | undefined;
   /** @default nothing is traced */
   readonly trace?: StepTrace | undefined;
   /** As of `DeviceState`. */
   readonly heat?: Float64Array | undefined;
 }): DeviceState {
-  const { rank, topology, recipe, kernels, exchange, backing, hasIncrements } = options;
+  const { rank, topology, recipe, kernels, exchange, backing, hasIncrements, keeper } = options;
   const { graph, replicated, heldBy } = topology;
   const { model: spec } = topology.input;
   const key = keyOf(recipe.seed);
@@ -111,8 +114,8 @@ export function createDeviceState(options: {
   initParameters(kernels, network.flat, graph.layout, key);
   const { sparse: optimizer } = recipe.optimizer;
   const tiers = backing && { backing, shapeOf: cachesOf(topology, rank, optimizer) };
-  const slabOf = (shards: readonly SlabShard[]) =>
-    createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers, hasIncrements });
+  const own = { kernels, specs: spec.tables, optimizer, key, tiers, hasIncrements, keeper };
+  const slabOf = (shards: readonly SlabShard[]) => createSlab({ ...own, shards });
   const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
   // Distinct rows are looked up one by one, whichever lookups request them.

@@ -28,7 +28,10 @@ export interface ReplicaVectorsDevice extends PackingDevice, GradientDevice {
 
 /** The part of a device that replicated tables need. */
 export interface ReplicasDevice extends ReplicaVectorsDevice {
-  readonly replicas: Pick<Slab, "lookup" | "rowsOf" | "lookedUp" | "gradients">;
+  readonly replicas: Pick<
+    Slab,
+    "lookup" | "rowsOf" | "lookedUp" | "gradients" | "changing" | "isKept"
+  >;
   readonly replicaBags: BagMemory;
   readonly replicaGradients: readonly ReplicaGradient[];
 }
@@ -135,8 +138,16 @@ export function applyReplicas(
     const dRows = kernels.reshape(gradient, [rows.rows, rows.dim], at.gradient);
     const counts = kernels.reshape(gradient, [rows.rows], at.counts);
     const { l2Scope } = tableOf(topology.input.model.tables, table);
-    const good = kernels.applyRows(rows, dRows, counts, rule, l2Scope === "table");
+    const isAll = l2Scope === "table";
+    if (replicas.isKept) replicas.changing(i, changedRows(kernels.read(counts), isAll));
+    const good = kernels.applyRows(rows, dRows, counts, rule, isAll);
     if (!good) bad ??= `table \`${name}\``;
   }
   return bad;
+}
+
+/** The rows that an update changes: those that a sample looked up, or all. */
+function changedRows(counts: Float32Array, isAll: boolean): Int32Array {
+  const rows = Int32Array.from(counts.keys());
+  return isAll ? rows : rows.filter((row) => counts[row] !== 0);
 }

@@ -94,7 +94,8 @@ const savedPart = z.object({
   leaves: z.array(z.string()).readonly(),
 });
 
-const restoredBytes = z.object({ memoryBytes: z.int().min(0), storeBytes: z.int().min(0) });
+const bytes = z.int().min(0);
+const restoredBytes = z.object({ memoryBytes: bytes, storeBytes: bytes, keptBytes: bytes });
 
 /**
  * Rows of durable tables on disk, which need not be read from a checkpoint; `reason`: why there are
@@ -141,7 +142,8 @@ export const messages = defineMessages({
   }),
   "host.preparing": z.object({ fraction: z.number() }),
   "host.assemble": z.object({ command, assembly: z.unknown() }),
-  "host.release": z.object({ command }),
+  /** `isOver`: the run is, too, so that nothing of it need be kept. */
+  "host.release": z.object({ command, isOver: z.boolean() }),
   "host.released": z.object({ command, host }),
   /**
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last

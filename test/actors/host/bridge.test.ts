@@ -5,6 +5,7 @@ import test from "ava";
 import { bridgeMachine } from "../../../actors/host/bridge.ts";
 import { createGeneration } from "../../../actors/threads/generation-memory.ts";
 import { hostPlaceOf } from "../../../actors/threads/generation-spec.ts";
+import { KeptRows } from "../../../actors/threads/kept-rows.ts";
 import { ReplicaCache } from "../../../storage/checkpoints/replicas/replica-cache.ts";
 import {
   createFakeLauncher,
@@ -19,7 +20,8 @@ function startBridge() {
   const hosts = [0, 1].map((host) => ({ host, devices: 2 }));
   const spec = { ...smallGenerationSpec(), devices: 4, hosts };
   const replicas = new ReplicaCache(1000);
-  const generation = createGeneration(spec, hostPlaceOf(spec, 0), replicas);
+  const held = { replicas, rows: new KeptRows(), memoryBytes: 0 };
+  const generation = createGeneration(spec, hostPlaceOf(spec, 0), held);
   const input = { network: place.network, launcher, generation, position: 0, replicas };
   const { ends } = startActor(place, bridgeMachine, input);
   const [thread] = threads;

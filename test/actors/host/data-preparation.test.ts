@@ -75,7 +75,7 @@ test("when the generation ends, the preparing host is released and its thread ki
   say({ role: "host", index: 0 }, "host.prepare", { command: 7, job, hosts: [1] });
   await pass(0);
   t.is(threads.length, 1);
-  say({ role: "host", index: 0 }, "host.release", { command: 8 });
+  say({ role: "host", index: 0 }, "host.release", { command: 8, isOver: true });
   await pass(0);
   t.true(threads[0]?.isKilled);
   threads[0]?.end({ kind: "lost", reason: "killed" });

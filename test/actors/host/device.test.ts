@@ -19,7 +19,9 @@ function startDevice() {
   const { launcher, threads } = createFakeLauncher();
   const spec = smallGenerationSpec();
   const generation = createGeneration(spec, hostPlaceOf(spec, 0));
-  const input = { network: place.network, launcher, generation, device: 0 };
+  const [lease] = generation.leases;
+  if (lease === undefined) throw new Error("There is no lease");
+  const input = { network: place.network, launcher, generation, device: 0, lease };
   const { actor, ends } = startActor(place, deviceMachine, input);
   const [thread] = threads;
   if (thread === undefined) throw new Error("No thread was started");
@@ -27,7 +29,7 @@ function startDevice() {
   return { ...place, actor, ends, thread, types };
 }
 
-const restored = { memoryBytes: 0, storeBytes: 0 };
+const restored = { memoryBytes: 0, storeBytes: 0, keptBytes: 0 };
 const ready = { type: "ready", step: 0, arithmetic: "reference-1", restored };
 const reached = {
   type: "reached",

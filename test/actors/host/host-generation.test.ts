@@ -7,6 +7,7 @@ import {
 } from "../../../actors/host/host-generation.ts";
 import { reportProcess } from "../../../actors/observe/process-report.ts";
 import type { GenerationSpec } from "../../../actors/threads/generation-spec.ts";
+import { KeptRows } from "../../../actors/threads/kept-rows.ts";
 import { ReplicaCache } from "../../../storage/checkpoints/replicas/replica-cache.ts";
 import {
   createFakeLauncher,
@@ -19,7 +20,8 @@ function startGeneration(spec = smallGenerationSpec()) {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
   const replicas = new ReplicaCache(0);
-  const input = { network: place.network, launcher, spec, host: 0, replicas };
+  const held = { replicas, rows: new KeptRows() };
+  const input = { network: place.network, launcher, spec, host: 0, ...held };
   const { actor, ends } = startActor(place, hostGenerationMachine, input);
   const { generation } = actor.getSnapshot().context as HostGenerationContext;
   const isAborted = () => Atomics.load(new Int32Array(generation.memory.words), 0) === 1;

@@ -125,7 +125,7 @@ test("inspection says why a stalled run waits, and shows no speed for it", async
   t.deepEqual((await look()).lines, [`r1 (job) running: ${waiting}, ${still}`]);
 
   record.append(2, { type: "run.started", ...started, fromStep: 30 });
-  const recovered = { fromStep: 30, seconds: 3, memoryBytes: 0, storeBytes: 1 };
+  const recovered = { fromStep: 30, seconds: 3, memoryBytes: 0, storeBytes: 1, keptBytes: 0 };
   record.recovered(2, recovered, new Date("2026-01-02T03:04:08Z"));
   const after = await look();
   t.is(after.run?.standstill, undefined);

@@ -143,7 +143,7 @@ test("an incident's log line has its step; a requested end is not logged as an e
   const incident = { incident: 3, at: "2026-01-02T03:04:05Z", ...where };
   const failed = { ...incident, error: { ...error, recovery: "restore" as const } };
   logEvent(log, { type: "run.incident", ...failed, seq: 0, run: "r1", generation: 2 });
-  const recovered = { fromStep: 30, seconds: 3, memoryBytes: 0, storeBytes: 1 };
+  const recovered = { fromStep: 30, seconds: 3, memoryBytes: 0, storeBytes: 1, keptBytes: 0 };
   const whole = { ...failed, generation: 2, followed: [], actions: [] };
   const told = { type: "run.recovered", ...recovered, incidents: [whole] } as const;
   logEvent(log, { ...told, seq: 1, run: "r1", generation: 3 });

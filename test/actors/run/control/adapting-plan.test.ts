@@ -42,7 +42,7 @@ async function startAdapting(more: { gainMin?: number; margin?: number } = {}) {
   say(self, "host.prepared", { command: 1, plan: spec.data, placement });
   await pass(0);
   for (let device = 0; device < 2; device++) {
-    const restored = { memoryBytes: 0, storeBytes: 0 };
+    const restored = { memoryBytes: 0, storeBytes: 0, keptBytes: 0 };
     say(self, "device.ready", { device, step: 0, arithmetic: "reference-1", restored });
   }
   await pass(0);

@@ -50,7 +50,7 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
   });
   await pass(0);
   for (let index = 0; index < membership.devices; index++) {
-    const restored = { memoryBytes: 0, storeBytes: 0 };
+    const restored = { memoryBytes: 0, storeBytes: 0, keptBytes: 0 };
     say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1", restored });
   }
   await pass(0);

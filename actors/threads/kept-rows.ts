@@ -1,0 +1,166 @@
+// The kept rows of a run on a host: memory of tiles that outlives the threads that train them. The
+// next generation gives each device the tiles that it holds there, too, so that only the others are
+// read (docs/decisions/0038-rows-that-live-are-kept.md).
+//
+// Invariants
+//   R1. A tile is given to a thread only once the exits of all threads that had it were seen (law 3).
+//   R2. A tile belongs to one device of the present generation; tiles that no device holds are
+//       dropped when a generation begins.
+//   R3. What a thread of an older generation still reports of its tiles is ignored.
+
+import { type KeptTile, RowKeeper, tileKey } from "../../src/embedding/rows/row-keeper.ts";
+import { type CutId, initialCut, undoTo } from "../../src/embedding/rows/undo-log.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { shardsOf } from "../../src/training/checkpoint/parts.ts";
+import { rowMemoryOf } from "../../src/training/topology/row-memory.ts";
+import type { GenerationLayout } from "./generation-layout.ts";
+import type { GenerationSpec, HostPlace } from "./generation-spec.ts";
+
+/** What a device's thread is given to keep rows. Plain data and shared memory. */
+export interface RowsToKeep {
+  readonly tiles: readonly KeptTile[];
+  /** Bytes of its undo logs; 0: it keeps no rows. */
+  readonly undoBytes: number;
+}
+
+/** A device's share of the kept rows, for one generation. */
+export interface RowLease {
+  readonly rows: RowsToKeep;
+  /** Shards of the job that `rows.tiles` hold. */
+  readonly shards: ReadonlySet<number>;
+  /** Resolves once the tiles may be used; undefined: at once. R1 */
+  readonly exits: Promise<unknown> | undefined;
+  /** The thread holds these tiles, and will go on to change them. */
+  put(tiles: readonly KeptTile[]): void;
+  /** A former thread does not exit: its tiles are never used again. */
+  giveUp(): void;
+  /** The thread has exited, or will never start. */
+  end(): void;
+}
+
+/** How long rows are kept after their generation, if no other generation comes. */
+const keptMs = 120_000;
+
+interface Held {
+  readonly tile: KeptTile;
+  readonly ended: Promise<unknown>;
+}
+
+export class KeptRows {
+  #held = new Map<string, Held>();
+  #turn = 0;
+  #forgetExpiry: () => void = () => {};
+
+  /** The bytes of its memory are freed, unless threads still use them. */
+  clear(): void {
+    this.#turn++;
+    this.#held = new Map();
+    this.#forgetExpiry();
+  }
+
+  /** The generation is over: its rows are cleared unless another one begins in time. */
+  expire(clock: Clock): void {
+    this.#forgetExpiry();
+    this.#forgetExpiry = clock.after(keptMs, () => this.clear());
+  }
+
+  /** Divides the rows among the devices of a new generation on its host, in the order of ranks. */
+  lend(
+    spec: GenerationSpec,
+    layout: GenerationLayout,
+    place: HostPlace,
+    undoBytes: number,
+  ): RowLease[] {
+    this.#forgetExpiry();
+    const at = cutOf(spec);
+    const byKey = new Map<string, Held[]>();
+    for (const one of undoBytes === 0 ? [] : this.#held.values()) {
+      if (undoTo(one.tile.undo, at) === undefined) continue;
+      byKey.set(one.tile.key, [...(byKey.get(one.tile.key) ?? []), one]);
+    }
+    this.#held = new Map();
+    const turn = ++this.#turn;
+    return Array.from({ length: place.count }, (_, i) => {
+      const own: Held[] = [];
+      const shards = new Set<number>();
+      for (const shard of shardsOf(layout.topology, place.first + i)) {
+        const found = shard.tier === "memory" ? byKey.get(tileKey(shard))?.shift() : undefined;
+        if (found === undefined) continue;
+        own.push(found);
+        shards.add(shard.shard);
+      }
+      return this.#lease(own, shards, turn, undoBytes / place.count);
+    });
+  }
+
+  #lease(
+    own: readonly Held[],
+    shards: ReadonlySet<number>,
+    turn: number,
+    undoBytes: number,
+  ): RowLease {
+    let end = () => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const before = [...new Set(own.map((one) => one.ended))];
+    const all = Promise.all([...before, ended]);
+    for (const { tile } of own) this.#held.set(tile.id, { tile, ended: all });
+    const change = (task: () => void) => {
+      if (turn === this.#turn) task(); // R3
+    };
+    return {
+      rows: { tiles: own.map(({ tile }) => tile), undoBytes },
+      shards,
+      exits: before.length === 0 ? undefined : Promise.all(before),
+      put: (tiles) =>
+        change(() => {
+          for (const tile of tiles) this.#held.set(tile.id, { tile, ended });
+        }),
+      giveUp: () =>
+        change(() => {
+          for (const { tile } of own) this.#held.delete(tile.id);
+        }),
+      end,
+    };
+  }
+}
+
+/** The cut from which a generation goes on. */
+function cutOf({ manifest }: GenerationSpec): CutId {
+  return manifest === undefined ? initialCut : manifest;
+}
+
+/** Share of a host's memory for undo logs, and of what its rows leave of it. */
+const undoShare = 1 / 8;
+const undoLeftShare = 1 / 2;
+
+/**
+ * Bytes for the undo logs of a host; 0: no rows are kept. A job with partial recovery or with
+ * rounded checkpoints keeps none: its checkpoints differ from its rows.
+ */
+export function undoBytesOf(
+  spec: GenerationSpec,
+  { topology }: GenerationLayout,
+  { first, count }: HostPlace,
+  memoryBytes: number,
+): number {
+  const { checkpoint, optimizer } = spec.job;
+  if (checkpoint.partial !== undefined || checkpoint.bits !== 32) return 0;
+  if (checkpoint.undoBytes !== undefined) return checkpoint.undoBytes;
+  const ranks = Array.from({ length: count }, (_, i) => first + i);
+  const tables = rowMemoryOf(topology, ranks, optimizer.sparse);
+  const left = memoryBytes - tables.reduce((sum, { bytes }) => sum + bytes, 0);
+  return Math.max(0, Math.floor(Math.min(undoShare * memoryBytes, undoLeftShare * left)));
+}
+
+/** The keeper of a device's rows; undefined: it keeps none. */
+export function keeperOf(
+  spec: GenerationSpec,
+  rank: number,
+  { tiles, undoBytes }: RowsToKeep,
+): RowKeeper | undefined {
+  if (undoBytes === 0) return undefined;
+  const name = `${spec.generation}/${rank}`;
+  return new RowKeeper({ given: tiles, at: cutOf(spec), undoBytes, name });
+}

@@ -1,0 +1,252 @@
+// The undo log of a device: the former values of the rows that changed since the last cuts, in
+// shared memory, so that rows in memory can be put back to a cut after their thread has ended, at
+// whatever instruction (docs/decisions/0038-rows-that-live-are-kept.md).
+//
+//   header:  current · full[2] · used[2] · generation[2] · cut[2] · whole[2]
+//   log:     record · record …, each on whole cache lines
+//   record:  tile u32 | n u32 | lines u32 | 0 | row u32*n | array 0: n rows | array 1: n rows …
+//
+// There are two logs: `current` has the rows that changed since the last cut, the other one those
+// between the cut before and the last. As at most one cut is not committed (the checkpoint
+// coordinator's C3), a generation goes on from one of these two cuts.
+//
+// Invariants
+//   U1. A row's values are in the log, and the log's `used` counts them, before the row changes. A
+//       thread that ends in between has changed nothing that the log does not undo.
+//   U2. A log holds a row at most once, with its values at the cut at which the log begins.
+//   U3. A log is read only after the exit of the thread that writes it was seen (law 3).
+//   U4. A log that has no room left is full: its rows can't be put back. It never grows.
+
+import { lineBytes, wholeLines } from "../../kernels/contract/kernels.ts";
+
+/** The cut that a generation goes on from. */
+export interface CutId {
+  readonly generation: number;
+  readonly cut: number;
+}
+
+/** The state before the first step, of which there is no checkpoint. */
+export const initialCut: CutId = { generation: -1, cut: -1 };
+
+/** Plain data and shared memory. */
+export interface UndoMemory {
+  readonly header: SharedArrayBuffer;
+  readonly logs: readonly [SharedArrayBuffer, SharedArrayBuffer];
+  /** (2, tiles, `sumWords`): the sums of each tile's row hashes at the beginning of each log. */
+  readonly sums: SharedArrayBuffer;
+}
+
+/** An array with a value of each row. */
+export type RowValues =
+  | { readonly words: Uint32Array; readonly width: number }
+  | { readonly bytes: Uint8Array; readonly width: number };
+
+/** Most words of a tile's sums (digest.ts). */
+export const sumWords = 4;
+
+/** Words of the header; those with two values have one for each log. */
+const at = { current: 0, full: 1, used: 3, generation: 5, cut: 7, whole: 9 } as const;
+const headerWords = 11;
+
+/** Words before the rows of a record. */
+const recordWords = 4;
+const lineWords = lineBytes / 4;
+
+/** Upper bound of the bytes that the log needs for all rows of a tile. */
+export function undoBytesMax(rows: number, rowBytes: number): number {
+  return rows * wholeLines(4 * (recordWords + 1) + rowBytes + 16);
+}
+
+/** Allocates the memory of both logs; untouched pages cost nothing. */
+export function allocateUndo(tiles: number, logBytes: number): UndoMemory {
+  const log = () => new SharedArrayBuffer(Math.floor(logBytes / lineBytes) * lineBytes);
+  return {
+    header: new SharedArrayBuffer(4 * headerWords),
+    logs: [log(), log()],
+    sums: new SharedArrayBuffer(4 * 2 * tiles * sumWords),
+  };
+}
+
+/** The sums of a tile at the beginning of a log. */
+export function sumsOf({ sums }: UndoMemory, log: number, tile: number, words: number) {
+  const tiles = sums.byteLength / (4 * 2 * sumWords);
+  return new Uint32Array(sums, 4 * (log * tiles + tile) * sumWords, words);
+}
+
+/** The end of a device's thread that writes the log. */
+export class UndoLog {
+  readonly memory: UndoMemory;
+  readonly #header: Int32Array;
+  readonly #logs: readonly { readonly words: Uint32Array; readonly bytes: Uint8Array }[];
+
+  constructor(memory: UndoMemory) {
+    this.memory = memory;
+    this.#header = new Int32Array(memory.header);
+    this.#logs = memory.logs.map((log) => ({
+      words: new Uint32Array(log),
+      bytes: new Uint8Array(log),
+    }));
+  }
+
+  /** Whether the current log is full. U4 */
+  get isFull(): boolean {
+    return this.#get(at.full, this.#current) === 1;
+  }
+
+  get #current(): number {
+    return this.#header[at.current] ?? 0;
+  }
+
+  /** Notes that a cut with whole parts begins: marks of rows will no longer tell what changed. */
+  beginWhole(): void {
+    this.#set(at.whole, this.#current, 1);
+  }
+
+  /** Begins the log of the rows that change after a cut; returns its number, for `sumsOf`. */
+  next(): number {
+    return 1 - this.#current;
+  }
+
+  /** Makes the log of `next` the current one: the device has taken the cut. */
+  begin({ generation, cut }: CutId): void {
+    const log = this.next();
+    this.#set(at.full, log, 1); // Unusable until all of it is written.
+    this.#set(at.used, log, 0);
+    this.#set(at.generation, log, generation);
+    this.#set(at.cut, log, cut);
+    this.#set(at.whole, log, 0);
+    this.#set(at.full, log, 0);
+    Atomics.store(this.#header, at.current, log);
+  }
+
+  /** Makes the other log unusable: the device's rows have no cut before this one. */
+  forgetFormer(): void {
+    this.#set(at.full, 1 - this.#current, 1);
+  }
+
+  /** U1. Copies the values of the first `count` of `rows`, which change next. U2 */
+  keep(tile: number, rows: Int32Array, count: number, values: readonly RowValues[]): void {
+    const log = this.#current;
+    const memory = this.#logs[log];
+    if (memory === undefined || count === 0) return;
+    const { words, bytes } = memory;
+    const used = this.#get(at.used, log);
+    const widths = values.reduce((sum, one) => sum + arrayBytes(one, count), 0);
+    const lines = Math.ceil((4 * (recordWords + count) + widths) / lineBytes);
+    const first = used * lineWords;
+    if (first + lines * lineWords > words.length) {
+      this.#set(at.full, log, 1); // U4
+      return;
+    }
+    words[first] = tile;
+    words[first + 1] = count;
+    words[first + 2] = lines;
+    let to = first + recordWords;
+    for (let i = 0; i < count; i++) words[to++] = rows[i] ?? 0;
+    for (const one of values) {
+      if ("words" in one) gather(words, to, one.words, one.width, rows, count);
+      else gather(bytes, 4 * to, one.bytes, one.width, rows, count);
+      to += arrayBytes(one, count) / 4;
+    }
+    this.#set(at.used, log, used + lines);
+  }
+
+  #get(field: number, log: number): number {
+    return this.#header[field + log] ?? 0;
+  }
+
+  #set(field: number, log: number, value: number): void {
+    Atomics.store(this.#header, field + log, value);
+  }
+}
+
+/** Bytes of an array in a record of `count` rows. */
+function arrayBytes(one: RowValues, count: number): number {
+  if ("words" in one) return 4 * one.width * count;
+  return 4 * Math.ceil((one.width * count) / 4);
+}
+
+function gather<Values extends Uint32Array | Uint8Array>(
+  to: Values,
+  first: number,
+  from: Values,
+  width: number,
+  rows: Int32Array,
+  count: number,
+): void {
+  let next = first;
+  for (let i = 0; i < count; i++) {
+    const start = (rows[i] ?? 0) * width;
+    for (let c = 0; c < width; c++) to[next++] = from[start + c] ?? 0;
+  }
+}
+
+/** How rows are put back to a cut. */
+export interface Undo {
+  /** The logs to apply, in this order. */
+  readonly logs: readonly number[];
+  /** Whether the rows' marks say what changed since the cut's baseline (changed-rows.ts). */
+  readonly areMarksKnown: boolean;
+}
+
+/** How the rows of this memory are put back to a cut; undefined: they can't be. U3 */
+export function undoTo({ header }: UndoMemory, { generation, cut }: CutId): Undo | undefined {
+  const words = new Int32Array(header);
+  const current = Atomics.load(words, at.current);
+  const get = (field: number, log: number) => Atomics.load(words, field + log);
+  const logs: number[] = [];
+  let areMarksKnown = true;
+  for (const log of [current, 1 - current]) {
+    if (get(at.full, log) === 1) return undefined;
+    logs.push(log);
+    areMarksKnown &&= get(at.whole, log) === 0;
+    if (get(at.generation, log) === generation && get(at.cut, log) === cut) {
+      return { logs, areMarksKnown };
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Puts the rows of a tile back to the values that a log has of them, and passes them on to `onRows`.
+ * May be repeated after it was interrupted.
+ */
+export function putBack(
+  { header, logs }: UndoMemory,
+  log: number,
+  tile: number,
+  values: readonly RowValues[],
+  onRows: (rows: Int32Array) => void,
+): void {
+  const memory = logs[log];
+  if (memory === undefined) throw new RangeError(`There is no log ${log}`);
+  const [words, bytes] = [new Uint32Array(memory), new Uint8Array(memory)];
+  const end = lineWords * Atomics.load(new Int32Array(header), at.used + log);
+  for (let first = 0; first < end; first += lineWords * (words[first + 2] ?? 1)) {
+    if (words[first] !== tile) continue;
+    const count = words[first + 1] ?? 0;
+    let from = first + recordWords;
+    const rows = Int32Array.from(words.subarray(from, from + count));
+    from += count;
+    for (const one of values) {
+      if ("words" in one) scatter(one.words, one.width, rows, words, from);
+      else scatter(one.bytes, one.width, rows, bytes, 4 * from);
+      from += arrayBytes(one, count) / 4;
+    }
+    onRows(rows);
+  }
+}
+
+function scatter<Values extends Uint32Array | Uint8Array>(
+  to: Values,
+  width: number,
+  rows: Int32Array,
+  from: Values,
+  first: number,
+): void {
+  let next = first;
+  for (const row of rows) {
+    const start = row * width;
+    for (let c = 0; c < width; c++) to[start + c] = from[next++] ?? 0;
+  }
+}

@@ -38,6 +38,6 @@ export async function runIndexing(task: IndexTask, disk: Disk): Promise<void> {
   const claims = new FileClaims(task.claims, task.thread);
   await indexOwn(claims, async (place) => {
     const facts = await factsOf(options.paths[place] ?? "");
-    return fileIndexOf(data, { place, facts }, undefined, () => claims.ring());
+    return fileIndexOf(data, { place, facts }, claims);
   });
 }

@@ -62,12 +62,12 @@ export function writeFileIndex(file: DiskFile, { pieces, table, facts, keys }: F
   const view = new DataView(header.buffer);
   new TextEncoder().encodeInto(magic, header);
   view.setUint32(8, fileIndexVersion, true);
-  view.setUint32(12, crc32(tableBytes, crc32(pieceBytesOf)), true);
+  view.setUint32(12, crcOf(pieceBytesOf, tableBytes), true);
   view.setFloat64(16, pieces.length / pieceNumbers, true);
   view.setFloat64(24, table.length / 2, true);
   view.setFloat64(32, factsBytes.length, true);
   view.setFloat64(40, keys.length, true);
-  view.setUint32(48, crc32(keyBytes, crc32(factsBytes, crc32(pieceBytesOf))), true);
+  view.setUint32(48, crcOf(pieceBytesOf, factsBytes, keyBytes), true);
   view.setUint32(checkedBytes, crc32(header.subarray(0, checkedBytes)), true);
   onDisk("write", file.path, () => {
     file.write(header, 0);
@@ -91,8 +91,7 @@ export function readFileIndex(path: string, disk: Disk): Omit<FileIndex, "table"
     const at = headerBytes + pieceBytes * head.pieces + entryBytes * head.blocks;
     fill(file, facts, at);
     fill(file, bytesOfKeys(keys), at + facts.length);
-    const crc = crc32(bytesOfKeys(keys), crc32(facts, crc32(bytesOfKeys(pieces))));
-    if (crc !== head.factsCrc) {
+    if (crcOf(bytesOfKeys(pieces), facts, bytesOfKeys(keys)) !== head.factsCrc) {
       throw new DataCacheDamagedError(path, "the checksum of its facts differs");
     }
     return { pieces, facts: deserialize(facts), keys };
@@ -120,7 +119,7 @@ export function openFileTable(path: string, disk: Disk): FileTable {
     const pieces = new Float64Array(pieceNumbers * head.pieces);
     fill(file, bytesOfKeys(pieces), headerBytes);
     const at = headerBytes + pieceBytes * head.pieces;
-    const scanned = scanTable(file, at, entryBytes * head.blocks, crc32(bytesOfKeys(pieces)));
+    const scanned = scanTable(file, at, entryBytes * head.blocks, crcOf(bytesOfKeys(pieces)));
     if (scanned?.crc !== head.tableCrc) {
       throw new DataCacheDamagedError(path, "the checksum of its block table differs");
     }
@@ -167,6 +166,12 @@ function headOf(file: DiskFile): Head {
     tableCrc: view.getUint32(12, true),
     factsCrc: view.getUint32(48, true),
   };
+}
+
+/** The checksum of parts, one after another. */
+function crcOf(...parts: readonly Uint8Array[]): number {
+  // Of an empty part, zlib returns 0 instead of the checksum so far.
+  return parts.reduce((crc, bytes) => (bytes.length === 0 ? crc : crc32(bytes, crc)), 0);
 }
 
 function fill(file: DiskFile, bytes: Uint8Array, at: number): void {

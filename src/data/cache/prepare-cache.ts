@@ -33,6 +33,8 @@ export interface CacheReport extends CacheMeta {
   readonly path: string;
   /** Why an existing cache was built again; undefined if it was not damaged. */
   readonly remade?: string | undefined;
+  /** Files that were read because they had no index; undefined if the data have no index of files. */
+  readonly filesRead?: number | undefined;
 }
 
 type OnProgress = (progress: CacheProgress) => void;
@@ -73,6 +75,7 @@ export async function prepareCache(
   const file = making(options.cache, () => disk.open(building, "write"));
   let meta: CacheMeta;
   let damage = present.damage;
+  let filesRead: number | undefined;
   let fraction = 0;
   try {
     const tell = (progress: CacheProgress) => {
@@ -89,6 +92,7 @@ export async function prepareCache(
       const made = await writeIndex(file, given, facts, tell, help);
       meta = made.meta;
       damage ??= made.damage;
+      filesRead = made.filesRead;
     } else meta = await fill(file, options, tables, tell, key, facts);
     check(meta);
     checkBytes(options, file.size());
@@ -104,7 +108,8 @@ export async function prepareCache(
   onDisk("sync", options.cache, () => disk.syncDirectory(options.cache));
   disk.remove(setAsideNameOf(path));
   tidyBeside(path, options.cacheBytesMax, disk, (caches) => usedIn(caches, disk));
-  return { path, ...meta, ...(damage === undefined ? {} : { remade: damage }) };
+  const found = { ...(filesRead !== undefined && { filesRead }) };
+  return { path, ...meta, ...found, ...(damage === undefined ? {} : { remade: damage }) };
 }
 
 /** Names of the files' indexes that the indexes among these caches refer to. */

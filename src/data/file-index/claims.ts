@@ -3,15 +3,15 @@
 // takes over those of a thread that has ended or stands still. Making a file's index twice is
 // harmless: both have equal bytes, and each is renamed into place.
 //
-//   words   bell · whether all shall stop · a state for each file
+//   words   bell · whether all shall stop · number of files that were read · a state for each file
 //   state   0: nobody's · n: claimed by thread n · -1: done
 //
 // Invariant
 //   C1. The order in which files are claimed decides no bit: what is known of a file is a function
 //       of that file, and files are put together in their order.
 
-const headWords = 2;
-const [bell, stop] = [0, 1];
+const [bell, stop, read] = [0, 1, 2];
+const headWords = 3;
 const done = -1;
 
 /** How long a file of another thread may take without any bell before it is taken over. */
@@ -59,6 +59,16 @@ export class FileClaims {
 
   isDone(file: number): boolean {
     return Atomics.load(this.#words, headWords + file) === done;
+  }
+
+  /** Counts a file that was read, because it had no index. */
+  countRead(): void {
+    Atomics.add(this.#words, read, 1);
+  }
+
+  /** Number of files that threads have read. */
+  get filesRead(): number {
+    return Atomics.load(this.#words, read);
   }
 
   /** Shows that a thread is still at work. */

@@ -25,6 +25,7 @@ import { type Damage, DamageCount } from "../tables/damage.ts";
 import { BadLines, type BadLinesState } from "../text/faults.ts";
 import { TextFacts, type TextFactsState } from "../text/text-facts.ts";
 import { transformsFor } from "../transforms/compile.ts";
+import type { FileClaims } from "./claims.ts";
 
 /** The data whose files are indexed. */
 export interface IndexedData {
@@ -80,8 +81,8 @@ export interface MadeIndex {
 export async function fileIndexOf(
   data: IndexedData,
   file: IndexedFile,
-  onDamage: ((reason: string) => void) | undefined,
-  onRows?: (rows: FileRows) => void,
+  claims: FileClaims,
+  onDamage?: (reason: string) => void,
 ): Promise<MadeIndex> {
   const name = nameOf(data, file);
   const path = join(data.options.cache, filesDirectory, name);
@@ -93,7 +94,8 @@ export async function fileIndexOf(
       onDamage?.(`the index of ${file.facts.path}: ${error.reason}`);
     }
   }
-  await makeIndex(path, data, file, onRows);
+  claims.countRead();
+  await makeIndex(path, data, file, () => claims.ring());
   return { name, ...readIndex(path, data.disk) };
 }
 
@@ -117,7 +119,7 @@ async function makeIndex(
   path: string,
   { options, tables, key, disk }: IndexedData,
   { place, facts, form }: IndexedFile,
-  onRows: ((rows: FileRows) => void) | undefined,
+  onRows: () => void,
 ): Promise<void> {
   const writer = new CacheWriter(undefined, cacheShapeOf(options, tables));
   const collector = key && new KeyCollector(key, form);
@@ -137,10 +139,10 @@ async function makeIndex(
   const file = await openRows(address, options, tables, { key, facts, damage });
   try {
     if (file !== undefined) {
-      await appendFile(file, place, to, (rows, samples) => {
+      await appendFile(file, place, to, (_, samples) => {
         const piece = pieces.at(-1);
         if (piece !== undefined) piece.samples += samples;
-        onRows?.(rows);
+        onRows();
         return false;
       });
     }

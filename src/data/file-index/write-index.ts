@@ -33,11 +33,19 @@ export interface IndexHelp {
   readonly waitOn: WaitOn;
 }
 
+/** An index that was written. */
+export interface WrittenIndex {
+  readonly meta: CacheMeta;
+  readonly filesRead: number;
+  readonly damage: string | undefined;
+}
+
 const noHelp: IndexHelp = { start() {}, waitOn() {} };
 
 /**
  * Indexes the files that do not have an index yet, and writes the index of all to `file`. Returns
- * its description, and the reason why an index of a file was made again.
+ * its description, the number of files that were read, and the reason why an index of a file was
+ * made again.
  * @throws as `prepareCache`
  */
 export async function writeIndex(
@@ -46,7 +54,7 @@ export async function writeIndex(
   facts: readonly FileFacts[],
   onProgress: (progress: CacheProgress) => void,
   help: IndexHelp = noHelp,
-): Promise<{ readonly meta: CacheMeta; readonly damage: string | undefined }> {
+): Promise<WrittenIndex> {
   const { options, tables, key, disk } = data;
   const directory = join(options.cache, filesDirectory);
   onDisk("make", directory, () => disk.makeDirectory(directory));
@@ -58,7 +66,7 @@ export async function writeIndex(
     const onDamage = (reason: string) => {
       damage ??= reason;
     };
-    return fileIndexOf(data, { place, facts: own, form }, onDamage, () => claims.ring());
+    return fileIndexOf(data, { place, facts: own, form }, claims, onDamage);
   };
   help.start(claims.memory, facts.length);
   const progress = progressOf(facts, claims, onProgress);
@@ -79,7 +87,7 @@ export async function writeIndex(
     const { starts, keyValues, ...meta } = totals.finish(about, facts, key !== undefined);
     const table = new Uint32Array(starts.buffer, starts.byteOffset, 2 * starts.length);
     writeFrame(file, headerBytes, table, meta, keyValues);
-    return { meta, damage };
+    return { meta, filesRead: claims.filesRead, damage };
   } finally {
     claims.stop();
   }

@@ -45,8 +45,9 @@ test.serial(
     t.deepEqual(result.history, cached.history);
     t.true(result.generation >= 2);
     t.true(only(events, "run.incident").length > 0);
-    // The cache directory has only an index.
-    const [index = "none", ...others] = readdirSync(cache);
+    // The cache directory has only indexes: of the files, and of the data.
+    const [files = "none", index = "none", ...others] = readdirSync(cache);
+    t.is(files, "file-indexes");
     t.regex(index, /^parquet-.*\.index\.cache$/);
     t.deepEqual(others, []);
     await using model = await loadModel(result.directory);
@@ -88,8 +89,9 @@ testIf(testAll).serial(
     t.deepEqual({ digest: result.digest, history: result.history }, calm);
     t.true(result.generation >= 2);
     t.true(only(events, "run.incident").length > 0);
-    // The cache directory has only an index.
-    const [index = "none", ...others] = readdirSync(job.data.cache ?? "");
+    // The cache directory has only indexes: of the files, and of the data.
+    const [files = "none", index = "none", ...others] = readdirSync(job.data.cache ?? "");
+    t.is(files, "file-indexes");
     t.regex(index, /^parquet-.*\.index\.cache$/);
     t.deepEqual(others, []);
     await using model = await loadModel(result.directory);

@@ -28,6 +28,7 @@ import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";
 import { trainBench } from "./step/train.bench.ts";
+import { tablesBench } from "./tables/tables.bench.ts";
 
 export const benches: Readonly<Record<string, Bench>> = {
   train: trainBench,
@@ -53,6 +54,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   serve: serveBench,
   jobs: jobsBench,
   recovery: recoveryBench,
+  tables: tablesBench,
   observability: observabilityBench,
   dashboard: pageBench,
   threads: threadsBench,

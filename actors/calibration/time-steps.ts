@@ -19,7 +19,7 @@ import {
   progressOver,
   wake,
 } from "../threads/generation-memory.ts";
-import { type DataPlan, generationSpecOf, hostPlaces } from "../threads/generation-spec.ts";
+import { type DataPlan, generationSpecOf, headOf, hostPlaces } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { ProbeTask } from "../threads/thread-program.ts";
 
@@ -65,7 +65,7 @@ export async function timeSteps(
   onDone: (jobs: number) => void = () => {},
 ): Promise<StepTimes[][]> {
   const generations = jobs.map((one) => generationOf(one, devices));
-  const shared = generations.map(({ spec, memory }) => ({ spec, memory }));
+  const shared = generations.map(({ spec, memory }) => ({ spec: headOf(spec), memory }));
   const start = <Command, Report>(role: ProbeTask["role"], index: number) => {
     const task: ProbeTask = { program: "probe", role, index, generations: shared };
     return launcher.start<Command, Report>(threadFile, task, `calibrate-${role}-${index}`);

@@ -16,6 +16,7 @@ import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import type { BridgeReport } from "../threads/bridge-program.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
+import { headOf } from "../threads/generation-spec.ts";
 import type { ReplicaCommand } from "../threads/replica-service.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
@@ -49,7 +50,7 @@ const thread = threadLogic<BridgeContext, ReplicaCommand, BridgeReport>((input) 
   const { network, launcher, generation, position, name, replicas } = input;
   const { spec, layout, memory } = generation;
   const { cluster, connection } = network;
-  const place = { spec, memory, index: position, cluster, connection };
+  const place = { spec: headOf(spec), memory, index: position, cluster, connection };
   return {
     launcher,
     name: name.replace(":", "-"),

@@ -42,7 +42,7 @@ import {
 } from "../runtime/mailbox.ts";
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
 import { abort, type Generation, progressOver, wake } from "../threads/generation-memory.ts";
-import { hostPlaceOf } from "../threads/generation-spec.ts";
+import { headOf, hostPlaceOf } from "../threads/generation-spec.ts";
 import type { RowLease } from "../threads/kept-rows.ts";
 import type { DeviceTask } from "../threads/thread-program.ts";
 import {
@@ -118,7 +118,10 @@ const checkpoint: Address = { role: "checkpoint", index: 0 };
 const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => {
   const { launcher, generation, device, lease } = input;
   const { spec, memory } = generation;
-  const task: DeviceTask = { program: "device", spec, memory, index: device, rows: lease.rows };
+  const task: DeviceTask = {
+    ...{ program: "device", spec: headOf(spec), memory, index: device },
+    rows: lease.rows,
+  };
   return {
     launcher,
     name: `device-${device}`,
@@ -155,11 +158,11 @@ const hearingShards = fromCallback<{ type: string }, DeviceContext>(({ input, se
  * Resolves to the task once the former threads of its rows have exited; without these rows if one
  * of them does not exit in time. Undefined: there is none.
  */
-function afterExits({ network, lease }: DeviceInput, task: DeviceTask) {
+function afterExits({ network, generation, lease }: DeviceInput, task: DeviceTask) {
   const { exits } = lease;
   if (exits === undefined) return undefined;
   return new Promise<DeviceTask>((resolve) => {
-    const forget = network.clock.after(deadlinesOf(task.spec.job).rowsFree, () => {
+    const forget = network.clock.after(deadlinesOf(generation.spec.job).rowsFree, () => {
       lease.giveUp();
       resolve({ ...task, rows: { ...task.rows, tiles: [] } });
     });
@@ -374,7 +377,10 @@ export function reportShards(context: DeviceContext): ShardReport[] {
 }
 
 /** The part of a shard in the newest checkpoint of its device. */
-function partsOf({ saved, generation }: DeviceContext): (shard: HeldShard) => ShardPart | undefined {
+function partsOf({
+  saved,
+  generation,
+}: DeviceContext): (shard: HeldShard) => ShardPart | undefined {
   const { tables } = generation.spec.job.model;
   const byName = new Map(saved?.parts.map((part) => [part.name, part]));
   return (shard) => {

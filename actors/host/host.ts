@@ -128,7 +128,11 @@ const machine = setup({
     }),
     assemble: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.assemble") return;
-      const spec = generationSpecSchema.parse(event.body.assembly);
+      const { data: spec, error } = generationSpecSchema.safeParse(event.body.assembly);
+      if (spec?.run !== event.run || spec.generation !== event.generation) {
+        const reason = error?.message ?? "the body specifies another generation than the subject";
+        return context.network.onCorrupt(new FrameCorruptError(event.type, reason));
+      }
       const served = new Map(context.served);
       const stop = (run: string) => {
         const one = served.get(run);
@@ -210,17 +214,11 @@ const machine = setup({
     },
   },
   guards: {
+    /** H1. Checked first: a repeated request of 10,000 tables is not read again. */
     isNewer: ({ context, event }) => {
       if (event.type !== "host.assemble") return false;
-      const { data, error } = generationSpecSchema.safeParse(event.body.assembly);
-      const isOwn = data?.run === event.run && data.generation === event.generation;
-      if (error !== undefined || !isOwn) {
-        const reason = error?.message ?? "the body specifies another generation than the subject";
-        context.network.onCorrupt(new FrameCorruptError("host.assemble", reason));
-        return false;
-      }
       const last = context.served.get(event.run);
-      return last === undefined || event.generation > last.spec.generation; // H1
+      return last === undefined || event.generation > last.spec.generation;
     },
   },
 }).createMachine({

@@ -27,6 +27,7 @@ import {
 } from "../runtime/mailbox.ts";
 import { boardOf } from "../threads/data/reader-board.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
+import { headOf } from "../threads/generation-spec.ts";
 import { readerPosition } from "./reader-report.ts";
 import { lossOf, type ThreadEnded, type ThreadPlace, threadLogic } from "./thread-actor.ts";
 
@@ -69,7 +70,7 @@ const thread = threadLogic<ReaderInput>(({ network, launcher, generation, reader
   return {
     launcher,
     name: `reader-${reader}`,
-    task: { program: "reader", spec, memory, index: reader, service },
+    task: { program: "reader", spec: headOf(spec), memory, index: reader, service },
     place,
     eventOf: () => undefined,
   };

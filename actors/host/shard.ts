@@ -125,12 +125,7 @@ export const shardMachine = defineActor(machine);
 
 /** Makes the report of a shard in this state. */
 export function reportShard(
-  {
-    generation,
-    shard,
-    device,
-    part,
-  }: Pick<ShardInput, "generation" | "shard" | "device" | "part">,
+  { generation, shard, device, part }: Pick<ShardInput, "generation" | "shard" | "device" | "part">,
   state: ShardReport["state"],
 ): ShardReport {
   const { spec, memory } = generation;

@@ -22,6 +22,7 @@ import { type FoundRows, removeLeftover, tierDirectory } from "../../storage/tie
 import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
+import { headOf } from "../threads/generation-spec.ts";
 import { tierPlace } from "../threads/tier-program.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 import { reportTier, type TierStatus } from "./tier-report.ts";
@@ -68,7 +69,7 @@ const thread = threadLogic<TierInput, TierCommand, TierReport>((input) => {
   return {
     launcher,
     name: `tier-${device}`,
-    task: { program: "tier", spec, memory, index: device },
+    task: { program: "tier", spec: headOf(spec), memory, index: device },
     eventOf(report) {
       const type = `thread.${report.type}` as const;
       return { ...report, state: report.type, type };

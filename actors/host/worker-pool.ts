@@ -20,7 +20,7 @@ import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../r
 import { backoff } from "../runtime/supervisor.ts";
 import type { DrainWorker } from "../threads/data/worker-program.ts";
 import type { Generation } from "../threads/generation-memory.ts";
-import { poolMax } from "../threads/generation-spec.ts";
+import { headOf, poolMax } from "../threads/generation-spec.ts";
 import { type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
 export interface WorkerPoolInput {
@@ -73,7 +73,7 @@ const thread = threadLogic<WorkerInput, DrainWorker>((input) => {
   return {
     launcher,
     name: `worker-${index}`,
-    task: { program: "worker", spec, memory, index, worker, cluster, connection },
+    task: { program: "worker", spec: headOf(spec), memory, index, worker, cluster, connection },
     eventOf: () => undefined,
   };
 });

@@ -19,6 +19,7 @@ import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-ca
 import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import type { Generation } from "../threads/generation-memory.ts";
+import { headOf } from "../threads/generation-spec.ts";
 import type { WriterReport } from "../threads/writer-program.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
@@ -55,7 +56,7 @@ const thread = threadLogic<WriterInput, never, WriterReport>((input) => {
   return {
     launcher,
     name: `writer-${device}`,
-    task: { program: "writer", spec, memory, index: device },
+    task: { program: "writer", spec: headOf(spec), memory, index: device },
     eventOf(report): WriterEvent | undefined {
       switch (report.type) {
         case "copy":

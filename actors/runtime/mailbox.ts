@@ -98,12 +98,19 @@ export interface Mailbox {
     readonly last: Pick<LastMessages, "all">;
   };
   send<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
+  /** Encodes a message once, for several receivers or repetitions; the function sends it. */
+  encoded<Type extends MessageType>(type: Type, body: OutgoingBody<Type>): EncodedMessage;
   /**
    * Calls `receive` for every message to this actor. `isActor`: the subscriber is the actor itself,
    * not a pending request that waits for an answer on the same mailbox; only then are messages kept
    * for reports.
    */
   listen(receive: (message: ActorMessage) => void, isActor?: "isActor"): Subscription;
+}
+
+export interface EncodedMessage {
+  readonly bytes: number;
+  send(to: Address): void;
 }
 
 interface Listener {
@@ -130,17 +137,22 @@ export function openMailbox(
     if (all.some(({ isActor }) => isActor)) received.last.note(message, bytes, received.lastAtMs);
     for (const listener of all) if (listeners.has(listener)) listener.receive(message);
   };
+  const encoded: Mailbox["encoded"] = (type, body) => {
+    const from = `${self.role}:${self.index}`;
+    // By the signature, (type, body) is a pair of the message catalogue.
+    const payload = messages.encode({ type, ...scope, from, body } as OutgoingOf<Messages>);
+    const action = actionOf(type);
+    return {
+      bytes: payload.length,
+      send: (to) => transport.publish(subjectOf({ cluster, ...scope, ...to, action }), payload),
+    };
+  };
   return {
     scope,
     self,
     received,
-    send(to, type, body) {
-      const subject = subjectOf({ cluster, ...scope, ...to, action: actionOf(type) });
-      const from = `${self.role}:${self.index}`;
-      // By the signature, (type, body) is a pair of the message catalogue.
-      const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
-      transport.publish(subject, messages.encode(message));
-    },
+    encoded,
+    send: (to, type, body) => encoded(type, body).send(to),
     listen(receive, isActor) {
       const listener = { receive, isActor: isActor !== undefined };
       listeners.add(listener);
@@ -215,6 +227,9 @@ function actionOf(type: MessageType): string {
 /** A request is repeated after a quarter of its deadline, at most after this time. */
 const repeatMsMax = 1000;
 
+/** A request of more bytes is repeated after twice the time of the last repetition. */
+const repeatedBytesMax = 65_536;
+
 /**
  * Repeats a request until every actor in `to` has answered with a message that `answer` accepts.
  * Returns the answers in the order of `to`. @throws StepTimeoutError naming the unresponsive
@@ -231,15 +246,23 @@ export function request<Type extends MessageType, Answer>(options: {
    * answer.
    */
   readonly answer: (message: ActorMessage) => { from: number; answer: Answer } | undefined;
+  /**
+   * The position in `to` of an addressee that a message shows to be executing the request: nothing
+   * is repeated to it meanwhile. It repeats its own answer.
+   */
+  readonly executing?: (message: ActorMessage) => number | undefined;
   /** Infinity if another actor has the deadline. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
 }): Promise<Answer[]> {
-  const { network, mailbox, to, type, body, answer, deadlineMs, signal } = options;
+  const { network, mailbox, to, type, body, answer, executing, deadlineMs, signal } = options;
   const { clock } = network;
   return new Promise<Answer[]>((resolve, reject) => {
     const answers = new Map<number, Answer>();
+    const executingAtMs = new Map<number, number>();
     const startMs = clock.now();
+    let againMs = Math.min(repeatMsMax, deadlineMs / 4);
+    let encoded: EncodedMessage | undefined;
     let cancel = () => {};
     const nameOf = ({ role, index }: Address) => `${role}:${index}`;
     const missing = () => to.filter((_, i) => !answers.has(i));
@@ -252,7 +275,12 @@ export function request<Type extends MessageType, Answer>(options: {
           what: `an answer to ${type}`,
         })
       : () => {};
+    const isExecuting = (at: number) => {
+      return clock.now() - (executingAtMs.get(at) ?? Number.NEGATIVE_INFINITY) < 2 * repeatMsMax;
+    };
     const subscription = mailbox.listen((message) => {
+      const working = executing?.(message);
+      if (working !== undefined) executingAtMs.set(working, clock.now());
       const given = answer(message);
       if (given === undefined || answers.has(given.from)) return;
       if (!(given.from in to)) return; // Not an addressee.
@@ -273,11 +301,15 @@ export function request<Type extends MessageType, Answer>(options: {
         return finish(() => reject(error));
       }
       try {
-        for (const address of missing()) mailbox.send(address, type, body);
+        encoded ??= mailbox.encoded(type, body);
+        for (const [at, address] of to.entries()) {
+          if (!answers.has(at) && !isExecuting(at)) encoded.send(address);
+        }
       } catch (error) {
         return finish(() => reject(error));
       }
-      cancel = clock.after(Math.min(repeatMsMax, deadlineMs / 4), send);
+      cancel = clock.after(againMs, send);
+      if (encoded.bytes > repeatedBytesMax) againMs *= 2;
     };
     signal?.addEventListener("abort", () => finish(() => reject(signal.reason)), { once: true });
     send();

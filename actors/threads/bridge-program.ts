@@ -9,7 +9,7 @@ import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { PartReplica } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import type { Connection } from "../runtime/mailbox.ts";
 import { abort, type Generation, type GenerationMemory } from "./generation-memory.ts";
-import { type GenerationSpec, hasBuddies } from "./generation-spec.ts";
+import { type GenerationSpec, hasBuddies, type SpecHead } from "./generation-spec.ts";
 import { type ReplicaCommand, type ReplicaReport, runReplicaService } from "./replica-service.ts";
 
 export type BridgeReport = { readonly type: "ready" } | ReplicaReport;
@@ -17,7 +17,7 @@ export type BridgeReport = { readonly type: "ready" } | ReplicaReport;
 /** The task of a bridge's thread. */
 export interface BridgeTask {
   readonly program: "bridge";
-  readonly spec: GenerationSpec;
+  readonly spec: SpecHead;
   readonly memory: GenerationMemory;
   /** Index of this host among the hosts of the generation. */
   readonly index: number;

@@ -24,71 +24,125 @@ import { type TierRingShape, tierRingCells } from "../../storage/tiers/ring.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, hostPlaces } from "./generation-spec.ts";
 
-/** The participants of a generation, and the part of its memory that belongs to each. */
-export interface GenerationLayout {
-  readonly topology: Topology;
-  readonly schedule: Schedule;
-  readonly ringShape: RingShape;
-  readonly exchangeShape: ExchangeShape;
-  readonly exchangeCells: number;
+/**
+ * Numbers of a generation's participants and of the cells that belong to each: plain data, which
+ * the host passes to its threads, so that a thread without rows need not place every table.
+ */
+export interface ParticipantPlaces {
   /**
    * Number of participants on a host: the devices of all hosts, the readers of this host, its
    * bridge if there are other hosts, the tiers if any device has one, and a writer per device.
    */
   readonly participants: number;
-  readonly readers: readonly number[];
   readonly bridge: number;
-  /** Shapes by rank; undefined for a device with all its rows in its own memory. */
-  readonly tierRings: readonly (TierRingShape | undefined)[];
+  readonly exchangeCells: number;
   readonly cells: number;
-  tierOf(rank: number): number;
-  tierCellBase(rank: number): number;
-  writerOf(rank: number): number;
-  writerCellBase(rank: number): number;
   /**
    * First cell of the replicas received from other hosts
    * (storage/checkpoints/replicas/restore-source.ts).
    */
   readonly replicaCellBase: number;
+  readonly firstTier: number;
+  readonly firstTierCell: number;
+  readonly firstWriter: number;
+  readonly firstWriterCell: number;
+}
+
+/** The participants of a generation, and the part of its memory that belongs to each. */
+export interface GenerationLayout extends ParticipantPlaces, Shapes {
+  readonly places: ParticipantPlaces;
+  readonly schedule: Schedule;
+  readonly readers: readonly number[];
+  tierOf(rank: number): number;
+  tierCellBase(rank: number): number;
+  writerOf(rank: number): number;
+  writerCellBase(rank: number): number;
+}
+
+/** What follows from the place of every table. */
+interface Shapes {
+  readonly topology: Topology;
+  readonly ringShape: RingShape;
+  readonly exchangeShape: ExchangeShape;
+  /** Shapes by rank; undefined for a device with all its rows in its own memory. */
+  readonly tierRings: readonly (TierRingShape | undefined)[];
 }
 
 /**
  * Computes the layout of a generation. It places every table, so call it once and pass the layout
- * on.
+ * on; with known `places`, every table is placed only when the topology is first asked for.
  */
-export function layoutOfGeneration(spec: GenerationSpec): GenerationLayout {
-  const { job, devices, hosts } = spec;
+export function layoutOfGeneration(
+  spec: GenerationSpec,
+  known?: ParticipantPlaces,
+): GenerationLayout {
+  const { job, devices } = spec;
+  let computed: Shapes | undefined;
+  const shapes = (): Shapes => {
+    computed ??= shapesOfGeneration(spec);
+    return computed;
+  };
+  const places = known ?? placesOf(spec, shapes());
+  const { firstTier, firstTierCell, firstWriter, firstWriterCell } = places;
+  return {
+    ...places,
+    places,
+    schedule: scheduleOfGeneration(spec),
+    readers: Array.from({ length: job.readers }, (_, reader) => devices + reader),
+    get topology() {
+      return shapes().topology;
+    },
+    get ringShape() {
+      return shapes().ringShape;
+    },
+    get exchangeShape() {
+      return shapes().exchangeShape;
+    },
+    get tierRings() {
+      return shapes().tierRings;
+    },
+    tierOf: (rank) => firstTier + rank,
+    tierCellBase: (rank) => firstTierCell + rank * tierRingCells,
+    writerOf: (rank) => firstWriter + rank,
+    writerCellBase: (rank) => firstWriterCell + rank * pipeCells,
+  };
+}
+
+function shapesOfGeneration(spec: GenerationSpec): Shapes {
   const topology = topologyOfGeneration(spec);
-  const exchangeShape = exchangeShapeOf(topology);
-  const readers = Array.from({ length: job.readers }, (_, reader) => devices + reader);
-  const ringShape = { ...ringShapeOf(topology), isTested: spec.data.test !== undefined };
+  return {
+    topology,
+    exchangeShape: exchangeShapeOf(topology),
+    ringShape: { ...ringShapeOf(topology), isTested: spec.data.test !== undefined },
+    tierRings: topology.sliceRuns.map((_, rank) =>
+      tierRingOf(topology, rank, spec.job.optimizer.sparse),
+    ),
+  };
+}
+
+function placesOf(
+  spec: GenerationSpec,
+  { exchangeShape, ringShape, tierRings }: Shapes,
+): ParticipantPlaces {
+  const { job, devices, hosts } = spec;
   const exchangeCells = layoutOf(exchangeShape).cells;
-  const tierRings = topology.sliceRuns.map((_, rank) =>
-    tierRingOf(topology, rank, job.optimizer.sparse),
-  );
   const isTiered = tierRings.some((ring) => ring !== undefined);
   const bridge = devices + job.readers;
   const firstTier = bridge + (hosts.length > 1 ? 1 : 0);
   const firstWriter = firstTier + (isTiered ? devices : 0);
-  const batchCells = exchangeCells + ringLayoutOf(ringShape).cells;
-  const writerCells = batchCells + (isTiered ? devices * tierRingCells : 0);
-  const replicaCellBase = writerCells + devices * pipeCells;
+  const firstTierCell = exchangeCells + ringLayoutOf(ringShape).cells;
+  const firstWriterCell = firstTierCell + (isTiered ? devices * tierRingCells : 0);
+  const replicaCellBase = firstWriterCell + devices * pipeCells;
   return {
-    topology,
-    schedule: scheduleOfGeneration(spec),
-    ringShape,
-    exchangeShape,
-    exchangeCells,
     participants: firstWriter + devices,
-    readers,
     bridge,
-    tierRings,
+    exchangeCells,
     cells: replicaCellBase + replicaCells(filesMax(spec)),
     replicaCellBase,
-    tierOf: (rank) => firstTier + rank,
-    tierCellBase: (rank) => batchCells + rank * tierRingCells,
-    writerOf: (rank) => firstWriter + rank,
-    writerCellBase: (rank) => writerCells + rank * pipeCells,
+    firstTier,
+    firstTierCell,
+    firstWriter,
+    firstWriterCell,
   };
 }
 

@@ -2,6 +2,7 @@
 // generation gets new memory, so that late writes of an older generation's thread are never read
 // (law 3).
 
+import { deserialize, serialize } from "node:v8";
 import { curveWords } from "../../src/embedding/rows/miss-curve.ts";
 import { createAtomicCells, type Sleep } from "../../src/exchange/atomic-cells.ts";
 import { ringLayoutOf } from "../../src/exchange/batch-ring.ts";
@@ -27,7 +28,12 @@ import { type NamedFile, ReplicaCache } from "../../storage/checkpoints/replicas
 import type { ReplicasAtHand } from "../../storage/checkpoints/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
 import { boardBytes, boardOf } from "./data/reader-board.ts";
-import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
+import {
+  filesOfHost,
+  type GenerationLayout,
+  layoutOfGeneration,
+  type ParticipantPlaces,
+} from "./generation-layout.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, shelvesOf } from "./generation-spec.ts";
 import { KeptRows, type RowLease, undoBytesOf } from "./kept-rows.ts";
 
@@ -50,6 +56,9 @@ export interface HostedGeneration extends Generation {
  * from other hosts has the same place as local data; untouched pages cost nothing.
  */
 export interface GenerationMemory {
+  /** The spec, serialised once for all threads of the host. */
+  readonly spec: SharedArrayBuffer;
+  readonly places: ParticipantPlaces;
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
@@ -106,8 +115,22 @@ export interface HeldByHost {
 }
 
 /** Opens a generation, created by the host, on another thread. */
-export function openGeneration({ spec, memory }: Omit<Generation, "layout">): Generation {
-  return { spec, layout: layoutOfGeneration(spec), memory };
+export function openGeneration({ memory }: Pick<Generation, "memory">): Generation {
+  const spec = specIn(memory);
+  return { spec, layout: layoutOfGeneration(spec, memory.places), memory };
+}
+
+/** The spec of a generation, as its host has serialised it. */
+export function specIn({ spec }: Pick<GenerationMemory, "spec">): GenerationSpec {
+  return deserialize(new Uint8Array(new Uint8Array(spec)));
+}
+
+/** With 10,000 tables a spec has megabytes: it is not cloned for each thread on the main thread. */
+function sharedSpec(spec: GenerationSpec): SharedArrayBuffer {
+  const bytes = serialize(spec);
+  const shared = new SharedArrayBuffer(bytes.length);
+  new Uint8Array(shared).set(bytes);
+  return shared;
 }
 
 function allocate(
@@ -134,6 +157,8 @@ function allocate(
     columns[rank] = new SharedArrayBuffer(8 * columnWords * shape.shards.length);
   }
   const memory = {
+    spec: sharedSpec(spec),
+    places: layout.places,
     words: new SharedArrayBuffer(4 * cellWords(participants, cells)),
     exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
     ring: new SharedArrayBuffer(ringLayoutOf(ringShape).bytes),

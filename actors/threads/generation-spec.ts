@@ -19,6 +19,13 @@ export interface GenerationSpec extends Omit<GenerationSpecRecord, "manifest"> {
   readonly manifest?: Manifest | undefined;
 }
 
+/** What the task of a thread says of its generation; the memory has the whole spec. */
+export type SpecHead = Pick<GenerationSpec, "run" | "generation" | "devices">;
+
+export function headOf({ run, generation, devices }: GenerationSpec): SpecHead {
+  return { run, generation, devices };
+}
+
 /**
  * Makes the spec of a generation that continues from `step`: from the checkpoint `latest` of that
  * cut, or from initial weights.

@@ -26,6 +26,7 @@ import {
   type GenerationSpec,
   type HostPlace,
   hostPlaces,
+  type SpecHead,
   shelvesOf,
 } from "./generation-spec.ts";
 
@@ -47,7 +48,7 @@ export interface ReaderPorts {
 /** The task of a reader's thread. */
 export interface ReaderTask {
   readonly program: "reader";
-  readonly spec: GenerationSpec;
+  readonly spec: SpecHead;
   readonly memory: GenerationMemory;
   /** Index among the readers of all hosts. */
   readonly index: number;

@@ -23,7 +23,7 @@ import {
   openCells,
   openGeneration,
 } from "./generation-memory.ts";
-import type { GenerationSpec } from "./generation-spec.ts";
+import type { SpecHead } from "./generation-spec.ts";
 import type { RowsToKeep } from "./kept-rows.ts";
 import type { ReaderTask } from "./reader-program.ts";
 import type { ReplicaCommand } from "./replica-service.ts";
@@ -62,7 +62,7 @@ export interface ParticipantTask extends GenerationTask {
 
 /** A thread that takes part in a generation. */
 interface GenerationTask {
-  readonly spec: GenerationSpec;
+  readonly spec: SpecHead;
   readonly memory: GenerationMemory;
   readonly index: number;
   /** Threads that the kernels of a device may use. @default 1 */
@@ -77,7 +77,7 @@ export interface ProbeTask {
   readonly program: "probe";
   readonly role: "device" | "reader";
   readonly index: number;
-  readonly generations: readonly Pick<Generation, "spec" | "memory">[];
+  readonly generations: readonly Pick<ParticipantTask, "spec" | "memory">[];
 }
 
 /** Runs a task to its end. If the task fails, the error is reported by `ports.fail`. */

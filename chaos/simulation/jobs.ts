@@ -246,8 +246,35 @@ const known: JobOptions[] = [
 
 /** All jobs; a scenario refers to one by index. */
 export const jobs: readonly JobOptions[] = known;
-/** Number of jobs that scenarios are drawn from, the first ones. */
+/** Number of jobs that most scenarios are drawn from, the first ones. */
 export const jobsDrawn = known.length;
+
+/** Tables of the wide jobs, which follow: few scenarios have one, as each step touches them all. */
+const wideTables = [150, 500, 2000] as const;
+for (const count of wideTables) known.push(wide(count));
+export const wideJobs = wideTables.length;
+
+/** Four steps over many small tables, whose features interact in a few groups. */
+function wide(count: number): JobOptions {
+  const names = Array.from({ length: count }, (_, at) => `t${at}`);
+  const size = Math.ceil(count / 4);
+  return {
+    ...short,
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: names.map((name) => ({ name, rows: 8, dim: 4 })),
+      features: names.map((column) => ({ column })),
+      groups: [0, 1, 2, 3].map((at) => {
+        return { name: `g${at}`, features: names.slice(at * size, (at + 1) * size) };
+      }),
+      bottom: [4],
+      top: [4, 1],
+    },
+    // A step deadline of its own: all deadlines follow from it, and a checkpoint has many parts.
+    stepDeadlineMs: 20_000,
+  };
+}
 
 /** Adds a job that no scenario draws. Returns its index. */
 export function addJob(job: Partial<JobOptions>): number {

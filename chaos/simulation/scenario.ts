@@ -3,7 +3,7 @@
 
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { ClusterShape } from "./cluster.ts";
-import { jobsDrawn } from "./jobs.ts";
+import { jobsDrawn, wideJobs } from "./jobs.ts";
 
 /** Time since the start; `forMs`: duration of a fault that does not end by itself. */
 interface Moment {
@@ -92,6 +92,9 @@ const subjects = ["osiris.*.*.*.frames.>", "osiris.*.*.*.*.*.*", ">"] as const;
 
 const shapes: readonly (readonly number[])[] = [[1], [2], [3], [1, 1], [2, 1], [0, 2], [1, 1, 1]];
 
+/** One of so many seeds has a job with many tables. */
+const wideEvery = 40;
+
 /** The scenario of a seed, with faults of these kinds. */
 export function drawScenario(seed: number, among: readonly FaultKind[] = faultKinds): Scenario {
   const random = new RandomStream(seed, purposes.faults, 1);
@@ -101,7 +104,9 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
   const wide = (least: number, most: number) => least * (most / least) ** random.uniform();
   const devices = pick(shapes);
   const delayMs = wide(0.05, 20);
-  const job = random.below(jobsDrawn);
+  const usual = random.below(jobsDrawn);
+  const isWide = seed % wideEvery === wideEvery - 1;
+  const job = isWide ? jobsDrawn + (Math.floor(seed / wideEvery) % wideJobs) : usual;
   const leased = random.below(3) === 0 ? { leaseMs: wide(200, 5000) } : {};
   const shape = {
     devices,

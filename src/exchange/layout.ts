@@ -68,7 +68,16 @@ export interface SharedMemoryLayout {
   arrived(rank: number): number;
 }
 
+const layouts = new WeakMap<ExchangeShape, SharedMemoryLayout>();
+
+/** The layout of a shape, computed once: it adds up all lookups for each pair of devices. */
 export function layoutOf(shape: ExchangeShape): SharedMemoryLayout {
+  const layout = layouts.get(shape) ?? computeLayout(shape);
+  layouts.set(shape, layout);
+  return layout;
+}
+
+function computeLayout(shape: ExchangeShape): SharedMemoryLayout {
   const { devices } = shape;
   const hostOf = shape.hostOf ?? new Array<number>(devices).fill(0);
   const hosts = Array.from({ length: Math.max(...hostOf) + 1 }, (_, host) =>

@@ -149,27 +149,49 @@ export function transportSuite(
     await client.close();
   });
 
-  check("a frame that is too large is refused, headers counted", async (t, bed) => {
+  check("a payload of one frame is sent as it is, a larger one arrives whole", async (t, bed) => {
     const client = await bed.connect("a");
     const largest = new Uint8Array(client.frameBytesMax).fill(7);
-    let seen: Uint8Array | undefined;
-    client.subscribe("large", (frame) => {
-      seen = frame.payload;
-    });
+    const larger = Uint8Array.from({ length: 2 * client.frameBytesMax + 5 }, (_, i) => i % 251);
+    const seen: Frame[] = [];
+    let chunks = 0;
+    const onChunk = () => void chunks++;
+    client.subscribe("large", (frame) => seen.push(frame), { onChunk });
     client.publish("large", largest);
+    client.publish("large", largest, { headers: { a: "b" } }); // Too large with its headers.
+    client.publish("large", larger, { reply: "here" });
     await settle(client);
-    t.true(Buffer.from(seen ?? []).equals(largest));
-    t.throws(() => client.publish("large", new Uint8Array(client.frameBytesMax + 1)), {
-      instanceOf: FrameTooLargeError,
-    });
-    t.throws(() => client.publish("large", largest, { headers: { a: "b" } }), {
-      instanceOf: FrameTooLargeError,
-    });
-    await t.throwsAsync(
-      client.request("large", new Uint8Array(client.frameBytesMax + 1), { deadlineMs: 100 }),
-      { instanceOf: FrameTooLargeError },
+    t.deepEqual(
+      seen.map(({ payload, headers }) => [payload.length, headers]),
+      [
+        [largest.length, {}],
+        [largest.length, { a: "b" }],
+        [larger.length, {}],
+      ],
     );
+    t.true(Buffer.from(seen[2]?.payload ?? []).equals(larger));
+    t.is(seen[2]?.reply, "here");
+    t.is(chunks, 1 + 2); // The last chunk of a payload completes it.
     await client.close();
+  });
+
+  check("a request and its answer may both be larger than a frame", async (t, bed) => {
+    const [asker, answerer] = await Promise.all([bed.connect("a"), bed.connect("b")]);
+    answerer.subscribe("echo", ({ reply, payload, headers }) => {
+      if (reply !== undefined) answerer.publish(reply, payload.toReversed(), { headers });
+    });
+    await answerer.flush();
+    const larger = Uint8Array.from({ length: asker.frameBytesMax + 9 }, (_, i) => i % 249);
+    const asked = { headers: { a: "b" }, deadlineMs: 60_000 };
+    const answer = await asker.request("echo", larger, asked);
+    t.true(Buffer.from(answer.payload).equals(larger.toReversed()));
+    t.deepEqual(answer.headers, { a: "b" });
+    const error = await t.throwsAsync(asker.request("nobody.here", larger, asked));
+    t.is(error?.message, "No answer on nobody.here: nobody listens");
+    t.throws(() => asker.publish("echo", new Uint8Array(asker.bodyBytesMax + 1)), {
+      instanceOf: FrameTooLargeError,
+    });
+    await Promise.all([asker.close(), answerer.close()]);
   });
 
   check("subjects and headers that no broker takes are refused here", async (t, bed) => {

@@ -226,5 +226,5 @@ function tiersOf(context: TrainingCoordinatorContext): readonly TableTiers[] | u
     return sample.curves === undefined ? [] : [sample.curves];
   });
   if (curves.length === 0 || context.layout === undefined) return undefined;
-  return adviseTiers(context.layout.topology, context.job.optimizer.sparse, curves);
+  return adviseTiers(context.layout().topology, context.job.optimizer.sparse, curves);
 }

@@ -72,8 +72,8 @@ export interface RequestInput {
   readonly metrics: RunMetrics;
   readonly record: Pick<RunRecord, "replayed" | "placed" | "pins" | "readers">;
   readonly arithmetic: string;
-  /** Computed when the generation is assembled. */
-  readonly layout: GenerationLayout | undefined;
+  /** Undefined until the generation is assembled. */
+  readonly layout: (() => GenerationLayout) | undefined;
   /** The cut that was taken and is not committed yet. */
   readonly taken: TakenCut | undefined;
 }
@@ -150,7 +150,7 @@ export interface Assembled {
   readonly arithmetic: string;
   /** Restored bytes of the checkpoint, by source. */
   readonly restored: Restored;
-  readonly layout: GenerationLayout;
+  readonly layout: () => GenerationLayout;
   /** The rate limit with which its readers started. */
   readonly readerLimit: number;
   /** Duration of assembly and restore. */
@@ -175,6 +175,11 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
     type: "host.assemble",
     body: { command, assembly: spec },
     answer: everyHost(spec),
+    executing: ({ type, body }) => {
+      if (type !== "host.progress") return undefined;
+      const at = input.hosts.findIndex(({ host }) => host === body.host);
+      return at < 0 ? undefined : at;
+    },
     // Slabs are filled and checkpoints read: as much memory and disk traffic as in many steps.
     deadlineMs: deadlinesOf(job).assembly,
     signal,
@@ -191,8 +196,17 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   };
   const { readerLimit = 0 } = spec;
   const assemblyMs = network.clock.now() - startMs;
-  return { arithmetic: first, restored, layout: layoutOfGeneration(spec), readerLimit, assemblyMs };
+  return { arithmetic: first, restored, layout: onDemand(spec), readerLimit, assemblyMs };
 });
+
+/** The layout of a generation, computed when it is first asked for: it places every table. */
+function onDemand(spec: GenerationSpec): () => GenerationLayout {
+  let layout: GenerationLayout | undefined;
+  return () => {
+    layout ??= layoutOfGeneration(spec);
+    return layout;
+  };
+}
 
 function specOf(input: RequestInput): GenerationSpec {
   const { limit: readerLimit } = input.record.readers;
@@ -349,7 +363,8 @@ export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body
 export const persisting = fromPromise<MessageEvent<"tier.persisted">["body"][], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, manifest, command, layout } = input;
-    const devices = layout === undefined ? [] : durableRanks(layout.topology);
+    const hasDurable = job.model.tables.some(({ keep }) => keep === "durable");
+    const devices = hasDurable && layout !== undefined ? durableRanks(layout().topology) : [];
     if (devices.length === 0 || manifest === undefined) return [];
     return await request({
       network,

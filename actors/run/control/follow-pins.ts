@@ -67,7 +67,7 @@ function lackWith(spec: GenerationSpec, memoryBytes: number): string | undefined
 
 /** The parts of an assembled generation that give its shard placement. */
 interface AssembledPins {
-  readonly layout: GenerationLayout | undefined;
+  readonly layout: (() => GenerationLayout) | undefined;
   readonly scope: RunScope;
   readonly hosts: readonly HostShare[];
   readonly memoryBytes: number;
@@ -85,10 +85,17 @@ export function placesOf({
   job,
 }: AssembledPins): ShardPlaces | undefined {
   if (layout === undefined) return undefined;
-  const shards = shardPlacesOf(layout.topology, job.optimizer.sparse);
   const { generation } = scope;
   const known = [...pins.followed, ...pins.ignored.map(({ pin }) => pin)];
-  return { generation, hosts, memoryBytes, shards, pins: known };
+  let shards: ShardPlaces["shards"] | undefined;
+  return {
+    ...{ generation, hosts, memoryBytes, pins: known },
+    /** Computed when a shard is first asked for. */
+    get shards() {
+      shards ??= shardPlacesOf(layout().topology, job.optimizer.sparse);
+      return shards;
+    },
+  };
 }
 
 /** The pins as run.started reports them; undefined: there are none. */

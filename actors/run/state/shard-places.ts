@@ -77,10 +77,9 @@ function placeOf({ input }: Topology, held: HeldShard, sparse: SparseOptimizerSp
 }
 
 /** Pins that a new generation would follow and this one does not, so that a shard would move. */
-export function pinsToFollow(
-  { shards, hosts, pins: known }: ShardPlaces,
-  pins: readonly ShardPin[],
-): ShardPin[] {
+export function pinsToFollow(places: ShardPlaces, pins: readonly ShardPin[]): ShardPin[] {
+  if (pins.length === 0) return [];
+  const { shards, hosts, pins: known } = places;
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   return pins.filter((pin) => {
     if (pin.device >= devices || known.some((other) => isSame(other, pin))) return false;

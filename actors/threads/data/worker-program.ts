@@ -10,15 +10,15 @@ import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import type { Transport } from "../../../src/wire/messages/transport.ts";
 import type { Connection } from "../../runtime/mailbox.ts";
-import { type GenerationMemory, isAborted } from "../generation-memory.ts";
-import { type GenerationSpec, poolMax, shelvesOf } from "../generation-spec.ts";
+import { type GenerationMemory, isAborted, specIn } from "../generation-memory.ts";
+import { type GenerationSpec, poolMax, type SpecHead, shelvesOf } from "../generation-spec.ts";
 import { createSplitMaker } from "./split-maker.ts";
 import { streamOriginsOf } from "./stream-origins.ts";
 
 /** The task of a worker's thread. */
 export interface WorkerTask {
   readonly program: "worker";
-  readonly spec: GenerationSpec;
+  readonly spec: SpecHead;
   readonly memory: GenerationMemory;
   /** Index among the workers of all hosts. */
   readonly index: number;
@@ -47,7 +47,8 @@ export async function runWorker(
   task: WorkerTask,
   { clock, disk, sleepTurning, dial, take }: WorkerPorts,
 ): Promise<void> {
-  const { spec, memory, worker, cluster, connection } = task;
+  const { memory, worker, cluster, connection } = task;
+  const spec = specIn(memory);
   const transport = await dial(connection, `osiris-${cluster}-worker`);
   const maker = createSplitMaker(streamOriginsOf(spec), disk);
   const { run, generation } = spec;
@@ -57,7 +58,7 @@ export async function runWorker(
     return isDrained || isAborted({ memory });
   };
   const place = { cluster, run, generation };
-  const near = nearReadersOf(task, clock, sleepTurning);
+  const near = nearReadersOf({ ...task, spec }, clock, sleepTurning);
   try {
     await serveSplits({ transport, place, worker, clock, maker, isOver, near });
   } finally {
@@ -71,7 +72,7 @@ export async function runWorker(
  * exclusive: the pool has seen the exit of the previous thread in this place (law 3).
  */
 function nearReadersOf(
-  { spec, memory, index }: WorkerTask,
+  { spec, memory, index }: Pick<WorkerTask, "memory" | "index"> & { spec: GenerationSpec },
   clock: Clock,
   sleep: Sleep,
 ): NearReaders {

@@ -208,6 +208,7 @@ const noMailbox: Mailbox = {
   self: { role: "process", index: 0 },
   received: { messages: 0, lastAtMs: 0, last: { all: () => [] } },
   send() {},
+  encoded: () => ({ bytes: 0, send() {} }),
   listen: () => ({ unsubscribe() {} }),
 };
 

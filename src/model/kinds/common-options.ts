@@ -276,14 +276,14 @@ export function dimProblems(
 function featureProblems({ tables, features, groups = [] }: CheckedModel): Problem[] {
   const problems: Problem[] = [];
   const add = (path: (string | number)[], message: string) => problems.push({ path, message });
-  const names = new Set(tables.map(({ name }) => name));
+  const dims = new Map(tables.map(({ name, dim }) => [name, dim]));
   const used = new Set(features?.map(({ table, column }) => table ?? column));
   for (const [i, { column, table, encoder }] of (features ?? []).entries()) {
-    const width = tables.find(({ name }) => name === (table ?? column))?.dim;
+    const width = dims.get(table ?? column);
     if (encoder !== undefined && width !== undefined && width % encoder.heads !== 0) {
       add(["features", i, "encoder", "heads"], `a divisor of the columns of its table, ${width}`);
     }
-    if (names.has(table ?? column)) continue;
+    if (width !== undefined) continue;
     const at = ["features", i, table === undefined ? "column" : "table"];
     add(at, `the name of a table of the model, or \`table\` beside it`);
   }
@@ -295,20 +295,23 @@ function featureProblems({ tables, features, groups = [] }: CheckedModel): Probl
       add(["features"], `at most ${lookupsMax} lookups a sample, positions of sequences included`);
     }
   }
-  const all = features?.map(({ name, column }) => name ?? column) ?? [...names];
+  const all = features?.map(({ name, column }) => name ?? column) ?? [...dims.keys()];
   const twice = firstTwice(all);
   if (features !== undefined && twice >= 0) {
     add(["features", twice, "name"], "a name that no other feature has");
   }
   const grouped = new Set<string>();
+  const featureAt = new Map(all.map((name, at) => [name, at]));
+  const twiceGrouped = firstTwice(groups.map(({ name }) => name));
   for (const [i, group] of groups.entries()) {
-    if (firstTwice(groups.map(({ name }) => name)) === i) {
+    if (twiceGrouped === i) {
       add(["groups", i, "name"], "a name that no feature and no other group has");
     }
     for (const [k, name] of group.features.entries()) {
-      const feature = features?.[all.indexOf(name)];
+      const at = featureAt.get(name);
+      const feature = at === undefined ? undefined : features?.[at];
       const path = ["groups", i, "features", k];
-      if (!all.includes(name)) add(path, "the name of a feature");
+      if (at === undefined) add(path, "the name of a feature");
       else if (grouped.has(name)) add(path, "a feature that is in no other group");
       else if (feature?.pooling === "none") add(path, "a feature that is pooled");
       else if (feature?.vectors !== undefined) add(path, "a feature without `vectors` of its own");

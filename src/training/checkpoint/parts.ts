@@ -14,7 +14,7 @@ import { leavesOf } from "../../embedding/rows/digest.ts";
 import type { RowRecords } from "../../embedding/rows/row-records.ts";
 import { createRowSet } from "../../embedding/rows/row-set.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
-import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
+import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import { rowStateOf, rowStateWidth } from "../../embedding/tables/row-state.ts";
 import { extentOf } from "../../embedding/tables/shards.ts";
 import { CheckpointCorruptError } from "../../errors/errors.ts";
@@ -166,28 +166,26 @@ export function partsOfShards(
   kept: ReadonlySet<number> = new Set(),
 ): string[] {
   const { tables } = input.model;
-  const ordered = [...names].sort((a, b) => orderOf(a, tables) - orderOf(b, tables));
-  return ordered.filter((name) => {
-    if (name === densePart) return true;
-    const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
-      first < ownFirst + ownCount && ownFirst < first + count;
+  const places = placesOf(shards);
+  const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
+    first < ownFirst + ownCount && ownFirst < first + count;
+  const needed: { readonly ids: string[]; readonly others: string[] } = { ids: [], others: [] };
+  for (const name of names) {
     const ids = idsOfPart(name, tables);
     const part = tableOfPart(name, tables);
-    return shards.some((own) => {
-      if (ids?.table === own.table) {
-        return meets(ids.firstBlock, ids.blocks, own.firstBlock, own.blocks);
-      }
-      if (part === undefined || part.table !== own.table || kept.has(own.shard)) return false;
+    const isNeeded = (places.get((ids ?? part)?.table ?? -1) ?? []).some((at) => {
+      const own = shards[at];
+      if (own === undefined) return false;
+      if (ids !== undefined) return meets(ids.firstBlock, ids.blocks, own.firstBlock, own.blocks);
+      if (part === undefined || kept.has(own.shard)) return false;
       return (
         meets(part.firstBlock, part.blocks, own.firstBlock, own.blocks) &&
         meets(part.firstQuantum, part.quanta, own.firstQuantum, own.quanta)
       );
     });
-  });
-}
-
-function orderOf(name: string, tables: readonly TableSpec[]): number {
-  return idsOfPart(name, tables) === undefined ? 1 : 0;
+    if (isNeeded || name === densePart) (ids === undefined ? needed.others : needed.ids).push(name);
+  }
+  return [...needed.ids, ...needed.others];
 }
 
 /**
@@ -209,8 +207,9 @@ export async function restorePart(
   const ids = idsOfPart(name, tables);
   if (ids !== undefined) {
     const bytes = Buffer.concat(layers.map(wholeOf));
-    for (const own of device.ids) {
-      if (own?.shard.table === ids.table) restoreIds(own, bytes, name);
+    for (const at of placesIn(device.slab, ids.table)) {
+      const own = device.ids[at];
+      if (own !== undefined) restoreIds(own, bytes, name);
     }
     return;
   }
@@ -232,8 +231,8 @@ export async function restorePart(
       const records = layer === 0 ? all : withoutRows(all, seen);
       if (!isLast) for (const row of records.rows) seen.add(row);
       for (const slab of [...ownSlabs(device), device.replicas]) {
-        for (const [at, { table, shard }] of slab.shards.entries()) {
-          if (table !== part.table || kept.has(shard)) continue;
+        for (const at of placesIn(slab, part.table)) {
+          if (kept.has(slab.shards[at]?.shard ?? -1)) continue;
           const ids = slab === device.slab ? device.ids[at] : undefined;
           const own = ids === undefined ? records : withRows(records, (row) => ids.hasRow(row));
           await slab.restore(at, extent, own, !isLast);
@@ -241,6 +240,25 @@ export async function restorePart(
       }
     }
   }
+}
+
+const placesBySlab = new WeakMap<Slab, ReadonlyMap<number, readonly number[]>>();
+
+/** The places of a table's shards in a slab: restoring each part must not search all of them. */
+function placesIn(slab: Slab, table: number): readonly number[] {
+  const known = placesBySlab.get(slab) ?? placesOf(slab.shards);
+  placesBySlab.set(slab, known);
+  return known.get(table) ?? [];
+}
+
+function placesOf(shards: readonly { readonly table: number }[]): Map<number, number[]> {
+  const places = new Map<number, number[]>();
+  for (const [at, { table }] of shards.entries()) {
+    const known = places.get(table);
+    if (known === undefined) places.set(table, [at]);
+    else known.push(at);
+  }
+  return places;
 }
 
 /** Slabs of the shards that only this device has. */

@@ -17,10 +17,10 @@ export function heldTablesOf(
   axes: readonly number[] = [],
 ): HeldTable[] {
   const byTable: HeldTable["lookups"][number][][] = tables.map(() => []);
-  for (const [lookup, one] of lookups.entries()) {
-    const { feature } = one;
-    const more = { isWeighted: weighted[feature] === true, axis: axes[feature] ?? 0 };
-    byTable[one.table]?.push({ ...one, lookup, ...more });
+  for (const [lookup, { feature, table, pooling, position }] of lookups.entries()) {
+    const isWeighted = weighted[feature] === true;
+    const axis = axes[feature] ?? 0;
+    byTable[table]?.push({ feature, table, pooling, position, lookup, isWeighted, axis });
   }
   return tables.map(({ rows, dynamic }, table): HeldTable => {
     return { rows, isDynamic: dynamic !== undefined, lookups: byTable[table] ?? [] };

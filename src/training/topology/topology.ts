@@ -138,11 +138,13 @@ export function topologyOf(
   const held = (own: readonly Shard[]): HeldShard[] =>
     heldShards(staleLast(model.tables, own), (table) => tableOf(tables, table));
   const ranks = Array.from({ length: devices }, (_, device) => device);
-  const byDevice = ranks.map((device) => shards.filter((shard) => shard.device === device));
+  const byDevice = ranks.map((): Shard[] => []);
+  for (const shard of shards) if (shard.device !== "all") byDevice[shard.device]?.push(shard);
   const isDeduped = ({ table }: Shard) => isDistinct(tableOf(model.tables, table), table);
   const heldBy = byDevice.map((own) => held(own.filter((shard) => !isDeduped(shard))));
   const distinct = held(byDevice.flat().filter(isDeduped));
-  const distinctBy = ranks.map((device) => distinct.filter((shard) => shard.device === device));
+  const distinctBy = ranks.map((): HeldShard[] => []);
+  for (const shard of distinct) if (shard.device !== "all") distinctBy[shard.device]?.push(shard);
   const replicated = held(shards.filter(({ device }) => device === "all"));
   const lookupsIn = (own: readonly HeldShard[]) => own.flatMap((shard) => shard.lookups);
   const [lookupsBy, replicatedLookups] = [heldBy.map(lookupsIn), lookupsIn(replicated)];
@@ -223,7 +225,8 @@ function placeJob(input: TopologyInput, devices: Devices): Plan {
       (sum, one) => sum + Math.max(1, idsMaxIn(input.idsMax, one)),
       0,
     );
-    return { ...table, scheme: schemeOf(table), cost: table.dim * (ids ?? 1) };
+    const { name, rows, dim, rowBlocks } = table;
+    return { name, rows, dim, rowBlocks, scheme: schemeOf(table), cost: dim * (ids ?? 1) };
   });
   return place(tables, devices);
 }
@@ -232,7 +235,9 @@ function columnGroupsOf(shards: readonly HeldShard[]): HeldShard[][] {
   const groups = new Map<string, HeldShard[]>();
   for (const shard of shards) {
     const rows = `${shard.table},${shard.firstBlock}`;
-    groups.set(rows, [...(groups.get(rows) ?? []), shard]);
+    const known = groups.get(rows);
+    if (known === undefined) groups.set(rows, [shard]);
+    else known.push(shard);
   }
   return [...groups.values()]
     .filter((group) => group.length > 1)

@@ -57,6 +57,7 @@ export function chunksOf(
   frameBytesMax: number,
 ): Chunk[] {
   const bytes = payload.length;
+  if (bytes > bodyBytesMax) throw new FrameTooLargeError(bytes, bodyBytesMax);
   const sha256 = hashOf(payload);
   const headerFor = (at: Omit<ChunkPlace, "bytes" | "sha256">) => {
     return { ...headers, [chunkHeader]: `${at.index}/${at.count} ${bytes} ${sha256}` };
@@ -64,9 +65,7 @@ export function chunksOf(
   const largest = headerFor({ index: chunksMax, count: chunksMax });
   const room = frameBytesMax - headerBytesOf(largest);
   const count = Math.ceil(bytes / Math.max(1, room));
-  if (bytes > bodyBytesMax || count > chunksMax) {
-    throw new FrameTooLargeError(bytes, Math.min(bodyBytesMax, Math.max(0, room) * chunksMax));
-  }
+  if (count > chunksMax) throw new FrameTooLargeError(bytes, Math.max(0, room) * chunksMax);
   const size = Math.ceil(bytes / count);
   return Array.from({ length: count }, (_, index) => ({
     payload: payload.subarray(index * size, (index + 1) * size),

@@ -135,6 +135,7 @@ function countingLayouts(spec: GenerationSpec) {
   let count = 0;
   const { slices } = spec.job;
   const job = Object.defineProperty({ ...spec.job }, "slices", {
+    enumerable: false, // It is not serialised for the threads.
     get() {
       count++;
       return slices;

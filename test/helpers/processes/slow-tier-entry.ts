@@ -2,6 +2,7 @@
 
 import { createRequire } from "node:module";
 import { parentPort, workerData } from "node:worker_threads";
+import { specIn } from "../../../actors/threads/generation-memory.ts";
 import { workerPorts } from "../../../actors/threads/thread-ports.ts";
 import { type ParticipantTask, runThread } from "../../../actors/threads/thread-program.ts";
 import { addonPath } from "../../../src/ports/addon.ts";
@@ -14,7 +15,7 @@ const slowMs = 800;
 
 if (parentPort === null) throw new Error("slow-tier-entry.js is started as a thread");
 const task = workerData as ParticipantTask;
-if (task.spec.job.tiers.ssd === "file") slowDown(ownAddon(), "readRecords");
+if (specIn(task.memory).job.tiers.ssd === "file") slowDown(ownAddon(), "readRecords");
 else slowDown(await rocksPrototype(), "_getManySync");
 await runThread(task, workerPorts(parentPort));
 

@@ -1,0 +1,19 @@
+// Measures how long the main thread of a process answers nothing: loaded with `--import` into any
+// program. Each gap of more than `noticedMs` is a line of the file that OSIRIS_GAPS names.
+
+import { appendFileSync } from "node:fs";
+import { isMainThread } from "node:worker_threads";
+
+const everyMs = 10;
+const noticedMs = 50;
+const { OSIRIS_GAPS: file } = process.env;
+
+if (isMainThread && file !== undefined) {
+  let lastMs = performance.now();
+  setInterval(() => {
+    const nowMs = performance.now();
+    const gapMs = nowMs - lastMs - everyMs;
+    lastMs = nowMs;
+    if (gapMs > noticedMs) appendFileSync(file, `${JSON.stringify({ atMs: Date.now(), gapMs })}\n`);
+  }, everyMs).unref();
+}

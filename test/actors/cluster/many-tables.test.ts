@@ -1,0 +1,86 @@
+// Jobs with many tables through a whole cluster: submit, train, checkpoint, a failure, restore. What
+// grows with the tables travels in chunks, and nothing that was bounded by a frame refuses the job.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import test from "ava";
+import { wideJob } from "../../../bench/tables/wide-job.ts";
+import type { JobOptions, RunEvent } from "../../../internal.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startOnThreads } from "../../helpers/clusters/either-clusters.ts";
+import { startVirtualCluster } from "../../helpers/clusters/virtual-clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+
+/** The wide job on a small CSV file: generated data would cost more than the training. */
+function jobOf(place: EitherCluster, tables: number): JobOptions {
+  const { directory = "" } = place.job().checkpoint ?? {};
+  const wide = wideJob(tables, directory);
+  const path = join(dirname(directory), `wide-${tables}.csv`);
+  const names = wide.model.tables?.map(({ name }) => name) ?? [];
+  const dense = ["d0", "d1", "d2", "d3"];
+  mkdirSync(dirname(path), { recursive: true });
+  const lines = Array.from({ length: 64 }, (_, line) =>
+    [
+      line % 2,
+      ...dense.map((_, at) => line * at),
+      ...names.map((_, at) => (line * at) % 50),
+    ].join(),
+  );
+  writeFileSync(path, [["label", ...dense, ...names].join(), ...lines, ""].join("\n"));
+  return {
+    ...wide,
+    data: {
+      ...{ kind: "csv", paths: [path], label: "label", dense, categorical: names },
+      ...{ batchSize: 16, epochs: 2, cache: join(dirname(directory), "cache") },
+    },
+    stepDeadlineMs: 60_000,
+  } as JobOptions;
+}
+
+function restoredBytes(events: readonly RunEvent[]): number {
+  return events.reduce((sum, event) => {
+    return event.type === "run.recovered" ? sum + event.memoryBytes + event.storeBytes : sum;
+  }, 0);
+}
+
+test.serial(
+  "a job of 1,000 tables whose shard dies continues from its checkpoint, with the same model",
+  async (t) => {
+    const digests: (string | undefined)[] = [];
+    for (const isBroken of [false, true]) {
+      await using place = startVirtualCluster(2);
+      const job = jobOf(place, 1000);
+      const { result, events } = await runJob(place, job, async (event, { run }) => {
+        if (!isBroken || event.type !== "run.checkpointed" || event.generation > 1) return;
+        // No actor has been asked about this shard before: it starts, and dies, now.
+        const scope = { run, generation: 1 };
+        await place.throwIn({ role: "shard", index: 700, scope }, "thrown in a shard");
+      });
+      digests.push(result.digest);
+      t.is(result.step, 8);
+      t.is(restoredBytes(events) > 1000 * 50 * 8 * 4, isBroken);
+    }
+    t.is(digests[0], digests[1]);
+  },
+);
+
+testIf(testAll).serial(
+  "5,000 tables on two hosts, of which one is killed: same model as on one",
+  async (t) => {
+    await using place = await startOnThreads(1, { minDevices: 2 });
+    let host = await place.join(1);
+    let isKilled = false;
+    const job = { ...jobOf(place, 5000), devices: 2 };
+    const broken = await runJob(place, job, async (event) => {
+      if (isKilled || event.type !== "run.checkpointed") return;
+      isKilled = true;
+      host.kill();
+      host = await place.join(1);
+    });
+    t.true(isKilled && restoredBytes(broken.events) > 0);
+    const directory = `${job.checkpoint?.directory}-alone`;
+    const calm = await runJob(place, { ...job, devices: 1, checkpoint: { directory } });
+    t.is(broken.result.digest, calm.result.digest);
+  },
+);

@@ -39,6 +39,7 @@ import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import { anyone, type Wait } from "../runtime/wait-graph.ts";
+import type { GenerationLayout } from "../threads/generation-layout.ts";
 import {
   abort,
   createGeneration,
@@ -70,6 +71,8 @@ export interface HostGenerationInput {
   readonly launcher: Launcher;
   readonly spec: GenerationSpec;
   readonly host: number;
+  /** The layout of the spec; left out: it is computed. */
+  readonly layout?: GenerationLayout | undefined;
   /** The replica cache and the rows of this host, which outlive the generation. */
   readonly replicas: ReplicaCache;
   readonly rows: KeptRows;
@@ -175,7 +178,7 @@ const machine = setup({
       }
     },
     beat: enqueueActions(({ context, enqueue }) => {
-      const { generation, mailbox, reportedLosses } = context;
+      const { generation, mailbox, reportedLosses, beat, isBridged } = context;
       const progress = progressOf(generation);
       const { host, first, count } = context.place;
       const steps = Array.from({ length: count }, (_, i) =>
@@ -187,7 +190,6 @@ const machine = setup({
         { length: Math.max(0, done - from) },
         (_, i) => progress.losses[(from + i) % windowStepsMax] ?? Number.NaN,
       );
-      const { beat, isBridged } = context;
       const meters = {
         devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
         reading: sampled(progress.reading),
@@ -245,8 +247,7 @@ const machine = setup({
       if (event.type !== "reader.restart") return;
       const { network, launcher, generation } = context;
       const reader = Number(event.id.split(":")[1]);
-      const place = placeOf(context, reader);
-      const input = { network, launcher, generation, reader, place };
+      const input = { network, launcher, generation, reader, place: placeOf(context, reader) };
       enqueue.spawnChild("reader", { id: event.id, input });
     }),
     sendFailed: ({ context: { failure, mailbox, host } }) => {
@@ -268,10 +269,12 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.spec, { role: "host", index: input.host }),
-    generation: createGeneration(input.spec, placeOfHost(input), {
-      ...input,
-      memoryBytes: input.network.memoryBytes ?? memoryOfProcess(),
-    }), // G1
+    generation: createGeneration(
+      input.spec,
+      placeOfHost(input),
+      { ...input, memoryBytes: input.network.memoryBytes ?? memoryOfProcess() },
+      input.layout,
+    ), // G1
     place: placeOfHost(input),
     isBridged: input.spec.hosts.length === 1,
     tiers: {},

@@ -2,8 +2,8 @@
 // prepares data, and runs one generation of each run that has devices on this host, as the run's
 // coordinator requests. If the actor fails, a supervisor in the same process restarts it.
 //
-//   host.assemble ──▶ a generation ──▶ host.release, or a newer generation of its run: stopped
-//                                └───▶ ended with an error: host.failed is sent
+//   host.assemble ──▶ opening ──▶ a generation ──▶ host.release, or a newer generation: stopped
+//                                             └──▶ ended with an error: host.failed is sent
 //
 // Takes   host.prepare · host.assemble · host.release
 // Emits   host.preparing · host.prepared · host.failed · host.released; its generation sends the
@@ -15,6 +15,8 @@
 //   H2. A failure is reported with the actor that failed first; the host itself keeps running.
 //   H3. If generations together need more devices than the host has, the oldest are stopped: they
 //       are over, and the message that said so was lost.
+//   H4. A spec of 10,000 tables is checked, laid out and assembled in turns of their own: between
+//       two of them this process sends its heartbeats.
 
 import {
   type DoneActorEvent,
@@ -38,6 +40,7 @@ import {
   openMailbox,
   type RunScope,
 } from "../runtime/mailbox.ts";
+import { type GenerationLayout, layoutOfGeneration } from "../threads/generation-layout.ts";
 import {
   generationSpecSchema,
   jobInMessage,
@@ -76,7 +79,16 @@ export interface HostContext extends HostInput {
 /** Most runs whose last generation is kept. */
 const servedMax = 1000;
 
+/** A generation whose spec was checked; `layout` undefined: laying it out again gives the error. */
+interface Opened {
+  readonly type: "host.opened";
+  readonly id: string;
+  readonly spec: GenerationSpec;
+  readonly layout: GenerationLayout | undefined;
+}
+
 type HostEvent =
+  | Opened
   | MessageEvent<"host.prepare" | "host.assemble" | "host.release">
   | { readonly type: "host.forget"; readonly id: string }
   | ErrorActorEvent<unknown, string>
@@ -101,10 +113,42 @@ const repeatingFailed = fromCallback<
   return () => cancel();
 });
 
+/** H4. Checks and lays out the generation of a host.assemble. */
+const opening = fromCallback<
+  { type: string },
+  {
+    readonly id: string;
+    readonly clock: Clock;
+    readonly message: MessageEvent<"host.assemble">;
+    readonly refuse: (reason: string) => void;
+  }
+>(({ input: { id, clock, message, refuse }, sendBack }) => {
+  const lay = (spec: GenerationSpec) => {
+    let layout: GenerationLayout | undefined;
+    try {
+      layout = layoutOfGeneration(spec);
+    } catch {
+      // The generation fails with it, and so reports it (H2).
+    }
+    sendBack({ type: "host.opened", id, spec, layout } as Opened);
+  };
+  let cancel = clock.after(0, () => {
+    const { data: spec, error } = generationSpecSchema.safeParse(message.body.assembly);
+    if (spec?.run === message.run && spec.generation === message.generation) {
+      cancel = clock.after(0, () => lay(spec));
+      return;
+    }
+    refuse(error?.message ?? "the body specifies another generation than the subject");
+    sendBack({ type: "host.forget", id } as { type: string });
+  });
+  return () => cancel();
+});
+
 const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
   actors: {
     preparing,
+    opening,
     repeatingFailed,
     generation: hostGenerationMachine,
   },
@@ -124,15 +168,20 @@ const machine = setup({
       enqueue.spawnChild("preparing", { id, input: { ...context, ...request } });
     }),
     forget: enqueueActions(({ event, enqueue }) => {
-      if (event.type === "host.forget") enqueue.stopChild(event.id);
+      if (event.type === "host.forget" || event.type === "host.opened") enqueue.stopChild(event.id);
+    }),
+    open: enqueueActions(({ context, event, self, enqueue }) => {
+      if (event.type !== "host.assemble") return;
+      const id = openingId(event);
+      if (self.getSnapshot().children[id as never] !== undefined) return; // A repeat.
+      const { clock, onCorrupt } = context.network;
+      const refuse = (reason: string) => onCorrupt(new FrameCorruptError(event.type, reason));
+      enqueue.spawnChild("opening", { id, input: { id, clock, message: event, refuse } });
     }),
     assemble: enqueueActions(({ context, event, enqueue }) => {
-      if (event.type !== "host.assemble") return;
-      const { data: spec, error } = generationSpecSchema.safeParse(event.body.assembly);
-      if (spec?.run !== event.run || spec.generation !== event.generation) {
-        const reason = error?.message ?? "the body specifies another generation than the subject";
-        return context.network.onCorrupt(new FrameCorruptError(event.type, reason));
-      }
+      if (event.type !== "host.opened") return;
+      const { spec, layout } = event;
+      enqueue.stopChild(event.id);
       const served = new Map(context.served);
       const stop = (run: string) => {
         const one = served.get(run);
@@ -158,7 +207,7 @@ const machine = setup({
         one.rows.clear();
       }
       const { network, launcher, host } = context;
-      const input = { network, launcher, host, spec, replicas, rows };
+      const input = { network, launcher, host, spec, layout, replicas, rows };
       enqueue.spawnChild("generation", { id: generationId(spec), input });
       enqueue.assign({ served });
     }),
@@ -166,7 +215,7 @@ const machine = setup({
       if (event.type !== "host.release") return;
       const ofGeneration = preparingsOf(event);
       for (const id of Object.keys(self.getSnapshot().children)) {
-        if (id.startsWith(ofGeneration)) enqueue.stopChild(id);
+        if (id.startsWith(ofGeneration) || id === openingId(event)) enqueue.stopChild(id);
       }
       const one = context.served.get(event.run);
       if (one?.isServed !== true || one.spec.generation !== event.generation) return;
@@ -216,9 +265,10 @@ const machine = setup({
   guards: {
     /** H1. Checked first: a repeated request of 10,000 tables is not read again. */
     isNewer: ({ context, event }) => {
-      if (event.type !== "host.assemble") return false;
-      const last = context.served.get(event.run);
-      return last === undefined || event.generation > last.spec.generation;
+      if (event.type !== "host.assemble" && event.type !== "host.opened") return false;
+      const { run, generation } = event.type === "host.opened" ? event.spec : event;
+      const last = context.served.get(run);
+      return last === undefined || generation > last.spec.generation;
     },
   },
 }).createMachine({
@@ -227,7 +277,8 @@ const machine = setup({
   on: {
     "host.prepare": { actions: "prepare" },
     "host.forget": { actions: "forget" },
-    "host.assemble": { guard: "isNewer", actions: "assemble" },
+    "host.assemble": { guard: "isNewer", actions: "open" },
+    "host.opened": [{ guard: "isNewer", actions: "assemble" }, { actions: "forget" }],
     "host.release": { actions: ["release", "sendReleased"] },
     "xstate.error.actor.*": { actions: "fail" },
   },
@@ -238,6 +289,10 @@ export const hostMachine = defineActor(machine, { receives: listeningAsHost });
 
 function hostAddress(context: HostContext): Address {
   return { role: "host", index: context.host };
+}
+
+function openingId({ run, generation }: RunScope): string {
+  return `opening:${run}:${generation}`;
 }
 
 function generationId({ run, generation }: RunScope): string {

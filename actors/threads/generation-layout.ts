@@ -108,6 +108,15 @@ export function layoutOfGeneration(
   };
 }
 
+/** The layout of a generation, computed when it is first asked for. */
+export function layoutOnDemand(spec: GenerationSpec): () => GenerationLayout {
+  let layout: GenerationLayout | undefined;
+  return () => {
+    layout ??= layoutOfGeneration(spec);
+    return layout;
+  };
+}
+
 function shapesOfGeneration(spec: GenerationSpec): Shapes {
   const topology = topologyOfGeneration(spec);
   return {

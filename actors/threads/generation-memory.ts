@@ -99,8 +99,8 @@ export function createGeneration(
   spec: GenerationSpec,
   place: HostPlace,
   held: HeldByHost = { replicas: new ReplicaCache(0), rows: new KeptRows(), memoryBytes: 0 },
+  layout: GenerationLayout = layoutOfGeneration(spec),
 ): HostedGeneration {
-  const layout = layoutOfGeneration(spec);
   const undoBytes = undoBytesOf(spec, layout, place, held.memoryBytes);
   const leases = held.rows.lend(spec, layout, place, undoBytes);
   return { spec, layout, memory: allocate(spec, layout, place, { ...held, leases }), leases };

@@ -2,7 +2,7 @@
 // inject them at their moments.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { progressOver } from "../../actors/threads/generation-memory.ts";
+import { progressOver, specIn } from "../../actors/threads/generation-memory.ts";
 import { hostPlaces, poolMax } from "../../actors/threads/generation-spec.ts";
 import { workerPorts } from "../../actors/threads/thread-ports.ts";
 import { runThread, type ThreadTask } from "../../actors/threads/thread-program.ts";
@@ -27,7 +27,8 @@ function watched(task: ThreadTask) {
   const isWorker = task.program === "worker";
   const kind = { isWriter, isWorker };
   if (!("spec" in task)) return { generation: 0, ...kind, stepsDone: () => 0 };
-  const { program, spec, memory, index } = task;
+  const { program, memory, index } = task;
+  const spec = specIn(memory);
   const { steps } = progressOver(memory, spec.devices);
   const places = { reader: spec.job.readers, worker: poolMax, bridge: 1 };
   const perHost = program in places ? places[program as keyof typeof places] : undefined;

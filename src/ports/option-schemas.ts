@@ -96,7 +96,28 @@ export function withPaths<Value>(schema: z.ZodType, value: Value, change: Change
   return changed(schema, value, "", change) as Value;
 }
 
+const withPath = new WeakMap<z.ZodType, boolean>();
+
+/** Whether a value of the schema may have a path: most of a job, such as its tables, has none. */
+function hasPath(schema: z.ZodType): boolean {
+  const known = withPath.get(schema) ?? findsPath(schema, new Set());
+  withPath.set(schema, known);
+  return known;
+}
+
+function findsPath(schema: z.ZodType, seen: Set<z.ZodType>): boolean {
+  if (pathKindOf(schema) !== undefined) return true;
+  if (seen.has(schema)) return false;
+  seen.add(schema);
+  const { shape, element, innerType, in: input, options, valueType } = definitionOf(schema);
+  const inner = [innerType, input, element, valueType, ...(options ?? [])];
+  return [...inner, ...Object.values(shape ?? {})].some((one) => {
+    return one !== undefined && findsPath(one, seen);
+  });
+}
+
 function changed(schema: z.ZodType, value: unknown, option: string, change: ChangePath): unknown {
+  if (!hasPath(schema)) return value;
   const kind = pathKindOf(schema);
   if (kind !== undefined) return typeof value === "string" ? change(value, kind, option) : value;
   const { shape, element, innerType, in: input, options, valueType } = definitionOf(schema);

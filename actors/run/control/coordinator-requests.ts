@@ -24,7 +24,7 @@ import {
   type RunScope,
   request,
 } from "../../runtime/mailbox.ts";
-import { type GenerationLayout, layoutOfGeneration } from "../../threads/generation-layout.ts";
+import { type GenerationLayout, layoutOnDemand } from "../../threads/generation-layout.ts";
 import { dataPlanSchema } from "../../threads/generation-schema.ts";
 import {
   type DataPlan,
@@ -196,17 +196,8 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   };
   const { readerLimit = 0 } = spec;
   const assemblyMs = network.clock.now() - startMs;
-  return { arithmetic: first, restored, layout: onDemand(spec), readerLimit, assemblyMs };
+  return { arithmetic: first, restored, layout: layoutOnDemand(spec), readerLimit, assemblyMs };
 });
-
-/** The layout of a generation, computed when it is first asked for: it places every table. */
-function onDemand(spec: GenerationSpec): () => GenerationLayout {
-  let layout: GenerationLayout | undefined;
-  return () => {
-    layout ??= layoutOfGeneration(spec);
-    return layout;
-  };
-}
 
 function specOf(input: RequestInput): GenerationSpec {
   const { limit: readerLimit } = input.record.readers;

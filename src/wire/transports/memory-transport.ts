@@ -104,7 +104,7 @@ class SimulatedBroker implements MemoryBroker {
   readonly frameBytesMax: number;
   readonly #onError: ((error: unknown) => void) | undefined;
   readonly random: RandomStream;
-  readonly #clients: MemoryTransport[] = [];
+  readonly #clients = new Set<MemoryTransport>();
   #partitions: { some: ReadonlySet<string>; others: ReadonlySet<string> }[] = [];
   #faults: readonly MemoryFaults[];
   #serial = 0;
@@ -119,7 +119,7 @@ class SimulatedBroker implements MemoryBroker {
 
   connect(name: string): Transport {
     const client = new MemoryTransport(this, name, this.#serial++);
-    this.#clients.push(client);
+    this.#clients.add(client);
     return withChunks(client, { clock: this.clock, onError: (error) => this.report(error) });
   }
 
@@ -146,8 +146,7 @@ class SimulatedBroker implements MemoryBroker {
   }
 
   forget(client: MemoryTransport): void {
-    const index = this.#clients.indexOf(client);
-    if (index >= 0) this.#clients.splice(index, 1);
+    this.#clients.delete(client);
   }
 
   delayMs(): number {
@@ -174,12 +173,11 @@ class SimulatedBroker implements MemoryBroker {
   #deliver(target: Subscriber, frame: Frame): void {
     const arriving = this.#happens("corrupt", frame) ? this.#corrupted(frame) : frame;
     const task = () => target.owner.receive(target, arriving);
+    const { down } = target.owner;
     if (this.#happens("reorder", frame)) {
       const lateMs = 4 * Math.max(1, this.#delaysMs[1]) * this.random.uniform();
-      target.owner.down.overtake(this.delayMs() + lateMs, task);
-    } else {
-      target.owner.down.send(this.delayMs(), task);
-    }
+      down.overtake(this.delayMs() + lateMs, task);
+    } else down.send(this.delayMs(), task);
   }
 
   #isApart(from: string, to: string): boolean {
@@ -222,8 +220,7 @@ class MemoryTransport implements FrameTransport {
   #isInboxOpen = false;
   #requests = 0;
   #up: MemoryLink;
-  /** The link from the broker. */
-  down: MemoryLink;
+  down: MemoryLink; // From the broker.
 
   constructor(broker: SimulatedBroker, name: string, serial: number) {
     this.name = name;

@@ -30,7 +30,8 @@ export function filesOfPart(
 
 /** The files that make up all parts of these names. */
 export function filesOfParts(manifest: Manifest, names: readonly string[]): NamedFile[] {
-  const parts = manifest.parts.filter(({ name }) => names.includes(name));
+  const wanted = new Set(names);
+  const parts = manifest.parts.filter(({ name }) => wanted.has(name));
   return parts.flatMap((part) => filesOfPart(manifest, part));
 }
 

@@ -79,7 +79,7 @@ type DeviceEvent =
   | ThreadEnded;
 
 /** A message to a shard, which its actor receives as soon as it exists. */
-interface ShardMessage {
+export interface ShardMessage {
   readonly type: "shard.message";
   readonly shard: number;
   readonly message: ActorMessage;

@@ -80,7 +80,7 @@ export interface HostContext extends HostInput {
 const servedMax = 1000;
 
 /** A generation whose spec was checked; `layout` undefined: laying it out again gives the error. */
-interface Opened {
+export interface Opened {
   readonly type: "host.opened";
   readonly id: string;
   readonly spec: GenerationSpec;

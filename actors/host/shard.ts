@@ -49,7 +49,7 @@ type ShardEvent =
   | { readonly type: "shard.restored" }
   | { readonly type: "shard.saved"; readonly part: ShardPart };
 
-interface ShardContext extends ShardInput {
+export interface ShardContext extends ShardInput {
   readonly mailbox: Mailbox;
 }
 

@@ -22,7 +22,7 @@ interface ScalingBenchOptions {
 const batch = 2048;
 
 export const scalingBench: Bench<ScalingBenchOptions> = {
-  question: "two devices beside one, depth 3 beside depth 1",
+  question: "two devices, and one of two threads, beside one; depth 3 beside depth 1",
   options: [
     new Option("--rounds <count>", "of each, in turn").argParser(positive).default(2),
     new Option("--seconds <seconds>", "how long each measures in a round")
@@ -47,7 +47,8 @@ export const scalingBench: Bench<ScalingBenchOptions> = {
 /** Seconds to make tables and batches. */
 const setUpSeconds = { a: 2, b: 4, c: 9, d: 4, w: 4 } as const;
 
-const kinds = ["weak", "strong"] as const;
+/** Two devices and two batches, two devices and one batch, one device of two threads. */
+const kinds = ["weak", "strong", "threads"] as const;
 type Kind = (typeof kinds)[number];
 
 function scaling(config: ConfigurationName, options: ScalingBenchOptions): Measurement {
@@ -63,27 +64,29 @@ function scaling(config: ConfigurationName, options: ScalingBenchOptions): Measu
   };
 }
 
-/** Measures two devices and one in turn: the speed of two as a fraction of twice that of one. */
+/**
+ * Measures two devices, one, and one of two threads, in turn: the speed on two cores as a fraction
+ * of twice that on one.
+ */
 async function scalingRows(
   config: ConfigurationName,
   wanted: readonly Kind[],
   { rounds, seconds }: ScalingBenchOptions,
 ): Promise<BenchRow[]> {
   const one: number[] = [];
-  const fractions = { weak: [] as number[], strong: [] as number[] };
-  const reports: Record<Kind, TrainThreadReport | undefined> = {
-    weak: undefined,
-    strong: undefined,
-  };
-  const run = async (devices: number, samples: number) => {
-    const [report] = await runDevices(benchWork({ config, batch: samples, devices, seconds }));
+  const fractions: Record<Kind, number[]> = { weak: [], strong: [], threads: [] };
+  const reports: Partial<Record<Kind, TrainThreadReport | undefined>> = {};
+  const run = async (devices: number, samples: number, threads = 1) => {
+    const work = { ...benchWork({ config, batch: samples, devices, seconds }), threads };
+    const [report] = await runDevices(work);
     return { report, rate: quantiles(ratesOf(samples, report)).median };
   };
   for (let round = 0; round < rounds; round++) {
     const alone = (await run(1, batch)).rate;
     one.push(alone);
     for (const kind of wanted) {
-      const { rate, report } = await run(2, kind === "weak" ? 2 * batch : batch);
+      const samples = kind === "weak" ? 2 * batch : batch;
+      const { rate, report } = await (kind === "threads" ? run(1, batch, 2) : run(2, samples));
       fractions[kind].push(rate / (2 * alone));
       reports[kind] = report;
     }

@@ -11,7 +11,7 @@ import {
 } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
-import { openKernels } from "../../src/kernels/index.ts";
+import { openKernels, useThreads } from "../../src/kernels/index.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { hasProcessorTime, processorMs } from "../../src/ports/processor-time.ts";
@@ -66,7 +66,8 @@ parentPort?.postMessage(await train(workerData as TrainThreadData));
 
 async function train(data: TrainThreadData) {
   const { work, rank, words, exchange: memory, arrivals, ring, tier } = data;
-  const { input, devices, depth, link, warmUpSteps = 5 } = work;
+  const { input, devices, depth, link, warmUpSteps = 5, threads = 1 } = work;
+  useThreads(threads);
   const kernels = openKernels(work.arithmetic);
   const topology = topologyOf(input, devices);
   const shape = exchangeShapeOf(topology);

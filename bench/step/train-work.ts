@@ -32,6 +32,8 @@ export interface TrainWork {
   readonly arithmetic: "auto" | "native" | "reference";
   /** Turns of several trainings, so that fast and slow minutes of the machine affect all alike. */
   readonly turns?: Turns;
+  /** Threads of each device. @default 1 */
+  readonly threads?: number;
   /** Steps before the clock starts. @default 5 */
   readonly warmUpSteps?: number;
   /** Exponent of the ids' popularity, of all tables or of each; 0: uniform. @default 0 */

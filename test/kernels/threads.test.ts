@@ -56,14 +56,13 @@ testIf(nativeKernels).serial("the helpers of a thread end with it, however it en
   if (process.platform !== "linux") return t.log("Threads are counted in /proc.");
   const before = helpers();
   for (const end of ["returns", "is terminated"]) {
-    const worker = new Worker(new URL("threads-worker.js", import.meta.url), { workerData: end });
+    const worker = new Worker(new URL("threads-worker.js", import.meta.url));
+    const ended = new Promise((resolve) => worker.once("exit", resolve));
     await new Promise((resolve) => worker.once("message", resolve));
     t.is(helpers(), before + 3);
-    if (end === "is terminated") await worker.terminate();
+    if (end === "is terminated") void worker.terminate();
     else worker.postMessage("return");
-    await new Promise((resolve) =>
-      worker.threadId < 0 ? resolve(0) : worker.once("exit", resolve),
-    );
+    await ended;
     t.is(helpers(), before, `the thread ${end}`);
   }
 });

@@ -183,6 +183,24 @@ test("text that is no number is a bad line, or a missing value where the job say
   t.deepEqual(second, [0, 1]);
 });
 
+test("a bag of more ids than 16 bits count is a bad line, and `firstX` is the way around", async (t) => {
+  const ids = (count: number) => numbered(count, (i) => `${i % 9}`).join("|");
+  const lines = ["y,a", `1,${ids(65_535)}`, `0,${ids(65_536)}`];
+  const { section } = startCsv(t, lines, { rejectedMax: 1 });
+  const a = { column: "a", separator: "|" };
+  const { samples, quarantine } = await prepare(section({ categorical: [a] }), [
+    { name: "a", rows: 9 },
+  ]);
+  t.deepEqual([samples, quarantine.count], [1, 1]);
+  t.is(quarantine.kept[0]?.reason, "`a` has more than 65535 ids");
+  const first = { op: "firstX", input: a, output: "b", x: 65_535 } as const;
+  const cut = await prepare(
+    section({ transforms: [first], categorical: [{ column: "b", ids: "integer" }] }),
+    [{ name: "b", rows: 9 }],
+  );
+  t.deepEqual([cut.samples, cut.quarantine.count], [2, 0]);
+});
+
 test("a field without an id becomes row 0, an empty bag or a bad line", async (t) => {
   const lines = ["y,a", "1,7", "0,", "0,||"];
   const bagsOf = async (column: Exclude<CsvOptions["categorical"], undefined>[number]) => {

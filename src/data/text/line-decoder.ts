@@ -236,5 +236,8 @@ function outOfRows(text: string, { name, offset, rows }: CategoricalField): Line
 }
 
 function tooManyIds({ name }: CategoricalField): LineFault {
-  return { kind: `\`${name}\` has more than ${bagIdsMax} ids` };
+  const advice =
+    `\`transforms\` with \`firstX\` keep the first ids of \`${name}\`, or split it over ` +
+    "several columns";
+  return { kind: `\`${name}\` has more than ${bagIdsMax} ids`, advice };
 }

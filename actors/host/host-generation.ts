@@ -313,7 +313,11 @@ const machine = setup({
 /** The state machine drawn in the header, as an actor. */
 export const hostGenerationMachine = defineActor(machine, { receives: "nothing" });
 
-function placeOfHost({ spec, host }: HostGenerationInput): HostPlace {
+/** The place of a host in a generation. @throws RangeError if it has none */
+export function placeOfHost({
+  spec,
+  host,
+}: Pick<HostGenerationInput, "spec" | "host">): HostPlace {
   const place = hostPlaces(spec).find((one) => one.host === host);
   if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
   return place;

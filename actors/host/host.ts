@@ -50,7 +50,7 @@ import {
 import type { GenerationSpec } from "../threads/generation-spec.ts";
 import { KeptRows } from "../threads/kept-rows.ts";
 import { preparing, preparingId, preparingsOf } from "./data-preparation.ts";
-import { hostGenerationMachine } from "./host-generation.ts";
+import { hostGenerationMachine, placeOfHost } from "./host-generation.ts";
 import { devicesOf } from "./membership.ts";
 
 export interface HostInput {
@@ -118,15 +118,16 @@ const opening = fromCallback<
   { type: string },
   {
     readonly id: string;
+    readonly host: number;
     readonly clock: Clock;
     readonly message: MessageEvent<"host.assemble">;
     readonly refuse: (reason: string) => void;
   }
->(({ input: { id, clock, message, refuse }, sendBack }) => {
+>(({ input: { id, host, clock, message, refuse }, sendBack }) => {
   const lay = (spec: GenerationSpec) => {
     let layout: GenerationLayout | undefined;
     try {
-      layout = layoutOfGeneration(spec);
+      layout = layoutOfGeneration(spec, placeOfHost({ spec, host }).position);
     } catch {
       // The generation fails with it, and so reports it (H2).
     }
@@ -174,9 +175,10 @@ const machine = setup({
       if (event.type !== "host.assemble") return;
       const id = openingId(event);
       if (self.getSnapshot().children[id as never] !== undefined) return; // A repeat.
-      const { clock, onCorrupt } = context.network;
+      const { network, host } = context;
+      const { clock, onCorrupt } = network;
       const refuse = (reason: string) => onCorrupt(new FrameCorruptError(event.type, reason));
-      enqueue.spawnChild("opening", { id, input: { id, clock, message: event, refuse } });
+      enqueue.spawnChild("opening", { id, input: { id, host, clock, message: event, refuse } });
     }),
     assemble: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.opened") return;

@@ -69,20 +69,22 @@ interface Shapes {
 }
 
 /**
- * Computes the layout of a generation. It places every table, so call it once and pass the layout
- * on; with known `places`, every table is placed only when the topology is first asked for.
+ * Computes the layout of a generation on the host at `position`; the topology is the same on all
+ * hosts. It places every table, so call it once and pass the layout on; with known `places`, every
+ * table is placed only when the topology is first asked for.
  */
 export function layoutOfGeneration(
   spec: GenerationSpec,
+  position = 0,
   known?: ParticipantPlaces,
 ): GenerationLayout {
   const { job, devices } = spec;
   let computed: Shapes | undefined;
   const shapes = (): Shapes => {
-    computed ??= shapesOfGeneration(spec);
+    computed ??= shapesOfGeneration(spec, position);
     return computed;
   };
-  const places = known ?? placesOf(spec, shapes());
+  const places = known ?? placesOf(spec, shapes(), position);
   const { firstTier, firstTierCell, firstWriter, firstWriterCell } = places;
   return {
     ...places,
@@ -117,12 +119,12 @@ export function layoutOnDemand(spec: GenerationSpec): () => GenerationLayout {
   };
 }
 
-function shapesOfGeneration(spec: GenerationSpec): Shapes {
+function shapesOfGeneration(spec: GenerationSpec, position: number): Shapes {
   const topology = topologyOfGeneration(spec);
   return {
     topology,
     exchangeShape: exchangeShapeOf(topology),
-    ringShape: { ...ringShapeOf(topology), isTested: spec.data.test !== undefined },
+    ringShape: ringShapeOn(spec, topology, position),
     tierRings: topology.sliceRuns.map((_, rank) =>
       tierRingOf(topology, rank, spec.job.optimizer.sparse),
     ),
@@ -132,9 +134,10 @@ function shapesOfGeneration(spec: GenerationSpec): Shapes {
 function placesOf(
   spec: GenerationSpec,
   { exchangeShape, ringShape, tierRings }: Shapes,
+  position: number,
 ): ParticipantPlaces {
   const { job, devices, hosts } = spec;
-  const exchangeCells = layoutOf(exchangeShape).cells;
+  const exchangeCells = layoutOf(exchangeShape, position).cells;
   const isTiered = tierRings.some((ring) => ring !== undefined);
   const bridge = devices + job.readers;
   const firstTier = bridge + (hosts.length > 1 ? 1 : 0);
@@ -153,6 +156,15 @@ function placesOf(
     firstWriter,
     firstWriterCell,
   };
+}
+
+/** The ring of a host: its readers fill slots of its own devices only, so others take no room. */
+function ringShapeOn(spec: GenerationSpec, topology: Topology, position: number): RingShape {
+  const shape = ringShapeOf(topology);
+  const samplesMax = shape.samplesMax.map((most, rank) =>
+    topology.hostOf[rank] === position ? most : 0,
+  );
+  return { ...shape, samplesMax, isTested: spec.data.test !== undefined };
 }
 
 function topologyOfGeneration(spec: GenerationSpec): Topology {

@@ -51,14 +51,13 @@ export interface HostedGeneration extends Generation {
   readonly leases: readonly RowLease[];
 }
 
-/**
- * Shared memory of one generation on one host. It has room for all devices, so that data received
- * from other hosts has the same place as local data; untouched pages cost nothing.
- */
+/** Shared memory of one generation on one host: what its own devices receive, and send. */
 export interface GenerationMemory {
   /** The spec, serialised once for all threads of the host. */
   readonly spec: SharedArrayBuffer;
   readonly places: ParticipantPlaces;
+  /** The host's index among the hosts of the generation. */
+  readonly position: number;
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
@@ -99,7 +98,7 @@ export function createGeneration(
   spec: GenerationSpec,
   place: HostPlace,
   held: HeldByHost = { replicas: new ReplicaCache(0), rows: new KeptRows(), memoryBytes: 0 },
-  layout: GenerationLayout = layoutOfGeneration(spec),
+  layout: GenerationLayout = layoutOfGeneration(spec, place.position),
 ): HostedGeneration {
   const undoBytes = undoBytesOf(spec, layout, place, held.memoryBytes);
   const leases = held.rows.lend(spec, layout, place, undoBytes);
@@ -117,7 +116,7 @@ export interface HeldByHost {
 /** Opens a generation, created by the host, on another thread. */
 export function openGeneration({ memory }: Pick<Generation, "memory">): Generation {
   const spec = specIn(memory);
-  return { spec, layout: layoutOfGeneration(spec, memory.places), memory };
+  return { spec, layout: layoutOfGeneration(spec, memory.position, memory.places), memory };
 }
 
 /** The spec of a generation, as its host has serialised it. */
@@ -159,8 +158,9 @@ function allocate(
   const memory = {
     spec: sharedSpec(spec),
     places: layout.places,
+    position: place.position,
     words: new SharedArrayBuffer(4 * cellWords(participants, cells)),
-    exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
+    exchange: new SharedArrayBuffer(layoutOf(exchangeShape, place.position).bytes),
     ring: new SharedArrayBuffer(ringLayoutOf(ringShape).bytes),
     progress: new SharedArrayBuffer(progressBytes(spec.devices)),
     waits: new SharedArrayBuffer(waitNotesBytes(participants)),

@@ -16,10 +16,11 @@ import type { ChannelPlace } from "./surroundings.ts";
 
 export function createAllGather(options: ChannelPlace<GatherName>): AllGather {
   const { name, rank, memory, cells, layout, around, sent } = options;
-  const { inboxes, published, closed, span } = layout.channels[name];
+  const { inbox, published, closed, span } = layout.channels[name];
   const { peers, neighbours } = around;
   const what = channels[name];
-  const first = inboxes[rank]?.first ?? 0;
+  const { first } = inbox(rank);
+  const devices = layout.hostOf.length;
   const otherHosts = layout.hosts.length - 1;
   const cellOf = (from: number) => published(from, rank);
   let round = 0;
@@ -51,7 +52,7 @@ export function createAllGather(options: ChannelPlace<GatherName>): AllGather {
     async finish() {
       const senders = peers.filter((peer) => bytes(peer, rank) > 0);
       await waitForEach(cells, senders, cellOf, round, (peer) => `${what} of device ${peer}`); // G2
-      const byteLength = inboxBytes(bytes, inboxes.length, rank);
+      const byteLength = inboxBytes(bytes, devices, rank);
       return { buffer: memory, byteOffset: first, byteLength };
     },
 

@@ -1,9 +1,8 @@
-// The all-to-all of one device. It writes directly into the receivers' inboxes in its host's
-// memory. Two kinds of cells synchronise sender and receiver. If the receiver is on another host,
-// this host's bridge (bridge.ts) sees the cell change, and sends cell and bytes to the same
-// addresses there.
+// The all-to-all of one device. It writes directly into the inboxes of its host's devices, and into
+// outboxes for other hosts, whose parts this host's bridge (bridge.ts) sends to the inboxes there.
 //
-//   published[from][to]   last round that `from` has written for `to`
+//   published[from][to]   last round that `from` has written for `to`, or that has arrived here
+//   sent[from]            last round that `from` has written for other hosts
 //   closed[to]            last round for which `to` has released its inbox
 //
 // Invariants
@@ -22,11 +21,13 @@ import { inboxBytes, partFirst } from "./layout.ts";
 import type { ChannelPlace } from "./surroundings.ts";
 
 export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
-  const { name, rank, memory, cells, layout, around, sent } = options;
-  const { inboxes, published, closed, span } = layout.channels[name];
+  const { name, rank, memory, cells, layout, around } = options;
+  const { hostOf } = layout;
+  const { inbox, outbox, published, closed, span, sent } = layout.channels[name];
   const peers = insideHost.has(name) ? around.neighbours : around.peers;
+  const isAcross = peers.some((peer) => !around.isLocal(peer));
   const what = channels[name];
-  const inbox = (to: number) => inboxes[to]?.first ?? 0;
+  const placesOf = partPlaces(rank, hostOf.length, peers);
   let round = 0;
   let bytes: PartBytes = () => 0;
 
@@ -41,29 +42,36 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
     isFree: () => peers.every((peer) => cells.load(closed(peer)) >= round), // E1
 
     outbox(to) {
-      const byteOffset = inbox(to) + partFirst(bytes, rank, to);
+      const byteOffset = around.isLocal(to)
+        ? inbox(to).first + placesOf(bytes).firstOf(to)
+        : outbox(rank, to).first;
       return { buffer: memory, byteOffset, byteLength: bytes(rank, to) };
     },
 
     start(used = (to) => bytes(rank, to)) {
+      const { firstOf } = placesOf(bytes);
       for (const peer of peers) {
         const part = used(peer);
         if (around.isLocal(peer)) {
-          sent.shared += part;
+          options.sent.shared += part;
+          cells.store(published(rank, peer), round, [peer]);
         } else {
-          sent.wire += part;
-          cells.store(span(rank, peer), partFirst(bytes, rank, peer), []);
+          options.sent.wire += part;
+          cells.store(span(rank, peer), firstOf(peer), []);
           cells.store(span(rank, peer) + 1, part, []);
         }
-        cells.store(published(rank, peer), round, around.towards(peer));
       }
+      if (isAcross) cells.store(sent(rank), round, around.bridges);
     },
 
     async finish() {
       const wait = (peer: number) => `${what} of device ${peer}`;
       await waitForEach(cells, peers, (peer) => published(peer, rank), round, wait); // E2
-      const byteLength = inboxBytes(bytes, inboxes.length, rank);
-      return { buffer: memory, byteOffset: inbox(rank), byteLength };
+      return {
+        buffer: memory,
+        byteOffset: inbox(rank).first,
+        byteLength: placesOf(bytes).received,
+      };
     },
 
     isThere: () => peers.every((peer) => cells.load(published(peer, rank)) >= round), // E2
@@ -71,5 +79,31 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
     close() {
       cells.store(closed(rank), round, around.everybody);
     },
+  };
+}
+
+/** The places of a device's parts in the inboxes of a round. */
+interface PartPlaces {
+  /** First byte of the device's own part in the inbox of `to`. */
+  firstOf(to: number): number;
+  /** Bytes that the device receives. */
+  readonly received: number;
+}
+
+/**
+ * The places of the parts of device `rank`, computed once for each function of bytes: each place is
+ * a sum over the devices before it.
+ */
+function partPlaces(rank: number, devices: number, peers: readonly number[]) {
+  const known = new WeakMap<PartBytes, PartPlaces>();
+  return (bytes: PartBytes): PartPlaces => {
+    const found = known.get(bytes);
+    if (found !== undefined) return found;
+    const firsts = new Float64Array(devices);
+    for (const to of [rank, ...peers]) firsts[to] = partFirst(bytes, rank, to);
+    const received = inboxBytes(bytes, devices, rank);
+    const places = { firstOf: (to: number) => firsts[to] ?? 0, received };
+    known.set(bytes, places);
+    return places;
   };
 }

@@ -1,8 +1,8 @@
 // The bridge carries the exchange between hosts. Each host has one bridge, on a communication
 // thread with an event loop, so that device threads need none. When a cell of its own host changes,
-// the bridge sends the cell, with the bytes that the cell publishes, to the bridges of the hosts
-// that wait for it. They write the bytes to the same addresses of their memory, then the cell, and
-// wake their devices.
+// the bridge sends its round, with the bytes that the cell publishes, to the bridges of the hosts that
+// wait for it (routes.ts). They write the bytes to the receivers' inboxes, then the round into cells
+// of their own, and wake their devices.
 //
 //   device 0 ──cell──▶ bridge of host 0 ══frames══▶ bridge of host 1 ──cell──▶ device 2
 //
@@ -28,9 +28,8 @@ import type { Frame, Transport } from "../wire/messages/transport.ts";
 import { type Cells, nobody } from "./cells.ts";
 import type { ExchangeShape } from "./exchange.ts";
 import { decodeFrame, encodeFrame, headerRoom, type Piece } from "./frame.ts";
-import { layoutOf } from "./layout.ts";
-import { Link, type Sent } from "./link.ts";
-import { type Route, routesOf } from "./routes.ts";
+import { Link, type OwnPiece, type Sent } from "./link.ts";
+import { type Arrival, type Departure, type RoutedChannel, Routes } from "./routes.ts";
 
 export interface BridgeOptions {
   readonly shape: ExchangeShape;
@@ -68,7 +67,7 @@ export interface Bridge {
 
 export interface BridgeTraffic {
   /** Bytes sent on each channel, counted once for each receiving host. */
-  readonly bytes: Readonly<Record<Route["channel"], number>>;
+  readonly bytes: Readonly<Record<RoutedChannel, number>>;
   /** Frames with pieces, each counted once; `resent`: how often one was sent again. */
   readonly frames: number;
   readonly resent: number;
@@ -82,17 +81,15 @@ const mebibyte = 2 ** 20;
 
 class ExchangeBridge implements Bridge {
   readonly ready: Promise<void>;
-  readonly traffic: { bytes: Record<Route["channel"], number>; frames: number; resent: number };
+  readonly traffic: { bytes: Record<RoutedChannel, number>; frames: number; resent: number };
   readonly #options: BridgeOptions;
   readonly #bytes: Uint8Array;
-  readonly #routes: readonly Route[];
-  /** Routes from this host, with the last round sent on each. */
-  readonly #outgoing: { readonly index: number; readonly route: Route; round: number }[];
-  /** For each route to this host: its round in progress, and the bytes received of this round. */
+  readonly #routes: Routes;
+  /** What this host sends, with the last round that it sent. */
+  readonly #departures: readonly { readonly of: Departure; round: number }[];
+  /** Routes with a round of which some bytes have arrived, and their number. */
   readonly #arriving = new Map<number, { readonly round: number; bytes: number }>();
   readonly #links: ReadonlyMap<number, Link>;
-  /** Ranks of this host. */
-  readonly #devices: readonly number[];
   readonly #deadlines: Deadlines;
   readonly #tickMs: number;
   readonly #silenceMs: number;
@@ -105,21 +102,17 @@ class ExchangeBridge implements Bridge {
     const { shape, host, memory, deadlineMs, clock } = options;
     this.#options = options;
     this.#bytes = new Uint8Array(memory);
-    this.#routes = routesOf(shape);
-    this.#outgoing = [...this.#routes.entries()]
-      .filter(([, route]) => route.from === host)
-      .map(([index, route]) => ({ index, route, round: 0 }));
-    const { hosts } = layoutOf(shape);
-    const others = [...hosts.keys()].filter((other) => other !== host);
+    this.#routes = new Routes(shape, host);
+    this.#departures = this.#routes.departures().map((of) => ({ of, round: 0 }));
+    const { others } = this.#routes;
     const fair = Math.min(8, 32 / Math.max(1, others.length)) * mebibyte;
     const { windowBytes = Math.max(mebibyte, fair) } = options;
     this.#links = new Map(others.map((other) => [other, new Link(other, windowBytes)]));
-    this.#devices = hosts[host] ?? [];
     this.#deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
     this.#tickMs = this.#deadlines.bridgeTick;
     this.#silenceMs = this.#deadlines.bridgeSilence;
     this.#tickedMs = clock.now();
-    const zeros = this.#routes.map(({ channel }) => [channel, 0]);
+    const zeros = this.#departures.map(({ of }) => [of.channel, 0]);
     this.traffic = { bytes: Object.fromEntries(zeros), frames: 0, resent: 0 };
     this.ready = new Promise((resolve) => {
       this.#isReady = resolve;
@@ -157,8 +150,7 @@ class ExchangeBridge implements Bridge {
   /** Sends the parts that the devices of this host publish, until the generation ends. */
   async #watch(): Promise<void> {
     const { cells } = this.#options;
-    const hasWork = () =>
-      this.#outgoing.some(({ route, round }) => cells.load(route.cell) !== round);
+    const hasWork = () => this.#departures.some((one) => this.#roundOf(one) !== one.round);
     try {
       for (;;) {
         await cells.waitUntil(() => "frames to send or to write", hasWork, nobody);
@@ -172,17 +164,28 @@ class ExchangeBridge implements Bridge {
 
   #collect(): void {
     const { cells } = this.#options;
-    for (const outgoing of this.#outgoing) {
-      const { index, route } = outgoing;
-      const round = cells.load(route.cell);
-      if (round === outgoing.round) continue;
-      outgoing.round = round;
-      const first = route.span === undefined ? 0 : cells.load(route.span) >>> 0;
-      const total =
-        route.span === undefined ? route.region.bytes : cells.load(route.span + 1) >>> 0;
-      for (const to of route.to) this.#links.get(to)?.add({ route: index, round, first, total });
-      this.traffic.bytes[route.channel] += total * route.to.length;
+    const load = (cell: number) => cells.load(cell);
+    for (const one of this.#departures) {
+      const round = this.#roundOf(one);
+      if (round === one.round) continue;
+      one.round = round;
+      for (const { route, to, at, first, bytes } of one.of.parts(load)) {
+        for (const host of to)
+          this.#links.get(host)?.add({ route, round, at, first, total: bytes });
+        this.traffic.bytes[one.of.channel] += bytes * to.length;
+      }
     }
+  }
+
+  /** The round that all cells of a departure have; the last one sent, as long as none is later. */
+  #roundOf({ of, round }: { readonly of: Departure; readonly round: number }): number {
+    const { cells } = this.#options;
+    let least = Number.POSITIVE_INFINITY;
+    for (const cell of of.cells) {
+      least = Math.min(least, cells.load(cell));
+      if (least <= round) return round;
+    }
+    return least;
   }
 
   #pump(link: Link): void {
@@ -205,7 +208,7 @@ class ExchangeBridge implements Bridge {
   }
 
   /** Sends a frame with an acknowledgement. Sequence 0, without pieces: nothing but this. */
-  #send(link: Link, sequence: number, pieces: readonly Piece[]): void {
+  #send(link: Link, sequence: number, pieces: readonly OwnPiece[]): void {
     const { transport, place, host, clock } = this.#options;
     const { generation } = place;
     const headers = encodeFrame({ generation, from: host, sequence, ...link.receipt(), pieces });
@@ -214,15 +217,12 @@ class ExchangeBridge implements Bridge {
     transport.publish(this.#subject(link.host), this.#payload(pieces), { headers, isLent: true });
   }
 
-  #payload(pieces: readonly Piece[]): Uint8Array {
-    const filled = pieces.filter(({ bytes }) => bytes > 0).map((piece) => this.#memoryOf(piece));
+  #payload(pieces: readonly OwnPiece[]): Uint8Array {
+    const filled = pieces
+      .filter(({ bytes }) => bytes > 0)
+      .map(({ at, bytes }) => this.#bytes.subarray(at, at + bytes));
     const [only] = filled;
     return only !== undefined && filled.length === 1 ? only : Buffer.concat(filled);
-  }
-
-  #memoryOf({ route, first, bytes }: Piece): Uint8Array {
-    const at = (this.#routes[route]?.region.first ?? 0) + first;
-    return this.#bytes.subarray(at, at + bytes);
   }
 
   /** @throws FrameCorruptError before the frame has changed anything */
@@ -233,7 +233,7 @@ class ExchangeBridge implements Bridge {
     if (generation !== place.generation || link === undefined) {
       throw new FrameCorruptError(frame.subject, "its sender is not a host of this generation"); // B2
     }
-    for (const piece of pieces) this.#check(frame, from, piece);
+    const arrivals = pieces.map((piece) => this.#arrivalOf(frame, from, piece));
     link.receivedMs = clock.now();
     const lost = link.acknowledge(seen, missing);
     const beforeMs = clock.now() - this.#tickMs; // Frames just sent again are in flight.
@@ -243,8 +243,10 @@ class ExchangeBridge implements Bridge {
     );
     if (sequence > 0 && link.accept(sequence, frame.payload.length)) {
       let at = 0;
-      for (const piece of pieces) {
-        this.#arrive(piece, frame.payload.subarray(at, at + piece.bytes));
+      for (const [i, arrival] of arrivals.entries()) {
+        const piece = pieces[i];
+        if (piece === undefined) break;
+        this.#arrive(piece, arrival, frame.payload.subarray(at, at + piece.bytes));
         at += piece.bytes;
       }
     }
@@ -252,27 +254,29 @@ class ExchangeBridge implements Bridge {
     if (link.owesMuch) this.#send(link, 0, []);
   }
 
-  #check(frame: Frame, from: number, { route, first, total, bytes }: Piece): void {
-    const at = this.#routes[route];
-    const isMine = at !== undefined && at.from === from && at.to.includes(this.#options.host);
-    if (isMine && bytes <= total && first + bytes <= at.region.bytes) return;
+  /** @throws FrameCorruptError where the piece does not fit */
+  #arrivalOf(frame: Frame, from: number, { route, first, total, bytes }: Piece): Arrival {
+    const arrival = this.#routes.arrival(route, from);
+    const isMine = arrival !== undefined && bytes <= total && first + bytes <= arrival.region.bytes;
+    if (isMine) return arrival;
     throw new FrameCorruptError(
       frame.subject,
       `it does not fit into route ${route} of host ${from}`,
     );
   }
 
-  #arrive(piece: Piece, payload: Uint8Array): void {
-    const route = this.#routes[piece.route];
-    if (route === undefined) return;
-    this.#memoryOf(piece).set(payload);
-    let arriving = this.#arriving.get(piece.route);
-    if (arriving?.round !== piece.round) arriving = { round: piece.round, bytes: 0 };
-    arriving.bytes += piece.bytes;
-    this.#arriving.set(piece.route, arriving);
-    if (arriving.bytes < piece.total) return; // B1
-    const wake = route.readers.filter((rank) => this.#devices.includes(rank));
-    this.#options.cells.store(route.cell, piece.round, wake);
+  #arrive({ route, round, first, total }: Piece, arrival: Arrival, payload: Uint8Array): void {
+    this.#bytes.set(payload, arrival.region.first + first);
+    if (payload.length < total) {
+      const known = this.#arriving.get(route);
+      const bytes = (known?.round === round ? known.bytes : 0) + payload.length;
+      if (bytes < total) return void this.#arriving.set(route, { round, bytes }); // B1
+      this.#arriving.delete(route);
+    }
+    const { cells } = this.#options;
+    const [last, ...before] = [...arrival.cells].reverse();
+    for (const cell of before) cells.store(cell, round, []);
+    if (last !== undefined) cells.store(last, round, arrival.readers);
   }
 
   #tick(): void {
@@ -305,7 +309,7 @@ class ExchangeBridge implements Bridge {
       return new TransportLostError(transport.address, `so host:${host} sent ${reason}`);
     }
     if (oldest === undefined || nowMs - oldest.firstSentMs <= deadlineMs) return undefined;
-    const what = this.#routes[oldest.pieces[0]?.route ?? 0]?.what;
+    const what = this.#routes.whatOf(oldest.pieces[0]?.route ?? 0);
     return new StepTimeoutError(`host ${host} to take ${what}`, deadlineMs);
   }
 

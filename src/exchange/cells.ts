@@ -29,7 +29,10 @@ export interface Cells {
 /** Stands for the awaited participant if several participants can end the wait. */
 export const nobody = -1;
 
-/** Resolves when each of `peers` has stored `round`, or a later one, in its cell. */
+/**
+ * Resolves when each of `peers` has stored `round`, or a later one, in its cell. It suspends once,
+ * and then only for peers that are late: a device has a thousand peers.
+ */
 export async function waitForEach(
   cells: Cells,
   peers: readonly number[],
@@ -37,8 +40,9 @@ export async function waitForEach(
   round: number,
   wait: (peer: number) => string,
 ): Promise<void> {
-  for (const peer of peers) {
+  for (const [i, peer] of peers.entries()) {
     const cell = cellOf(peer);
+    if (i > 0 && cells.load(cell) >= round) continue;
     await cells.waitUntil(
       () => `${wait(peer)} (round ${round})`,
       () => cells.load(cell) >= round,

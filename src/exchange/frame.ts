@@ -31,11 +31,11 @@ export interface ExchangeFrame {
 }
 
 /** Most pieces in a frame, and most missing sequences that it reports: they bound its headers. */
-export const piecesMax = 32;
+export const piecesMax = 64;
 export const missingMax = 64;
 
 /** Bytes of a frame that its headers may take. */
-export const headerRoom = 4096;
+export const headerRoom = 6144;
 
 export function encodeFrame(frame: ExchangeFrame): Readonly<Record<string, string>> {
   const { generation, from, sequence, seen, missing, pieces } = frame;

@@ -1,7 +1,7 @@
-// The layout of an exchange in a host's memory: the offset of each array and the index of each
-// cell. It is a pure function of the shape, so that every thread of every host computes the same
-// layout. A host has room for all devices; parts from other hosts are written to the same offsets,
-// and unused pages cost nothing.
+// The layout of an exchange in one host's memory: the offset of each array and the index of each
+// cell. It is a pure function of the shape and the host, so that every thread of the host computes
+// the same layout. A host has room for what its own devices receive, and for what they send to other
+// hosts. So its memory follows its own devices, and only lists of cells grow with all devices.
 
 import { type Subtree, subtreesOf } from "../kernels/contract/slices.ts";
 import {
@@ -23,24 +23,34 @@ export interface Extent {
 }
 
 export interface ChannelLayout {
-  /** The inbox of each device; for an all-gather, the same inbox for all devices. */
-  readonly inboxes: readonly Extent[];
-  /** Cell: last round that `from` has written for `to`; in an all-gather, one cell for all `to`. */
+  /** The inbox of a device of this host; for an all-gather, the same inbox for all devices. */
+  inbox(to: number): Extent;
+  /** Where a device of this host writes its part for a device of another host. */
+  outbox(from: number, to: number): Extent;
+  /**
+   * Cell: last round that `from` has written for `to`, a device of this host; in an all-gather, one
+   * cell for all `to`.
+   */
   published(from: number, to: number): number;
+  /** Cell: last round that `from`, a device of this host, has written for other hosts. */
+  sent(from: number): number;
   /** Cell: last round for which `to` has released its inbox. */
   closed(to: number): number;
-  /** Cell for the bridge: first byte of the part in the inbox; the next cell: its bytes. */
+  /** Cell for the bridge: first byte of the part in the inbox of `to`; the next cell: its bytes. */
   span(from: number, to: number): number;
 }
 
 /** Layout of the all-reduce. Device `rank` completes the sum of the elements `ranges[rank]`. */
 export interface AllReduceLayout {
   readonly ranges: readonly Elements[];
-  /** First byte of finished subtree `index` of a device. */
+  /** First byte of finished subtree `index` of a device of this host. */
   subtree(rank: number, index: number): number;
   /** Finished subtrees of each host. */
   readonly hostTrees: readonly (readonly Subtree[])[];
-  /** The sums of a host's subtrees over the range of device `rank`, one after the other. */
+  /**
+   * The sums of a host's subtrees over the range of device `rank`, one after the other: of this host
+   * for devices of other hosts, and of other hosts for devices of this one.
+   */
   partial(host: number, rank: number): Extent;
   /** The device of `host` that folds its host's part of device `rank`'s range. */
   folder(host: number, rank: number): number;
@@ -68,33 +78,45 @@ export interface SharedMemoryLayout {
   arrived(rank: number): number;
 }
 
-const layouts = new WeakMap<ExchangeShape, SharedMemoryLayout>();
+const layouts = new WeakMap<ExchangeShape, Map<number, SharedMemoryLayout>>();
 
-/** The layout of a shape, computed once: it adds up all lookups for each pair of devices. */
-export function layoutOf(shape: ExchangeShape): SharedMemoryLayout {
-  const layout = layouts.get(shape) ?? computeLayout(shape);
-  layouts.set(shape, layout);
+/**
+ * The layout on a host of the shape, computed once: it adds up all lookups for each pair of devices.
+ * @param host left out, the only host
+ */
+export function layoutOf(shape: ExchangeShape, host = 0): SharedMemoryLayout {
+  const ofHosts = layouts.get(shape) ?? new Map<number, SharedMemoryLayout>();
+  const layout = ofHosts.get(host) ?? computeLayout(shape, host);
+  layouts.set(shape, ofHosts.set(host, layout));
   return layout;
 }
 
-function computeLayout(shape: ExchangeShape): SharedMemoryLayout {
+function computeLayout(shape: ExchangeShape, host: number): SharedMemoryLayout {
   const { devices } = shape;
   const hostOf = shape.hostOf ?? new Array<number>(devices).fill(0);
-  const hosts = Array.from({ length: Math.max(...hostOf) + 1 }, (_, host) =>
-    hostOf.flatMap((of, rank) => (of === host ? rank : [])),
-  );
+  const hosts: number[][] = Array.from({ length: (hostOf.at(-1) ?? 0) + 1 }, () => []);
+  for (const [rank, of] of hostOf.entries()) hosts[of]?.push(rank);
+  const own = hosts[host] ?? [];
+  const place = { devices, first: own[0] ?? 0, count: own.length };
   const space = new Space();
   const channels = Object.fromEntries(
     channelNames.map((name) => {
       const layout = isGather(name) ? allGatherLayout : allToAllLayout;
-      return [name, layout(shape.bytesMax[name], devices, space)];
+      return [name, layout(shape.bytesMax[name], place, space)];
     }),
   ) as Record<ChannelName, ChannelLayout>;
-  const gradients = allReduceLayout(shape, hostOf, hosts, space);
+  const gradients = allReduceLayout(shape, { ...place, host, hosts, hostOf }, space);
   const barrier = space.reserveCells(devices);
   const arrived = (rank: number) => barrier + rank;
   const bytes = Math.max(space.bytes, alignment);
   return { bytes, cells: space.cells, hostOf, hosts, channels, gradients, arrived };
+}
+
+/** All devices, and those of this host. */
+interface Place {
+  readonly devices: number;
+  readonly first: number;
+  readonly count: number;
 }
 
 /** Allocates memory and cells in sequence. */
@@ -115,31 +137,52 @@ class Space {
   }
 }
 
-function allToAllLayout(bytesMax: PartBytes, devices: number, space: Space): ChannelLayout {
-  const inboxes = Array.from({ length: devices }, (_, to) => {
+function allToAllLayout(
+  bytesMax: PartBytes,
+  { devices, first, count }: Place,
+  space: Space,
+): ChannelLayout {
+  const ranks = Array.from({ length: devices }, (_, rank) => rank);
+  const isOwn = (rank: number) => rank >= first && rank < first + count;
+  const own = ranks.filter(isOwn);
+  const inboxes = own.map((to) => {
     const bytes = inboxBytes(bytesMax, devices, to);
     return { first: space.reserve(bytes), bytes };
   });
-  const published = space.reserveCells(devices * devices);
+  const outboxes = own.map((from) =>
+    ranks.map((to) => {
+      const bytes = isOwn(to) ? 0 : bytesMax(from, to);
+      return { first: space.reserve(bytes), bytes };
+    }),
+  );
+  const published = space.reserveCells(devices * count);
   const closed = space.reserveCells(devices);
-  const spans = space.reserveCells(2 * devices * devices);
+  const isAlone = count === devices;
+  const sent = space.reserveCells(isAlone ? 0 : count);
+  const spans = space.reserveCells(isAlone ? 0 : 2 * count * devices);
   return {
-    inboxes,
-    published: (from, to) => published + from * devices + to,
+    inbox: (to) => inboxes[to - first] ?? nothing,
+    outbox: (from, to) => outboxes[from - first]?.[to] ?? nothing,
+    published: (from, to) => published + from * count + to - first,
+    sent: (from) => sent + from - first,
     closed: (to) => closed + to,
-    span: (from, to) => spans + 2 * (from * devices + to),
+    span: (from, to) => spans + 2 * ((from - first) * devices + to),
   };
 }
 
-function allGatherLayout(bytesMax: PartBytes, devices: number, space: Space): ChannelLayout {
+const nothing: Extent = { first: 0, bytes: 0 };
+
+function allGatherLayout(bytesMax: PartBytes, { devices }: Place, space: Space): ChannelLayout {
   const bytes = inboxBytes(bytesMax, devices, 0);
   const inbox = { first: space.reserve(bytes), bytes };
   const published = space.reserveCells(devices);
   const closed = space.reserveCells(devices);
   const spans = space.reserveCells(2 * devices);
   return {
-    inboxes: new Array<Extent>(devices).fill(inbox),
+    inbox: () => inbox,
+    outbox: () => inbox,
     published: (from) => published + from,
+    sent: (from) => published + from,
     closed: (to) => closed + to,
     span: (from) => spans + 2 * from,
   };
@@ -147,44 +190,59 @@ function allGatherLayout(bytesMax: PartBytes, devices: number, space: Space): Ch
 
 function allReduceLayout(
   shape: ExchangeShape,
-  hostOf: readonly number[],
-  hosts: readonly (readonly number[])[],
+  place: Place & {
+    readonly host: number;
+    readonly hosts: readonly (readonly number[])[];
+    readonly hostOf: readonly number[];
+  },
   space: Space,
 ): AllReduceLayout {
   const { devices, gradientLength } = shape;
+  const { host, hosts, hostOf, first: firstOwn, count } = place;
   const chunk = Math.ceil(gradientLength / devices / 16) * 16;
   const ranges = Array.from({ length: devices }, (_, rank) => {
     const first = Math.min(gradientLength, rank * chunk);
     return { first, count: Math.min(gradientLength, first + chunk) - first };
   });
+  const rangeOf = (rank: number) => ranges[rank] ?? { first: 0, count: 0 };
   const vector = alignUp(gradientLength * 4);
-  const subtrees = shape.subtrees.map((trees) => space.reserve(trees.length * vector));
+  const subtrees = shape.subtrees
+    .slice(firstOwn, firstOwn + count)
+    .map((trees) => space.reserve(trees.length * vector));
   const sum = space.reserve(vector);
   const hostTrees = hosts.map((ranks) =>
     joined(ranks.flatMap((rank) => shape.subtrees[rank] ?? [])),
   );
   const isAlone = hosts.length === 1;
-  const partials = hostTrees.map((trees) => (isAlone ? 0 : space.reserve(trees.length * vector)));
+  const last = rangeOf(firstOwn + count - 1);
+  const ownElements = last.first + last.count - rangeOf(firstOwn).first;
+  const partials = hostTrees.map((trees, of) => {
+    const elements = of === host ? gradientLength : ownElements;
+    return isAlone ? 0 : space.reserve(4 * trees.length * elements);
+  });
   const published = space.reserveCells(devices);
-  const partialFolded = space.reserveCells(isAlone ? 0 : hosts.length * devices);
+  const partialFolded = space.reserveCells(isAlone ? 0 : devices + hosts.length * count);
   const folded = space.reserveCells(devices);
   return {
     ranges,
-    subtree: (rank, index) => (subtrees[rank] ?? 0) + index * vector,
+    subtree: (rank, index) => (subtrees[rank - firstOwn] ?? 0) + index * vector,
     hostTrees,
-    partial(host, rank) {
-      const range = ranges[rank] ?? { first: 0, count: 0 };
-      const floats = 4 * (hostTrees[host]?.length ?? 0);
-      return { first: (partials[host] ?? 0) + floats * range.first, bytes: floats * range.count };
+    partial(of, rank) {
+      const range = rangeOf(rank);
+      const floats = 4 * (hostTrees[of]?.length ?? 0);
+      const before = of === host ? 0 : rangeOf(firstOwn).first;
+      const first = (partials[of] ?? 0) + floats * (range.first - before);
+      return { first, bytes: floats * range.count };
     },
-    folder(host, rank) {
-      const own = hosts[host] ?? [];
-      const index = hosts[hostOf[rank] ?? 0]?.indexOf(rank) ?? 0;
+    folder(of, rank) {
+      const own = hosts[of] ?? [];
+      const index = rank - (hosts[hostOf[rank] ?? 0]?.[0] ?? 0);
       return own[index % own.length] ?? 0;
     },
     sum,
     published: (rank) => published + rank,
-    partialFolded: (host, rank) => partialFolded + host * devices + rank,
+    partialFolded: (of, rank) =>
+      partialFolded + (of === host ? rank : devices + of * count + rank - firstOwn),
     folded: (rank) => folded + rank,
   };
 }

@@ -14,15 +14,22 @@ import { missingMax, type Piece, piecesMax } from "./frame.ts";
 export interface Outgoing {
   readonly route: number;
   readonly round: number;
-  /** First byte in the route's region. */
+  /** First byte in this host's memory. */
+  readonly at: number;
+  /** First byte in the route's region, at the receiver. */
   readonly first: number;
   readonly total: number;
+}
+
+/** A piece of a frame, and its first byte in this host's memory. */
+export interface OwnPiece extends Piece {
+  readonly at: number;
 }
 
 /** A frame in flight. */
 export interface Sent {
   readonly sequence: number;
-  readonly pieces: readonly Piece[];
+  readonly pieces: readonly OwnPiece[];
   readonly bytes: number;
   readonly firstSentMs: number;
   sentMs: number;
@@ -63,15 +70,16 @@ export class Link {
   next(frameBytesMax: number, nowMs: number): Sent | undefined {
     if (this.#waiting.length === 0 || this.#inFlightBytes >= this.#windowBytes) return undefined;
     const gathered = Math.min(gatheredBytesMax, frameBytesMax);
-    const pieces: Piece[] = [];
+    const pieces: OwnPiece[] = [];
     let bytes = 0;
     for (let one = this.#waiting[0]; one !== undefined; one = this.#waiting[0]) {
-      const { route, round, first, total } = one.outgoing;
+      const { route, round, at, first, total } = one.outgoing;
       const left = total - one.sent;
       if (pieces.length > 0 && bytes + left > gathered) break;
       if (pieces.length === piecesMax) break;
       const some = Math.min(left, frameBytesMax);
-      pieces.push({ route, round, first: first + one.sent, bytes: some, total });
+      const from = { at: at + one.sent, first: first + one.sent };
+      pieces.push({ route, round, ...from, bytes: some, total });
       one.sent += some;
       bytes += some;
       if (one.sent < total) break;

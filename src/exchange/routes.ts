@@ -1,5 +1,14 @@
-// Routes: the cells that the bridge forwards to other hosts, and the bytes that each cell
-// publishes. The list is the same on every host, so that a frame names a route by its index.
+// Routes: what the bridges of two hosts send each other. A route is named by a number, the same on
+// every host, from which each host computes what it needs: with 1,024 devices a list of all routes
+// would have ten million entries.
+//
+//   kind      from      to        carries
+//   a part    device    device    a part of an all-to-all, and the round that its device has sent
+//   a part    device    (all)     a part of an all-gather
+//   closed    host      (all)     the round for which all devices of the host released their inboxes
+//   partial   host      device    the partial sum of dense gradients of the device's range
+//   sum       device    (all)     the sum of dense gradients over the device's range
+//   barrier   host      (all)     the number of barriers that all devices of the host have reached
 
 import {
   type ChannelName,
@@ -11,125 +20,239 @@ import {
 } from "./exchange.ts";
 import { type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
-export interface Route {
-  readonly channel: ChannelName | "gradients" | "barrier";
-  /** The route's contents, as errors name them: "the ids of device 1 for device 2". */
-  readonly what: string;
-  readonly cell: number;
-  /** The region of the bytes that the cell publishes. */
+export type RoutedChannel = ChannelName | "gradients" | "barrier";
+
+type Kind = "part" | "closed" | "partial" | "sum" | "barrier";
+
+/** What a host receives on a route. */
+export interface Arrival {
+  readonly channel: RoutedChannel;
+  /** The region of the bytes. */
   readonly region: Extent;
-  /**
-   * Cell with the offset of the published bytes in the region; the next cell has their number. Left
-   * out: the whole region.
-   */
-  readonly span?: number;
-  /** The host that writes the cell, and the hosts that receive it. */
-  readonly from: number;
-  readonly to: readonly number[];
-  /** Devices that wait for the cell. */
+  /** The cells that the round is stored into, once all bytes have arrived. */
+  readonly cells: readonly number[];
+  /** Devices of this host that wait for the cells. */
   readonly readers: readonly number[];
 }
 
-const nothing: Extent = { first: 0, bytes: 0 };
-
-/** All routes between the hosts of a shape. */
-export function routesOf(shape: ExchangeShape): Route[] {
-  const layout = layoutOf(shape);
-  const between = channelNames.filter((name) => !insideHost.has(name));
-  const routes = between.flatMap((name) => channelRoutes(layout, name));
-  return [...routes, ...sumRoutes(layout), ...barrierRoutes(layout)];
+/** What a host sends when cells of its own have changed. */
+export interface Departure {
+  readonly channel: RoutedChannel;
+  /** The cells, one or one for each device: it is due when all of them have a later round. */
+  readonly cells: readonly number[];
+  /** The parts, once they are due. */
+  parts(load: (cell: number) => number): Iterable<PartToSend>;
 }
 
-function channelRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[] {
-  const parts = isGather(channel) ? gatherRoutes : partRoutes;
-  const { hostOf, hosts } = layout;
-  const { closed } = layout.channels[channel];
-  const closedRoutes = hostOf.map((from, rank) => ({
-    channel,
-    what: `device ${rank} releasing its inbox of ${channels[channel]}`,
-    cell: closed(rank),
-    region: nothing,
-    from,
-    ...toOthers(hosts, from),
-  }));
-  return [...parts(layout, channel), ...closedRoutes];
+/** A part that is due. */
+export interface PartToSend {
+  readonly route: number;
+  /** The hosts that receive it. */
+  readonly to: readonly number[];
+  /** First byte in this host's memory, and in the receiver's region. */
+  readonly at: number;
+  readonly first: number;
+  readonly bytes: number;
 }
 
-/** The routes of an all-to-all: a part from each device to each device of another host. */
-function partRoutes({ hostOf, channels: at }: SharedMemoryLayout, channel: ChannelName): Route[] {
-  const { inboxes, published, span } = at[channel];
-  return hostOf.flatMap((host, from) =>
-    hostOf.flatMap((other, to) => {
-      if (other === host) return [];
-      return {
-        channel,
-        what: `${channels[channel]} of device ${from} for device ${to}`,
-        cell: published(from, to),
-        region: inboxes[to] ?? nothing,
-        span: span(from, to),
-        from: host,
-        to: [other],
-        readers: [to],
-      };
-    }),
-  );
-}
+const between = channelNames.filter((name) => !insideHost.has(name));
 
-/** The routes of an all-gather: each device's part, once to each other host. */
-function gatherRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[] {
-  const { hostOf, hosts } = layout;
-  const { inboxes, published, span } = layout.channels[channel];
-  return hostOf.map((host, from) => ({
-    channel,
-    what: `${channels[channel]} of device ${from}`,
-    cell: published(from, from),
-    region: inboxes[from] ?? nothing,
-    span: span(from, from),
-    from: host,
-    ...toOthers(hosts, host),
-  }));
-}
+/** The kinds of routes of each channel, in the order of their numbers. */
+const kinds: readonly { readonly kind: Kind; readonly channel: RoutedChannel }[] = [
+  ...between.flatMap((channel) => [
+    { kind: "part", channel } as const,
+    { kind: "closed", channel } as const,
+  ]),
+  { kind: "partial", channel: "gradients" },
+  { kind: "sum", channel: "gradients" },
+  { kind: "barrier", channel: "barrier" },
+];
 
-function barrierRoutes({ hostOf, hosts, arrived }: SharedMemoryLayout): Route[] {
-  return hostOf.map((host, rank) => ({
-    channel: "barrier",
-    what: `device ${rank} reaching the barrier`,
-    cell: arrived(rank),
-    region: nothing,
-    from: host,
-    ...toOthers(hosts, host),
-  }));
-}
+export class Routes {
+  readonly #layout: SharedMemoryLayout;
+  readonly #host: number;
+  readonly #devices: number;
+  readonly #own: readonly number[];
+  readonly #others: readonly number[];
 
-function sumRoutes({ hostOf, hosts, gradients }: SharedMemoryLayout): Route[] {
-  const routes: Route[] = [];
-  for (const [rank, host] of hostOf.entries()) {
-    const range = gradients.ranges[rank] ?? { first: 0, count: 0 };
-    for (const other of hosts.keys()) {
-      if (other === host) continue;
-      routes.push({
-        channel: "gradients",
-        what: `the dense gradients of device ${gradients.folder(other, rank)} for device ${rank}`,
-        cell: gradients.partialFolded(other, rank),
-        region: gradients.partial(other, rank),
-        from: other,
-        to: [host],
-        readers: [rank],
-      });
-    }
-    routes.push({
-      channel: "gradients",
-      what: `the sum of dense gradients of device ${rank}`,
-      cell: gradients.folded(rank),
-      region: { first: gradients.sum + 4 * range.first, bytes: 4 * range.count },
-      from: host,
-      ...toOthers(hosts, host),
-    });
+  /** The routes of a host. */
+  constructor(shape: ExchangeShape, host: number) {
+    this.#layout = layoutOf(shape, host);
+    this.#host = host;
+    this.#devices = shape.devices;
+    this.#own = this.#layout.hosts[host] ?? [];
+    this.#others = [...this.#layout.hosts.keys()].filter((other) => other !== host);
   }
-  return routes;
+
+  /** The other hosts. */
+  get others(): readonly number[] {
+    return this.#others;
+  }
+
+  /** What this host sends. */
+  departures(): Departure[] {
+    return kinds.flatMap(({ kind, channel }) => this.#departuresOf(kind, channel));
+  }
+
+  /** What this host receives on a route from a host; undefined: nothing, the number is wrong. */
+  arrival(route: number, sender: number): Arrival | undefined {
+    const { kind, channel, from, to } = this.#decode(route);
+    const { hosts, hostOf, gradients, arrived } = this.#layout;
+    const isOfHost = kind === "closed" || kind === "barrier" || kind === "partial";
+    const isForAll = to === this.#devices;
+    const host = isOfHost ? from : hostOf[from];
+    if (host !== sender || sender === this.#host) return undefined;
+    if (!isForAll && hostOf[to] !== this.#host) return undefined;
+    const readers = isForAll ? this.#own : [to];
+    const ranks = hosts[sender] ?? [];
+    switch (kind) {
+      case "part": {
+        const { inbox, published } = this.#channel(channel);
+        if (isForAll !== this.#isGather(channel)) return undefined;
+        return { channel, region: inbox(to), cells: [published(from, to)], readers };
+      }
+      case "closed": {
+        const { closed } = this.#channel(channel);
+        return isForAll
+          ? { channel, region: nothing, cells: ranks.map(closed), readers }
+          : undefined;
+      }
+      case "barrier":
+        return isForAll
+          ? { channel, region: nothing, cells: ranks.map(arrived), readers }
+          : undefined;
+      case "sum": {
+        if (!isForAll) return undefined;
+        return { channel, region: this.#sumOf(from), cells: [gradients.folded(from)], readers };
+      }
+      case "partial": {
+        if (isForAll) return undefined;
+        const cells = [gradients.partialFolded(from, to)];
+        return { channel, region: gradients.partial(from, to), cells, readers };
+      }
+      case undefined:
+        return undefined;
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  /** The content of a route, as errors name it: "the ids of device 1 for device 2". */
+  whatOf(route: number): string {
+    const { kind, channel, from, to } = this.#decode(route);
+    const { folder } = this.#layout.gradients;
+    const content = channel === undefined || channel in channels ? "" : channel;
+    const what = content === "" ? channels[channel as ChannelName] : content;
+    switch (kind) {
+      case "part":
+        return `${what} of device ${from}${to === this.#devices ? "" : ` for device ${to}`}`;
+      case "closed":
+        return `the devices of host ${from} releasing their inboxes of ${what}`;
+      case "barrier":
+        return `the devices of host ${from} reaching the barrier`;
+      case "sum":
+        return `the sum of dense gradients of device ${from}`;
+      case "partial":
+        return `the dense gradients of device ${folder(from, to)} for device ${to}`;
+      case undefined:
+        return `route ${route}`;
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  #departuresOf(kind: Kind, channel: RoutedChannel): Departure[] {
+    const all = this.#others;
+    const { gradients, arrived } = this.#layout;
+    const toAll = (from: number) => this.#encode(kind, channel, from, this.#devices);
+    const ofHost = (cells: readonly number[]): Departure[] => {
+      const part = { route: toAll(this.#host), to: all, at: 0, first: 0, bytes: 0 };
+      return [{ channel, cells, parts: () => [part] }];
+    };
+    switch (kind) {
+      case "part":
+        return this.#own.map((from) => this.#partDeparture(channel, from));
+      case "closed":
+        return ofHost(this.#own.map(this.#channel(channel).closed));
+      case "barrier":
+        return ofHost(this.#own.map(arrived));
+      case "sum":
+        return this.#own.map((from) => {
+          const { first: at, bytes } = this.#sumOf(from);
+          const part = { route: toAll(from), to: all, at, first: 0, bytes };
+          return { channel, cells: [gradients.folded(from)], parts: () => [part] };
+        });
+      case "partial":
+        return this.#layout.hostOf.flatMap((of, rank) => {
+          if (of === this.#host) return [];
+          const { first: at, bytes } = gradients.partial(this.#host, rank);
+          const route = this.#encode(kind, channel, this.#host, rank);
+          const part = { route, to: [of], at, first: 0, bytes };
+          return {
+            channel,
+            cells: [gradients.partialFolded(this.#host, rank)],
+            parts: () => [part],
+          };
+        });
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  /** The parts of a device of this host, for the devices of other hosts. */
+  #partDeparture(channel: RoutedChannel, from: number): Departure {
+    const { hostOf } = this.#layout;
+    const { inbox, outbox, sent, span } = this.#channel(channel);
+    const others = this.#others;
+    const [host, devices] = [this.#host, this.#devices];
+    const routeTo = (to: number) => this.#encode("part", channel, from, to);
+    if (this.#isGather(channel)) {
+      const parts = (load: (cell: number) => number): PartToSend[] => {
+        const first = load(span(from, from)) >>> 0;
+        const bytes = load(span(from, from) + 1) >>> 0;
+        return [
+          { route: routeTo(devices), to: others, at: inbox(from).first + first, first, bytes },
+        ];
+      };
+      return { channel, cells: [sent(from)], parts };
+    }
+    const parts = function* (load: (cell: number) => number): Iterable<PartToSend> {
+      for (const [to, other] of hostOf.entries()) {
+        if (other === host) continue;
+        const first = load(span(from, to)) >>> 0;
+        const bytes = load(span(from, to) + 1) >>> 0;
+        yield { route: routeTo(to), to: [other], at: outbox(from, to).first, first, bytes };
+      }
+    };
+    return { channel, cells: [sent(from)], parts };
+  }
+
+  #sumOf(rank: number): Extent {
+    const { ranges, sum } = this.#layout.gradients;
+    const { first, count } = ranges[rank] ?? { first: 0, count: 0 };
+    return { first: sum + 4 * first, bytes: 4 * count };
+  }
+
+  #channel(channel: RoutedChannel) {
+    return this.#layout.channels[channel as ChannelName];
+  }
+
+  #isGather(channel: RoutedChannel): boolean {
+    return isGather(channel as ChannelName);
+  }
+
+  #encode(kind: Kind, channel: RoutedChannel, from: number, to: number): number {
+    const index = kinds.findIndex((one) => one.kind === kind && one.channel === channel);
+    return (index * this.#devices + from) * (this.#devices + 1) + to;
+  }
+
+  #decode(route: number) {
+    const to = route % (this.#devices + 1);
+    const rest = Math.floor(route / (this.#devices + 1));
+    const from = rest % this.#devices;
+    const { kind, channel } = kinds[Math.floor(rest / this.#devices)] ?? {};
+    return { kind, channel: channel ?? "barrier", from, to };
+  }
 }
 
-function toOthers(hosts: readonly (readonly number[])[], host: number) {
-  const to = [...hosts.keys()].filter((other) => other !== host);
-  return { to, readers: to.flatMap((other) => hosts[other] ?? []) };
-}
+const nothing: Extent = { first: 0, bytes: 0 };

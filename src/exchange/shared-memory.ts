@@ -20,7 +20,7 @@ import { layoutOf, type SharedMemoryLayout } from "./layout.ts";
 import { type Surroundings, surroundingsOf } from "./surroundings.ts";
 
 /**
- * The exchange of device `rank` over `memory` (of at least `layoutOf(shape).bytes`) and the cells
+ * The exchange of device `rank` over `memory` (of at least `layoutOf(shape, host).bytes`) and the cells
  * of its host. `bridge` is the participant that carries bytes to other hosts, if there are any.
  */
 export function createSharedMemoryExchange(options: {
@@ -35,7 +35,7 @@ export function createSharedMemoryExchange(options: {
 }): Exchange {
   const { shape, rank, bridge, cellsFor = () => options.cells } = options;
   const { devices } = shape;
-  const layout = layoutOf(shape);
+  const layout = layoutOf(shape, shape.hostOf?.[rank]);
   const place = { ...options, layout, around: surroundingsOf(layout, rank, bridge) };
   const sent = Object.fromEntries(
     [...channelNames, "gradients"].map((name) => [name, { shared: 0, wire: 0 }]),

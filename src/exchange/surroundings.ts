@@ -25,6 +25,8 @@ export interface Surroundings {
   readonly neighbours: readonly number[];
   /** Participants to wake when all devices wait: the neighbours, and the bridge. */
   readonly everybody: readonly number[];
+  /** The bridge, if there are other hosts. */
+  readonly bridges: readonly number[];
   isLocal(rank: number): boolean;
   /** Participants to wake when one device waits: that device, or the bridge to its host. */
   towards(rank: number): readonly number[];
@@ -48,6 +50,7 @@ export function surroundingsOf(
     peers: others(hostOf.map((_, other) => other)),
     neighbours,
     everybody: [...neighbours, ...bridges],
+    bridges,
     isLocal: (other) => hostOf[other] === host,
     towards: (other) => targets[other] ?? [],
   };

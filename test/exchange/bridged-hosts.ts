@@ -38,8 +38,9 @@ export function startBridgedHosts(options: {
 }): BridgedHosts {
   const { hostOf, seed, windowBytes, frameBytesMax, deadlineMs = 60_000 } = options;
   const shape = { ...options.shape, hostOf };
-  const layout = layoutOf(shape);
-  const hosts = layout.hosts.length;
+  const layouts = layoutOf(shape).hosts.map((_, host) => layoutOf(shape, host));
+  const hosts = layouts.length;
+  const cellCount = Math.max(...layouts.map((layout) => layout.cells));
   const clock = new SimulatedClock();
   const broker = createMemoryBroker({
     clock,
@@ -48,8 +49,8 @@ export function startBridgedHosts(options: {
     ...(frameBytesMax && { frameBytesMax }),
     ...(options.onError && { onError: options.onError }),
   });
-  const cells = createSimulatedCells({ cells: layout.cells, seed, hosts, clock, generation: 3 });
-  const memories = layout.hosts.map(() => new SharedArrayBuffer(layout.bytes));
+  const cells = createSimulatedCells({ cells: cellCount, seed, hosts, clock, generation: 3 });
+  const memories = layouts.map(({ bytes }) => new SharedArrayBuffer(bytes));
   const bridge = shape.devices; // The participant after the devices.
   const kernels = createReference();
   const exchanges = hostOf.map((host, rank) =>

@@ -41,7 +41,7 @@ const { hostOf, host, rounds, deadlineMs, broker } = JSON.parse(
 ) as HostTask;
 const generation = 4; // As in rounds-worker.ts.
 const shape = { ...roundsShape(hostOf.length), hostOf };
-const layout = layoutOf(shape);
+const layout = layoutOf(shape, host);
 const participants = hostOf.length + 1;
 const words = new SharedArrayBuffer(4 * cellWords(participants, layout.cells));
 const memory = new SharedArrayBuffer(layout.bytes);

@@ -2,7 +2,13 @@
 
 import test from "ava";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
-import { decodeFrame, encodeFrame, headerRoom, missingMax } from "../../src/exchange/frame.ts";
+import {
+  decodeFrame,
+  encodeFrame,
+  headerRoom,
+  missingMax,
+  piecesMax,
+} from "../../src/exchange/frame.ts";
 import { Link } from "../../src/exchange/link.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import { headerBytesOf } from "../../src/wire/messages/headers.ts";
@@ -13,7 +19,7 @@ const frameCost = 4096;
 /** A link with `total` bytes to send. */
 function linkWith(options: { windowBytes: number; total: number }): Link {
   const link = new Link(1, options.windowBytes);
-  link.add({ route: 3, round: 1, first: 64, total: options.total });
+  link.add({ route: 3, round: 1, at: 0, first: 64, total: options.total });
   return link;
 }
 
@@ -23,16 +29,16 @@ test("a message is cut into frames that together cover it", (t) => {
   t.is(link.next(frameBytes, 0), undefined);
   const common = { route: 3, round: 1, total: 2500 };
   t.deepEqual(pieces, [
-    { ...common, first: 64, bytes: 1000 },
-    { ...common, first: 1064, bytes: 1000 },
-    { ...common, first: 2064, bytes: 500 },
+    { ...common, at: 0, first: 64, bytes: 1000 },
+    { ...common, at: 1000, first: 1064, bytes: 1000 },
+    { ...common, at: 2000, first: 2064, bytes: 500 },
   ]);
 });
 
 test("small messages share a frame, and a message without bytes is a piece, too", (t) => {
   const link = linkWith({ windowBytes: 1e6, total: 16 });
-  link.add({ route: 4, round: 1, first: 0, total: 0 });
-  link.add({ route: 5, round: 1, first: 0, total: frameBytes });
+  link.add({ route: 4, round: 1, at: 0, first: 0, total: 0 });
+  link.add({ route: 5, round: 1, at: 0, first: 0, total: frameBytes });
   t.deepEqual(
     link.next(frameBytes, 0)?.pieces.map(({ route, bytes }) => [route, bytes]),
     [
@@ -105,14 +111,20 @@ test("the headers of a frame survive a round trip, and are short", (t) => {
   const headers = encodeFrame(whole);
   t.deepEqual(decodeFrame({ subject, headers, payload }), whole);
   const digits = 999_999_999_999_999;
-  const piece = { route: 999_999, round: 2 ** 31, first: 2 ** 32, bytes: 2 ** 32, total: 2 ** 32 };
+  const piece = {
+    route: 99_999_999,
+    round: 2 ** 31,
+    first: 2 ** 32,
+    bytes: 2 ** 32,
+    total: 2 ** 32,
+  };
   const largest = encodeFrame({
     generation: digits,
     from: 99_999,
     sequence: digits,
     seen: digits,
     missing: new Array<number>(missingMax).fill(digits),
-    pieces: new Array<typeof piece>(32).fill(piece),
+    pieces: new Array<typeof piece>(piecesMax).fill(piece),
   });
   t.true(headerBytesOf(largest) <= headerRoom);
 });

@@ -44,7 +44,7 @@ export function createRounded(kernels: Kernels, topology: Topology, rank: number
     }
   }
   // An aggregator adds up one host sum at a time.
-  for (const { parts } of (topology.sendLists[rank] ?? []).flatMap(({ hostSums }) => hostSums)) {
+  for (const { parts } of (topology.across[rank] ?? []).flatMap(({ hostSums }) => hostSums)) {
     const needed = [...parts.values()].map((part) => vectorFloats(part, samplesMax));
     floats = Math.max(
       floats,

@@ -63,12 +63,12 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     holder: number,
     aggregator: number,
     bytes: typeof vectors,
-    { sendLists }: VectorRoutes = topology,
+    routes: VectorRoutes = topology,
   ) => {
     let sum = 0;
     if (hostOf[holder] !== hostOf[aggregator]) return sum;
-    for (const [to, { hostSums }] of (sendLists[aggregator] ?? []).entries()) {
-      for (const { parts } of hostSums) {
+    for (const to of hostOf.keys()) {
+      for (const { parts } of sendListOf(routes, aggregator, to).hostSums) {
         const part = parts.get(holder);
         if (part !== undefined) sum += bytes(part, to);
       }

@@ -91,22 +91,20 @@ export function rangeOf(read: Read, device: number): LookupRange {
   return range;
 }
 
-/** The routes of the selected shard groups. Send lists that devices share stay shared. */
+/** The routes of the selected shard groups. */
 function routesOf(
-  { hostSumsOf, sendLists }: ShardGroups,
+  { hostOf, places, hostSumsOf, inside, across }: ShardGroups,
   has: (shard: Pick<HeldLookup, "table">) => boolean,
 ): VectorRoutes {
-  const kept = new Map<SendList, SendList>();
-  const keep = (sendList: SendList): SendList => {
-    const known = kept.get(sendList);
-    if (known !== undefined) return known;
-    const own = { own: sendList.own.filter(has), hostSums: sendList.hostSums.filter(has) };
-    kept.set(sendList, own);
-    return own;
+  const keep = ({ own, hostSums }: SendList): SendList => {
+    return { own: own.filter(has), hostSums: hostSums.filter(has) };
   };
   return {
+    hostOf,
+    places,
     hostSumsOf: hostSumsOf.map((hostSums) => hostSums.filter(has)),
-    sendLists: sendLists.map((row) => row.map(keep)),
+    inside: inside.map(keep),
+    across: across.map((byPlace) => byPlace.map(keep)),
   };
 }
 

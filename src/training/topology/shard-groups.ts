@@ -63,8 +63,13 @@ export interface FoldedColumns {
 export interface VectorRoutes {
   /** The host sums of each host; empty on a single host. */
   readonly hostSumsOf: readonly (readonly HostSum[])[];
-  /** [from][to] */
-  readonly sendLists: readonly (readonly SendList[])[];
+  /** The host of each device, and the index of each device on its host. */
+  readonly hostOf: readonly number[];
+  readonly places: readonly number[];
+  /** By sender: what it sends to each device of its host. */
+  readonly inside: readonly SendList[];
+  /** By sender, and by the receiver's place: what it sends to a device of another host. */
+  readonly across: readonly (readonly SendList[])[];
 }
 
 /** The shard groups of a job, and their routes. */
@@ -78,8 +83,6 @@ export interface ShardGroups extends VectorRoutes {
    * sum: vectors are then sent as they are pooled.
    */
   readonly isPlain: readonly boolean[];
-  /** The index of each device on its host. */
-  readonly places: readonly number[];
   /**
    * For each host, the columns of each lookup in a table with row blocks, as the host's devices
    * receive them: in ranges that no shard group splits.
@@ -121,7 +124,8 @@ export function shardGroupsIn(
     hostSumsOf.flatMap((own) => own.flatMap(({ parts }) => [...parts.values()])),
   );
   const direct = shardGroupsOf.map((own) => own.filter((shardGroup) => !summed.has(shardGroup)));
-  const places = hostOf.map((host, device) => hosts[host]?.indexOf(device) ?? 0);
+  const places = hostOf.map((host, device) => device - (hosts[host]?.[0] ?? 0));
+  const placesMax = Math.max(...hosts.map(({ length }) => length));
   return {
     shardGroupsOf,
     distinctGroups,
@@ -129,17 +133,17 @@ export function shardGroupsIn(
     isPlain: shardGroupsOf.map((own) =>
       own.every((shardGroup) => shardGroup.shards.length === 1 && !summed.has(shardGroup)),
     ),
+    hostOf,
     places,
     hostSumsOf,
-    sendLists: hostOf.map((host, from) => {
-      const inside: SendList = { own: shardGroupsOf[from] ?? [], hostSums: [] };
-      const across = Array.from({ length: Math.max(...places) + 1 }, (_, place): SendList => {
+    inside: shardGroupsOf.map((own) => ({ own, hostSums: [] })),
+    across: hostOf.map((host, from) =>
+      Array.from({ length: hosts.length === 1 ? 0 : placesMax }, (_, place): SendList => {
         const hostSums =
           hostSumsOf[host]?.filter((hostSum) => aggregatorOf(hostSum, place) === from) ?? [];
         return { own: direct[from] ?? [], hostSums };
-      });
-      return hostOf.map((other, to) => (other !== host && across[places[to] ?? 0]) || inside);
-    }),
+      }),
+    ),
     foldedOn: hosts.map((_, host) => {
       const pooled = hostOf.map(
         (of, device) => (of === host ? shardGroupsOf : direct)[device] ?? [],
@@ -167,8 +171,13 @@ export function vectorFloats({ columns, trees }: ShardGroup, samples: number): n
 const nothing: SendList = { own: [], hostSums: [] };
 
 /** The pooled vectors that device `from` sends to device `to`. */
-export function sendListOf({ sendLists }: VectorRoutes, from: number, to: number): SendList {
-  return sendLists[from]?.[to] ?? nothing;
+export function sendListOf(
+  { hostOf, places, inside, across }: VectorRoutes,
+  from: number,
+  to: number,
+): SendList {
+  const list = hostOf[from] === hostOf[to] ? inside[from] : across[from]?.[places[to] ?? 0];
+  return list ?? nothing;
 }
 
 /** The aggregator of a host sum for the device at index `place` of another host. */

@@ -1,6 +1,7 @@
 // The options of a cluster, for `Cluster.start` and `osiris up`, with their defaults.
 
 import { z } from "zod";
+import { devicesMax } from "../../src/job/job-schema.ts";
 import { usualHostSilenceMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { tenantsOptions } from "../../src/wire/tenancy/tenants.ts";
@@ -27,7 +28,7 @@ export const clusterOptions = z.strictObject({
   /**
    * Devices that must be present before a run without a number of its own starts. @default devices
    */
-  minDevices: z.int().min(1).max(128).optional(),
+  minDevices: z.int().min(1).max(devicesMax).optional(),
   /** Longest wait of a run for its devices. @default 60000 */
   joinDeadlineMs: z.int().min(1).default(60_000),
   /**

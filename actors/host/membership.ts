@@ -45,7 +45,7 @@ export function devicesOf(shares: readonly Pick<HostShare, "devices">[]): number
   return shares.reduce((sum, { devices }) => sum + devices, 0);
 }
 
-/** Limit on hosts: that on devices of a run, since more hosts would be useless. */
+/** Limit on hosts: each beats four times a second to one leader. */
 const hostsMax = 128;
 /** Beats after which a lost host is forgotten; if it returns later, it gets a new index. */
 const rememberedBeats = 1000;

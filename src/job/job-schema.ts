@@ -127,7 +127,9 @@ export const usualOptimizer = {
 } as const;
 
 const autoDevices = z.literal("auto").transform(() => 0);
-const devicesAre = 'an integer from 0 to 128, or "auto"';
+/** Most devices of a run; test/exchange/layout.test.ts bounds the memory that they take. */
+export const devicesMax = 1024;
+const devicesAre = `an integer from 0 to ${devicesMax}, or "auto"`;
 
 /** Schema of every option of a job. A test compares it with the table in docs/jobs.md. */
 export const jobSchema = z.strictObject({
@@ -176,10 +178,10 @@ export const jobSchema = z.strictObject({
     .describe("Begin with the state of an earlier run. Left out: begin with new weights."),
   seed: z.int().min(0).default(1).describe("Seed of all random numbers of the run."),
   slices: z
-    .literal([1, 2, 4, 8, 16, 32, 64, 128])
+    .literal([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, devicesMax])
     .default(8)
     .describe(
-      "Number of fixed slices (microbatches) of a batch: a power of two up to 128, at least the number of devices; a part of the arithmetic.",
+      "Number of fixed slices (microbatches) of a batch: a power of two up to 1024, at least the number of devices; a part of the arithmetic.",
     ),
   priority: z
     .int()
@@ -190,7 +192,7 @@ export const jobSchema = z.strictObject({
       "Priority in the queue, -100 to 100: a run of higher priority gets devices first, and may preempt a run of lower priority.",
     ),
   devices: z
-    .union([autoDevices, z.int().min(0).max(128)], { error: devicesAre })
+    .union([autoDevices, z.int().min(0).max(devicesMax)], { error: devicesAre })
     .prefault(0)
     .describe(
       "Number of devices of the run. 0 or `auto`: all devices of the cluster, or, where `osiris train` starts the cluster, the number that is predicted to be fastest; changes no bit.",

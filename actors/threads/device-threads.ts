@@ -10,9 +10,7 @@ import type { ThreadTask } from "./thread-program.ts";
 const threadsMax = 256;
 
 /** The option of a process with devices. */
-export const deviceThreads = z.union([z.literal("auto"), z.int().min(1).max(threadsMax)], {
-  error: `an integer from 1 to ${threadsMax}, or "auto"`,
-});
+export const deviceThreads = z.union([z.literal("auto"), z.int().min(1).max(threadsMax)]);
 
 /** Starts threads by `inner`; the kernels of each device among them may use `threads` threads. */
 export function withDeviceThreads(

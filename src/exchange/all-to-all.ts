@@ -23,7 +23,7 @@ import type { ChannelPlace } from "./surroundings.ts";
 export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
   const { name, rank, memory, cells, layout, around } = options;
   const { hostOf } = layout;
-  const { inbox, outbox, published, closed, span, sent } = layout.channels[name];
+  const { inbox, outbox, published, closed, span, sent, sentBytes } = layout.channels[name];
   const peers = insideHost.has(name) ? around.neighbours : around.peers;
   const isAcross = peers.some((peer) => !around.isLocal(peer));
   const what = channels[name];
@@ -50,18 +50,22 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
 
     start(used = (to) => bytes(rank, to)) {
       const { firstOf } = placesOf(bytes);
+      let across = 0;
       for (const peer of peers) {
         const part = used(peer);
         if (around.isLocal(peer)) {
           options.sent.shared += part;
           cells.store(published(rank, peer), round, [peer]);
         } else {
-          options.sent.wire += part;
+          across += part;
           cells.store(span(rank, peer), firstOf(peer), []);
           cells.store(span(rank, peer) + 1, part, []);
         }
       }
-      if (isAcross) cells.store(sent(rank), round, around.bridges);
+      if (!isAcross) return;
+      options.sent.wire += across;
+      cells.store(sentBytes(rank), across, []);
+      cells.store(sent(rank), round, around.bridges);
     },
 
     async finish() {

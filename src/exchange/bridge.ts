@@ -1,8 +1,8 @@
 // The bridge carries the exchange between hosts. Each host has one bridge, on a communication
 // thread with an event loop, so that device threads need none. When a cell of its own host changes,
-// the bridge sends its round, with the bytes that the cell publishes, to the bridges of the hosts that
-// wait for it (routes.ts). They write the bytes to the receivers' inboxes, then the round into cells
-// of their own, and wake their devices.
+// the bridge sends its round, with the bytes that the cell publishes, to the bridges of the hosts
+// that wait for it (routes.ts). They write the bytes to the receivers' inboxes, then the round into
+// cells of their own, and wake their devices.
 //
 //   device 0 ──cell──▶ bridge of host 0 ══frames══▶ bridge of host 1 ──cell──▶ device 2
 //
@@ -177,12 +177,25 @@ class ExchangeBridge implements Bridge {
     }
   }
 
-  /** The round that all cells of a departure have; the last one sent, as long as none is later. */
+  /**
+   * The round that all cells of a departure have; the last one sent, as long as none is later. Small
+   * parts of an all-to-all wait for those of the other devices, to share their frames: a receiver
+   * needs the parts of all devices before it goes on.
+   */
   #roundOf({ of, round }: { readonly of: Departure; readonly round: number }): number {
     const { cells } = this.#options;
+    const next = this.#leastOf(of.cells, round);
+    const { together } = of;
+    if (next === round || together === undefined) return next;
+    if (cells.load(together.bytes) >>> 0 > together.bytesMax) return next;
+    return this.#leastOf(together.cells, round) === round ? round : next;
+  }
+
+  /** The least value of some cells, but not less than `round`. */
+  #leastOf(some: readonly number[], round: number): number {
     let least = Number.POSITIVE_INFINITY;
-    for (const cell of of.cells) {
-      least = Math.min(least, cells.load(cell));
+    for (const cell of some) {
+      least = Math.min(least, this.#options.cells.load(cell));
       if (least <= round) return round;
     }
     return least;

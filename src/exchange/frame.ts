@@ -34,6 +34,9 @@ export interface ExchangeFrame {
 export const piecesMax = 64;
 export const missingMax = 64;
 
+/** Small pieces are gathered into one frame up to this size: a frame costs more than the copy. */
+export const gatheredBytesMax = 16 * 1024;
+
 /** Bytes of a frame that its headers may take. */
 export const headerRoom = 6144;
 

@@ -1,7 +1,7 @@
 // The layout of an exchange in one host's memory: the offset of each array and the index of each
 // cell. It is a pure function of the shape and the host, so that every thread of the host computes
-// the same layout. A host has room for what its own devices receive, and for what they send to other
-// hosts. So its memory follows its own devices, and only lists of cells grow with all devices.
+// the same layout. A host has room for what its own devices receive, and for what they send to
+// other hosts. So its memory follows its own devices; only lists of cells grow with all devices.
 
 import { type Subtree, subtreesOf } from "../kernels/contract/slices.ts";
 import {
@@ -34,6 +34,8 @@ export interface ChannelLayout {
   published(from: number, to: number): number;
   /** Cell: last round that `from`, a device of this host, has written for other hosts. */
   sent(from: number): number;
+  /** Cell for the bridge: bytes that `from` has written for other hosts in its last round. */
+  sentBytes(from: number): number;
   /** Cell: last round for which `to` has released its inbox. */
   closed(to: number): number;
   /** Cell for the bridge: first byte of the part in the inbox of `to`; the next cell: its bytes. */
@@ -48,8 +50,8 @@ export interface AllReduceLayout {
   /** Finished subtrees of each host. */
   readonly hostTrees: readonly (readonly Subtree[])[];
   /**
-   * The sums of a host's subtrees over the range of device `rank`, one after the other: of this host
-   * for devices of other hosts, and of other hosts for devices of this one.
+   * The sums of a host's subtrees over the range of device `rank`, one after the other: of this
+   * host for devices of other hosts, and of other hosts for devices of this one.
    */
   partial(host: number, rank: number): Extent;
   /** The device of `host` that folds its host's part of device `rank`'s range. */
@@ -158,13 +160,14 @@ function allToAllLayout(
   const published = space.reserveCells(devices * count);
   const closed = space.reserveCells(devices);
   const isAlone = count === devices;
-  const sent = space.reserveCells(isAlone ? 0 : count);
+  const sent = space.reserveCells(isAlone ? 0 : 2 * count);
   const spans = space.reserveCells(isAlone ? 0 : 2 * count * devices);
   return {
     inbox: (to) => inboxes[to - first] ?? nothing,
     outbox: (from, to) => outboxes[from - first]?.[to] ?? nothing,
     published: (from, to) => published + from * count + to - first,
     sent: (from) => sent + from - first,
+    sentBytes: (from) => sent + count + from - first,
     closed: (to) => closed + to,
     span: (from, to) => spans + 2 * ((from - first) * devices + to),
   };
@@ -183,6 +186,7 @@ function allGatherLayout(bytesMax: PartBytes, { devices }: Place, space: Space):
     outbox: () => inbox,
     published: (from) => published + from,
     sent: (from) => published + from,
+    sentBytes: (from) => spans + 2 * from + 1,
     closed: (to) => closed + to,
     span: (from) => spans + 2 * from,
   };

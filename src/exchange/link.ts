@@ -8,7 +8,7 @@
 //   L2. Each sequence is accepted once, in any order.
 //   L3. A route has one round in flight: the next begins when the receiver has the whole round.
 
-import { missingMax, type Piece, piecesMax } from "./frame.ts";
+import { gatheredBytesMax, missingMax, type Piece, piecesMax } from "./frame.ts";
 
 /** A round of a route to be sent. */
 export interface Outgoing {
@@ -37,8 +37,6 @@ export interface Sent {
 
 /** The cost of a frame in addition to its payload. */
 const frameCost = 4096;
-/** Small pieces are gathered into one frame up to this size: a frame costs more than the copy. */
-const gatheredBytesMax = 16 * 1024;
 
 export class Link {
   /** The host at the other end. */

@@ -5,7 +5,7 @@
 //   kind      from      to        carries
 //   a part    device    device    a part of an all-to-all, and the round that its device has sent
 //   a part    device    (all)     a part of an all-gather
-//   closed    host      (all)     the round for which all devices of the host released their inboxes
+//   closed    host      (all)     the round for which all devices of the host freed their inboxes
 //   partial   host      device    the partial sum of dense gradients of the device's range
 //   sum       device    (all)     the sum of dense gradients over the device's range
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached
@@ -18,6 +18,7 @@ import {
   insideHost,
   isGather,
 } from "./exchange.ts";
+import { gatheredBytesMax } from "./frame.ts";
 import { type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 export type RoutedChannel = ChannelName | "gradients" | "barrier";
@@ -40,6 +41,14 @@ export interface Departure {
   readonly channel: RoutedChannel;
   /** The cells, one or one for each device: it is due when all of them have a later round. */
   readonly cells: readonly number[];
+  /** A part of an all-to-all: may it wait for the same round of the other devices of this host? */
+  readonly together?: {
+    /** The cells of the rounds of all devices of this host. */
+    readonly cells: readonly number[];
+    /** Cell: the bytes of the parts. They may wait if these are at most `bytesMax`. */
+    readonly bytes: number;
+    readonly bytesMax: number;
+  };
   /** The parts, once they are due. */
   parts(load: (cell: number) => number): Iterable<PartToSend>;
 }
@@ -202,7 +211,7 @@ export class Routes {
   /** The parts of a device of this host, for the devices of other hosts. */
   #partDeparture(channel: RoutedChannel, from: number): Departure {
     const { hostOf } = this.#layout;
-    const { inbox, outbox, sent, span } = this.#channel(channel);
+    const { inbox, outbox, sent, sentBytes, span } = this.#channel(channel);
     const others = this.#others;
     const [host, devices] = [this.#host, this.#devices];
     const routeTo = (to: number) => this.#encode("part", channel, from, to);
@@ -224,7 +233,12 @@ export class Routes {
         yield { route: routeTo(to), to: [other], at: outbox(from, to).first, first, bytes };
       }
     };
-    return { channel, cells: [sent(from)], parts };
+    const together = {
+      cells: this.#own.map(sent),
+      bytes: sentBytes(from),
+      bytesMax: gatheredBytesMax * others.length,
+    };
+    return { channel, cells: [sent(from)], together, parts };
   }
 
   #sumOf(rank: number): Extent {

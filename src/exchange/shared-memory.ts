@@ -20,8 +20,9 @@ import { layoutOf, type SharedMemoryLayout } from "./layout.ts";
 import { type Surroundings, surroundingsOf } from "./surroundings.ts";
 
 /**
- * The exchange of device `rank` over `memory` (of at least `layoutOf(shape, host).bytes`) and the cells
- * of its host. `bridge` is the participant that carries bytes to other hosts, if there are any.
+ * The exchange of device `rank` over `memory` (of at least `layoutOf(shape, host).bytes`) and the
+ * cells of its host. `bridge` is the participant that carries bytes to other hosts, if there are
+ * any.
  */
 export function createSharedMemoryExchange(options: {
   readonly shape: ExchangeShape;

@@ -221,3 +221,24 @@ test("an all-reduce sends its sum between hosts once per host, not once per devi
   t.is(await wireOf([0, 1, 2, 3]), 4 * (2 * (3 / 4) * vector));
   t.true(gradientLength % 64 !== 0, "the other tests have ranges of unequal size");
 });
+
+test("small parts of all devices of a host share a frame, and so do their releases", async (t) => {
+  const hosts = startBridgedHosts({
+    shape: roundsShape(8),
+    hostOf: [0, 0, 0, 0, 1, 1, 1, 1],
+    seed: 1,
+  });
+  const rounds = 20;
+  await hosts.run(async ({ ids }) => {
+    for (let round = 0; round < rounds; round++) {
+      await ids.open(() => 8);
+      ids.start();
+      await ids.finish();
+      ids.close();
+    }
+  });
+  for (const { traffic } of hosts.bridges) {
+    t.is(traffic.bytes.ids, rounds * 16 * 8);
+    t.true(traffic.frames <= 2 * rounds, `${traffic.frames} frames`);
+  }
+});

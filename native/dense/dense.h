@@ -163,9 +163,9 @@ class PackedSums {
   float *sums_, *waiting_;
 };
 
-/// dW[p] = dOut^T x and dB[p] for each subtree p and some outputs. A block of dW stays in the second-level cache
-/// while the tree over slices is folded, tile by tile. Both operands are packed once per `blockN`
-/// columns of x, and are read from the third-level cache.
+/// dW[p] = dOut^T x and dB[p] for each subtree p and some outputs. A block of dW stays in the
+/// second-level cache while the tree over slices is folded, tile by tile. Both operands are packed
+/// once per `blockN` columns of x, and are read from the third-level cache.
 template <typename Format>
 void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
                     int64_t inputs, const Outputs& outputs, const Slices& slices) {

@@ -1,5 +1,5 @@
-// Runs kernels in parts on random shapes, and the pool itself, under the thread sanitizer: every part
-// exactly once, no helper left, and no race.
+// Runs kernels in parts on random shapes, and the pool itself, under the thread sanitizer: every
+// part runs exactly once, and without a race.
 
 #include <atomic>
 #include <cstdio>

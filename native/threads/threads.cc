@@ -45,7 +45,7 @@ void inRanges(int64_t count, int64_t unit, double ns, const Body& body) {
            const_cast<void*>(static_cast<const void*>(&run)));
 }
 
-// Estimated times, from one core of an AMD EPYC with AVX-512. They decide only what is worth a part.
+// Estimated times on one core. They decide only what is worth a part.
 double nsOfProduct(int64_t m, int64_t n, int64_t k) { return 0.02 * m * n * k; }
 double nsOfElements(int64_t n) { return 0.3 * n; }
 

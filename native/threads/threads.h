@@ -1,6 +1,6 @@
-// The threads of a device: how the kernels of one thread are split into parts, and which threads run
-// these. A part is a range of samples, elements, outputs or rows whose results depend on no other
-// part, so the number of threads changes no bit.
+// The threads of a device: how the kernels of one thread are split into parts, and which threads
+// run these. A part is a range of samples, elements, outputs or rows whose results depend on no
+// other part, so the number of threads changes no bit.
 
 #pragma once
 

@@ -178,9 +178,9 @@ class ExchangeBridge implements Bridge {
   }
 
   /**
-   * The round that all cells of a departure have; the last one sent, as long as none is later. Small
-   * parts of an all-to-all wait for those of the other devices, to share their frames: a receiver
-   * needs the parts of all devices before it goes on.
+   * The round that all cells of a departure have; the last one sent, as long as none is later.
+   * Small parts of an all-to-all wait for those of the other devices, to share their frames: a
+   * receiver needs the parts of all devices before it goes on.
    */
   #roundOf({ of, round }: { readonly of: Departure; readonly round: number }): number {
     const { cells } = this.#options;

@@ -68,7 +68,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   const { network, launcher, host, question, job, pins, measured } = input;
   const { command, hosts } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
-  const memoryBytes = network.memoryBytes ?? memoryOfProcess();
+  const memoryBytes = memoryOf(network);
   const planFor = hosts && { hosts, memoryBytes, pins, measured };
   const task: PrepareTask = { program: "prepare", job, planFor };
   const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
@@ -181,6 +181,11 @@ export function preparingsOf({ run, generation }: RunScope): string {
 export function memoryOfProcess(): number {
   const limit = process.constrainedMemory();
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+}
+
+/** The memory that a host may use: its own limit, or that of this process. */
+export function memoryOf({ memoryBytes }: Pick<Network, "memoryBytes">): number {
+  return memoryBytes ?? memoryOfProcess();
 }
 
 /**

@@ -58,7 +58,7 @@ import {
 } from "../threads/generation-spec.ts";
 import type { KeptRows } from "../threads/kept-rows.ts";
 import { bridgeMachine } from "./bridge.ts";
-import { checkMemory, memoryOfProcess } from "./data-preparation.ts";
+import { checkMemory, memoryOf } from "./data-preparation.ts";
 import { deviceMachine } from "./device.ts";
 import { readerMachine } from "./reader.ts";
 import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
@@ -272,7 +272,7 @@ const machine = setup({
     generation: createGeneration(
       input.spec,
       placeOfHost(input),
-      { ...input, memoryBytes: input.network.memoryBytes ?? memoryOfProcess() },
+      { ...input, memoryBytes: memoryOf(input.network) },
       input.layout,
     ), // G1
     place: placeOfHost(input),

@@ -47,9 +47,9 @@ import {
   measuredInMessage,
   pinsInMessage,
 } from "../threads/generation-schema.ts";
-import type { GenerationSpec } from "../threads/generation-spec.ts";
+import { type GenerationSpec, replicaBytesOf } from "../threads/generation-spec.ts";
 import { KeptRows } from "../threads/kept-rows.ts";
-import { preparing, preparingId, preparingsOf } from "./data-preparation.ts";
+import { memoryOf, preparing, preparingId, preparingsOf } from "./data-preparation.ts";
 import { hostGenerationMachine, placeOfHost } from "./host-generation.ts";
 import { devicesOf } from "./membership.ts";
 
@@ -192,8 +192,8 @@ const machine = setup({
         served.set(run, { ...one, isServed: false });
       };
       stop(spec.run);
-      const { buddyBytes } = spec.job.checkpoint;
-      const replicas = served.get(spec.run)?.replicas ?? new ReplicaCache(buddyBytes);
+      const bytesMax = replicaBytesOf(spec.job, memoryOf(context.network));
+      const replicas = served.get(spec.run)?.replicas ?? new ReplicaCache(bytesMax);
       const rows = served.get(spec.run)?.rows ?? new KeptRows();
       served.delete(spec.run); // Reinserted below as the newest.
       for (const [run] of served) {

@@ -45,6 +45,26 @@ export function devicesOf(shares: readonly Pick<HostShare, "devices">[]): number
   return shares.reduce((sum, { devices }) => sum + devices, 0);
 }
 
+/**
+ * The shares in the order of a former generation: hosts that stay keep their places, so that their
+ * devices keep their ranks and shards; new hosts take the places of lost ones, those with as many
+ * devices first.
+ */
+export function inFormerPlaces(
+  shares: readonly HostShare[],
+  former: readonly HostShare[],
+): HostShare[] {
+  const places = former.map(({ host }) => shares.find((share) => share.host === host));
+  const others = shares.filter(({ host }) => !former.some((one) => one.host === host));
+  for (const isFit of [(i: number, n: number) => former[i]?.devices === n, () => true]) {
+    for (const [i, place] of places.entries()) {
+      const at = others.findIndex(({ devices }) => isFit(i, devices));
+      if (place === undefined && at >= 0) [places[i]] = others.splice(at, 1);
+    }
+  }
+  return [...places.flatMap((place) => place ?? []), ...others];
+}
+
 /** Limit on hosts: each beats four times a second to one leader. */
 const hostsMax = 128;
 /** Beats after which a lost host is forgotten; if it returns later, it gets a new index. */

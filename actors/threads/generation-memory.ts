@@ -88,6 +88,8 @@ export interface GenerationMemory {
    */
   readonly splits: SharedArrayBuffer;
   readonly replicas: ReplicasAtHand;
+  /** Limit on the replicas that a host has in memory. */
+  readonly replicaBytes: number;
 }
 
 /**
@@ -172,6 +174,7 @@ function allocate(
     readers: new SharedArrayBuffer(boardBytes(spec.job.readers)),
     splits: new SharedArrayBuffer(shelfBytes(shelvesOf(spec))),
     replicas: replicasAtHand(spec, filesToRestore(spec, layout, place, leases), replicas),
+    replicaBytes: replicas.bytesMax,
   };
   progressOver(memory, spec.devices).pause.fill(-1);
   for (let reader = 0; reader < spec.job.readers; reader++) {

@@ -110,7 +110,15 @@ export function hasBuddies({
   readonly job: JobSpec;
   readonly hosts: readonly unknown[];
 }): boolean {
-  return hosts.length > 1 && job.checkpoint.buddyBytes > 0;
+  return hosts.length > 1 && job.checkpoint.buddyBytes !== 0;
+}
+
+/** Share of a host's memory for replicas. */
+const replicaShare = 1 / 4;
+
+/** Bytes of a host's memory for replicas of checkpoint parts. */
+export function replicaBytesOf({ checkpoint }: JobSpec, memoryBytes: number): number {
+  return checkpoint.buddyBytes ?? Math.floor(replicaShare * memoryBytes);
 }
 
 /**

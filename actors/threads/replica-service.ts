@@ -99,7 +99,7 @@ class ReplicaService {
     this.#others = places
       .slice(1)
       .map((_, i) => this.#subjectOf((position + 1 + i) % places.length));
-    this.#replicas = new ReplicaCache(spec.job.checkpoint.buddyBytes);
+    this.#replicas = new ReplicaCache(generation.memory.replicaBytes);
     for (const copy of options.replicas) this.#replicas.put(copy);
     this.#serving = serveReplicas(transport, this.#subjectOf(position), (file) => {
       this.#takeCommands(); // Includes replicas that writers have just reported.

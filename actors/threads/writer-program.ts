@@ -62,7 +62,7 @@ export async function runWriter(
   let part: PartSaving | undefined;
   let parts: SavedPart[] = [];
   let stored = (bytes: Uint8Array) => bytes;
-  const copyBytesMax = hasBuddies(spec) ? job.checkpoint.buddyBytes : 0;
+  const copyBytesMax = hasBuddies(spec) ? generation.memory.replicaBytes : 0;
   let copied = createCopier(copyBytesMax);
   let cut = 0;
   for (;;) {

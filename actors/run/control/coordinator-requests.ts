@@ -38,6 +38,7 @@ import { addCounts, addIdCounts, type RunMetrics } from "../state/run-metrics.ts
 import type { RunRecord } from "../state/run-record.ts";
 import { type FollowedPins, followPins } from "./follow-pins.ts";
 import { isRunDone, type RunPosition } from "./next-action.ts";
+import { stayPlaced } from "./stay-placed.ts";
 
 export { commandingReaders } from "./reader-commands.ts";
 
@@ -70,7 +71,7 @@ export interface RequestInput {
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
-  readonly record: Pick<RunRecord, "replayed" | "placed" | "pins" | "readers">;
+  readonly record: Pick<RunRecord, "replayed" | "placed" | "pins" | "readers" | "shards">;
   readonly arithmetic: string;
   /** Undefined until the generation is assembled. */
   readonly layout: (() => GenerationLayout) | undefined;
@@ -129,10 +130,12 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const own = { directory: job.checkpoint.directory, contents: metrics.contents };
   const { directory, contents } = record.replayed ?? own;
   checkContents(job, contents, prepared.contents, directory);
-  const placement = known ?? runPlanSchema.parse(found?.placement);
-  if (placement.plan !== undefined) record.placed = { hosts, placement };
   const isNew = input.step === stepBefore(job);
   const plan = { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
+  const placement =
+    known ??
+    stayPlaced(runPlanSchema.parse(found?.placement), record.shards, { ...input, plan, pins: [] });
+  if (placement.plan !== undefined) record.placed = { hosts, placement };
   const memoryBytes = found?.memoryBytes ?? Number.POSITIVE_INFINITY;
   const followed = followPins(pins, { ...input, plan, placement, pins: [] }, memoryBytes);
   return { plan, placement, memoryBytes, pins: followed };

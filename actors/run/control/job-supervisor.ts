@@ -46,7 +46,7 @@ import {
 } from "xstate";
 import { RemoteError, RunCancelledError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
-import type { HostShare, Membership } from "../../host/membership.ts";
+import { type HostShare, inFormerPlaces, type Membership } from "../../host/membership.ts";
 import { defineActor } from "../../runtime/define-actor.ts";
 import { ActorFailedError } from "../../runtime/incident.ts";
 import { type Mailbox, type Network, openMailbox } from "../../runtime/mailbox.ts";
@@ -210,7 +210,12 @@ const machine = setup({
           input: ({ context }) => gatheringOf(context),
           onDone: {
             target: "claiming",
-            actions: [assign({ hosts: ({ event }) => event.output }), "logGathered"],
+            actions: [
+              assign({
+                hosts: ({ context, event }) => inFormerPlaces(event.output, context.hosts),
+              }),
+              "logGathered",
+            ],
           },
           onError: { target: "restarting", actions: "childEnded" },
         },

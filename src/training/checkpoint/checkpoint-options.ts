@@ -72,9 +72,9 @@ export const checkpointOptions = z.strictObject({
   buddyBytes: z
     .int()
     .min(0)
-    .default(1_073_741_824)
+    .optional()
     .describe(
-      "Bytes of each host's memory for replicas of the newest checkpoint's files: the host's own files, and those of the host whose buddy it is; `0`: no replicas.",
+      "Bytes of each host's memory for replicas of the newest checkpoint's files: the host's own files, and those of the host whose buddy it is; `0`: no replicas. Left out: a quarter of the host's memory.",
     ),
 });
 

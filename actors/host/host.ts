@@ -131,7 +131,7 @@ const opening = fromCallback<
     } catch {
       // The generation fails with it, and so reports it (H2).
     }
-    sendBack({ type: "host.opened", id, spec, layout } as Opened);
+    cancel = clock.after(0, () => sendBack({ type: "host.opened", id, spec, layout } as Opened));
   };
   let cancel = clock.after(0, () => {
     const { data: spec, error } = generationSpecSchema.safeParse(message.body.assembly);

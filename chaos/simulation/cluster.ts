@@ -50,6 +50,14 @@ const cluster = "c1";
 const leaseDirectory = "/lease";
 const arithmetic = "reference-1";
 
+const mib = 1024 * 1024;
+/** Frames of a job with many tables: small, so that its messages travel in chunks. */
+const wideFrameBytes = mib / 16;
+
+function isWide({ model }: JobOptions): boolean {
+  return (model?.tables?.length ?? 0) > 100;
+}
+
 export class SimulatedCluster {
   readonly world: World;
   readonly broker: MemoryBroker;
@@ -90,6 +98,7 @@ export class SimulatedCluster {
       clock: world.clock,
       seed,
       faults: { delayMs: shape.delayMs },
+      frameBytesMax: isWide(job) ? wideFrameBytes : mib,
       onError(error) {
         if (!(error instanceof TrainingError)) throw error;
         world.note("broker", error.message);

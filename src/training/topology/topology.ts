@@ -225,8 +225,8 @@ function placeJob(input: TopologyInput, devices: Devices): Plan {
       (sum, one) => sum + Math.max(1, idsMaxIn(input.idsMax, one)),
       0,
     );
-    const { name, rows, dim, rowBlocks } = table;
-    return { name, rows, dim, rowBlocks, scheme: schemeOf(table), cost: dim * (ids ?? 1) };
+    const { name, rows, dim, rowBlocks, tier } = table;
+    return { name, rows, dim, rowBlocks, tier, scheme: schemeOf(table), cost: dim * (ids ?? 1) };
   });
   return place(tables, devices);
 }

@@ -49,7 +49,8 @@ test.serial(
   async (t) => {
     const digests: (string | undefined)[] = [];
     for (const isBroken of [false, true]) {
-      await using place = startVirtualCluster(2);
+      // Small frames: submission, spec and manifest need chunks, as those of 10,000 tables do.
+      await using place = startVirtualCluster(2, { frameBytesMax: 65_536 });
       const job = jobOf(place, 1000);
       const { result, events } = await runJob(place, job, async (event, { run }) => {
         if (!isBroken || event.type !== "run.checkpointed" || event.generation > 1) return;
@@ -59,7 +60,8 @@ test.serial(
       });
       digests.push(result.digest);
       t.is(result.step, 8);
-      t.is(restoredBytes(events) > 1000 * 50 * 8 * 4, isBroken);
+      const restored = restoredBytes(events);
+      t.is(restored > 1000 * 32, isBroken, `${restored} bytes restored`);
     }
     t.is(digests[0], digests[1]);
   },

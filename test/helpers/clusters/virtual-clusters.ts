@@ -34,6 +34,8 @@ import type { EitherCluster, EitherOptions, JoinedHost } from "./either-cluster.
 
 /** Options of `startVirtualCluster`. */
 interface Options extends EitherOptions {
+  /** Largest frame of the broker. @default 1 MiB */
+  readonly frameBytesMax?: number;
   /** The duration of a disk sync of an actor's thread (`writer:0`). @default 0 */
   readonly syncMsOf?: (actor: string) => number;
   /** The duration of a disk read. @default 0 */
@@ -63,6 +65,7 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
     clock: world.clock,
     seed: 1,
     faults: { delayMs: [0, 1] },
+    frameBytesMax: options.frameBytesMax ?? 1024 * 1024,
     onError: (error) => world.note("broker", String(error)),
   });
   const machine = machineOf(world, options);

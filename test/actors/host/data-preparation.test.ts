@@ -1,10 +1,12 @@
-// A host that prepares data: the deadline of the search for a plan.
+// A host that prepares data: the deadline of the search for a plan, and the threads that index.
 
+import { availableParallelism } from "node:os";
 import test from "ava";
 import { createActor } from "xstate";
-import { preparing } from "../../../actors/host/data-preparation.ts";
+import { indexersFor, preparing } from "../../../actors/host/data-preparation.ts";
 import { hostMachine } from "../../../actors/host/host.ts";
 import { resolveJob } from "../../../index.ts";
+import { claimsMemory, FileClaims } from "../../../src/data/file-index/claims.ts";
 import {
   createFakeLauncher,
   scope,
@@ -14,8 +16,8 @@ import {
 } from "../../helpers/clusters/actors.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 
-function startPreparing(stepDeadlineMs: number) {
-  const place = startSimulatedNetwork({ memoryBytes: 1e9 });
+function startPreparing(stepDeadlineMs: number, memoryBytes = 1e9) {
+  const place = startSimulatedNetwork({ memoryBytes });
   const { launcher, threads } = createFakeLauncher();
   const job = resolveJob({ model: smallModel, data: smallData, stepDeadlineMs });
   const body = { command: 7, job, hosts: [2] };
@@ -26,7 +28,7 @@ function startPreparing(stepDeadlineMs: number) {
   if (thread === undefined) throw new RangeError("A thread prepares the data");
   const prepared = () =>
     place.heard({ role: "coordinator", index: 0 }).filter(({ type }) => type === "host.prepared");
-  return { ...place, thread, prepared, data: smallGenerationSpec().data };
+  return { ...place, thread, threads, prepared, data: smallGenerationSpec().data };
 }
 
 test("a plan search ends at the step deadline; the run continues without a plan and says why", async (t) => {
@@ -64,6 +66,31 @@ test("a plan found in time is reported, and no search takes more than 20 s", asy
   t.false(slow.thread.isKilled);
   await slow.pass(200);
   t.true(slow.thread.isKilled);
+});
+
+test("files without an index get further threads; one that ends gives back what it claimed", async (t) => {
+  const { thread, threads, prepared, pass, data } = startPreparing(5000, 20e9);
+  const claims = claimsMemory(3);
+  thread.report({ type: "indexing", part: "training", claims, files: 3 });
+  const helpers = threads.slice(1);
+  t.is(helpers.length, indexersFor(3, availableParallelism(), 20e9) - 1);
+  t.deepEqual(
+    [indexersFor(100, 64, 1e12), indexersFor(100, 64, 5e9), indexersFor(1, 8, 1e9)],
+    [16, 2, 1],
+  );
+  const own = new FileClaims(claims, 2);
+  t.is(own.take(), 0);
+  helpers[0]?.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.is(new FileClaims(claims, 1).take(), helpers.length > 0 ? 0 : 1);
+  thread.report({ type: "prepared", plan: data });
+  thread.end({ kind: "finished" });
+  await pass(0);
+  t.true(
+    helpers.slice(1).every(({ isKilled }) => isKilled),
+    "none outlives the preparation",
+  );
+  t.is(prepared().length, 1);
 });
 
 test("when the generation ends, the preparing host is released and its thread killed", async (t) => {

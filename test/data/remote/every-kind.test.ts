@@ -106,7 +106,8 @@ for (const transport of transports) {
       if (!isTable(local.data)) continue;
       // Without a cache, pieces are requested from the server.
       const streamed = await open({ paths, streamed: true });
-      t.deepEqual(streamed.found, local.found, kind);
+      const { digest } = streamed.found; // An index has another encoding.
+      t.deepEqual(streamed.found, { ...local.found, digest }, kind);
       const [own, whole] = [streamed, local].map(({ report, data: options, tables }) =>
         openSamples(report.path, realDisk, { options, tables }),
       );

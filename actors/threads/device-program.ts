@@ -20,7 +20,7 @@ import {
   GenerationAbortedError,
   NonFiniteLossError,
 } from "../../src/errors/errors.ts";
-import { type BatchIntake, createBatchIntake } from "../../src/exchange/batch-ring.ts";
+import { type BatchIntake, createBatchIntake } from "../../src/exchange/batch-intake.ts";
 import { createPipeWriter } from "../../src/exchange/byte-pipe.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";

@@ -7,7 +7,8 @@ import { markUsed, touchEveryMs } from "../../src/data/cache/cache-directory.ts"
 import { cutOf } from "../../src/data/sample-order.ts";
 import { GenerationAbortedError } from "../../src/errors/errors.ts";
 import type { Sleep } from "../../src/exchange/atomic-cells.ts";
-import { type BatchOutlet, createBatchOutlet, type Stream } from "../../src/exchange/batch-ring.ts";
+import { type BatchOutlet, createBatchOutlet } from "../../src/exchange/batch-outlet.ts";
+import type { Stream } from "../../src/exchange/batch-ring.ts";
 import { type Cells, isAborted, nobody } from "../../src/exchange/cells.ts";
 import { createShelfReader } from "../../src/exchange/splits/split-shelves.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -139,7 +140,7 @@ async function serve(
       nobody,
     );
     if (isDrained()) return;
-    if (next === undefined) continue;
+    if (next === undefined || outlet.goOn(next.stream, next.ticket)) continue;
     const isTraining = next.stream === "training";
     if (isTraining && (await isHeldBack(generation, reader, board, limiter, ports))) continue;
     const startMs = ports.clock.now();

@@ -8,7 +8,7 @@ import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { cutOf } from "../../src/data/sample-order.ts";
 import { GenerationAbortedError } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
-import { createBatchOutlet } from "../../src/exchange/batch-ring.ts";
+import { createBatchOutlet } from "../../src/exchange/batch-outlet.ts";
 import { nobody } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock } from "../../src/ports/clock.ts";
@@ -93,12 +93,14 @@ function poolServer(sleepMs: number) {
   return async (ticket: number) => {
     if (sleepMs > 0) Atomics.wait(asleep, 0, 0, sleepMs);
     for (const [device, batch] of (pool[ticket % pool.length] ?? []).entries()) {
-      const slot = outlet.slotMemory("training", device, ticket, batch.samples);
-      slot.dense.set(batch.dense);
-      slot.labels.set(batch.labels);
-      slot.lengths.set(batch.lengths);
-      slot.ids.set(batch.ids);
-      outlet.publish("training", device, ticket, batch);
+      const { samples, batchSamples } = batch;
+      outlet.fill({ stream: "training", device, ticket, samples, batchSamples }, (slot) => {
+        slot.dense.set(batch.dense);
+        slot.labels.set(batch.labels);
+        slot.lengths.set(batch.lengths);
+        slot.ids.set(batch.ids);
+        return batch.idCount;
+      });
     }
   };
 }

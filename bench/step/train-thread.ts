@@ -4,11 +4,8 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
-import {
-  type BatchIntake,
-  createBatchIntake,
-  type LocalBatch,
-} from "../../src/exchange/batch-ring.ts";
+import { type BatchIntake, createBatchIntake } from "../../src/exchange/batch-intake.ts";
+import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { openKernels, useThreads } from "../../src/kernels/index.ts";

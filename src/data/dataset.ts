@@ -71,9 +71,9 @@ export interface Dataset {
   /** Labels, weight and group of a sample. */
   readonly targets: Targets;
   /**
-   * Copies the samples `indices`, in that order, into `batch`. Returns the number of ids. `batch`
-   * must have room for B samples of the longest bags, with `highs` if any feature is wide, and
-   * `weights` if any feature is weighted. Samples without weights get the weight 1. Lengths are at
+   * Copies the samples `indices`, in that order, into `batch`. Returns the number of ids; if `batch`
+   * has room for fewer, its ids are incomplete. `batch` must have room for everything else of B
+   * samples, with `highs` if any feature is wide, and `weights` if any feature is weighted. Samples without weights get the weight 1. Lengths are at
    * t*B + b with B = indices.length.
    */
   read(indices: SampleNumbers, batch: BatchMemory): number;

@@ -1,7 +1,8 @@
 // The room for the ids of a batch. Memory that is shared between threads is laid out before the
 // first batch is read; room for the longest bag in every sample would be far more than any batch
 // needs where one sample in a million is long. So the room follows from the mean, and a batch with
-// more ids is moved in several pieces (long-frames.ts, batch-ring.ts).
+// more ids is moved in several pieces (src/exchange/long-frames.ts,
+// batch-pieces.ts).
 
 /** Ids of one feature in a sample. */
 export interface BagSizes {

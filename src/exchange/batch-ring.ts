@@ -4,18 +4,26 @@
 //
 //   granted[stream]          number of tickets that readers may fill: batches 0 .. granted-1; the
 //                            host's first device writes it
-//   filled[stream][d][slot]  ticket + 1 of the batch in the slot
+//   filled[stream][d][slot]  ticket + 1 of the batch in the slot; -(k + 1): piece k of the slot's
+//                            next batch, of which more pieces follow
+//   drained[stream][d][slot] pieces of the slot's batch that the device has copied
 //   taken[stream][d]         batches that the device has released
+//
+// A slot has room for the ids of a usual batch (src/data/ids-room.ts). A batch with more ids passes
+// through its slot in pieces, which the device joins in memory of its own. Its lengths, labels and
+// dense features are in the slot.
 //
 // Invariants
 //   R1. A slot is filled only when the device has released the slot's former batch.
 //   R2. A filled slot is never rewritten before its release, so a reader may be restarted at any
 //       time.
 //   R3. Slots are credits: a reader runs ahead of the devices by at most `slots` batches.
+//   R4. A piece is overwritten only when the device has copied it. A reader never waits for that: a
+//       batch lacks nothing while one of its pieces waits.
 
 import type { BatchMemory } from "../data/dataset.ts";
 import { groupWords, oneLabel, type Targets, targetWords } from "../data/targets.ts";
-import { type Cells, nobody } from "./cells.ts";
+import type { Cells } from "./cells.ts";
 
 export type Stream = "training" | "evaluation" | "test";
 
@@ -26,13 +34,15 @@ export type Stream = "training" | "evaluation" | "test";
 export const ringSlots = 3;
 
 const streams: readonly Stream[] = ["training", "evaluation", "test"];
-const headerInts = 4;
+export const headerInts = 4;
 
 export interface RingShape {
   readonly devices: number;
   readonly dense: number;
-  /** Longest bag of each feature. */
-  readonly idsMax: readonly number[];
+  /** Categorical features of a sample. */
+  readonly features: number;
+  /** Room for ids in a slot of each device. */
+  readonly idsRoom: readonly number[];
   /** Whether ids have upper halves, for every feature. */
   readonly isWide: boolean;
   /** Whether ids have weights, for every feature. */
@@ -68,7 +78,7 @@ export interface RingLayout {
   slot(stream: Stream, device: number, slot: number): SlotOffsets;
 }
 
-interface SlotOffsets {
+export interface SlotOffsets {
   readonly header: number;
   readonly dense: number;
   readonly labels: number;
@@ -79,31 +89,43 @@ interface SlotOffsets {
   readonly sampleWeights: number;
   readonly groups: number;
   readonly inverse: number;
-  readonly idsMax: number;
+  /** Room for ids. */
+  readonly idsRoom: number;
 }
 
-/** The offsets of all arrays. A pure function of the shape. */
-export function ringLayoutOf(shape: RingShape): RingLayout {
-  const features = shape.idsMax.length;
+/** Devices with consecutive ranks. */
+interface Ranks {
+  readonly first: number;
+  readonly count: number;
+}
+
+/**
+ * The offsets of all arrays: a pure function of the shape and of the host's devices `local`, which
+ * alone have slots. @default all devices
+ */
+export function ringLayoutOf(
+  shape: RingShape,
+  { first, count }: Ranks = { first: 0, count: shape.devices },
+): RingLayout {
+  const { ikjtGroups = 0, features } = shape;
   const targets = shape.targets ?? oneLabel;
-  const { ikjtGroups = 0 } = shape;
-  const idsPerSample = shape.idsMax.reduce((sum, most) => sum + most, 0);
   const floats = (device: number) => shape.samplesMax[device] ?? 0;
   const slotBytes = (device: number): number => {
-    const samples = floats(device);
-    const words = (1 + (shape.isWide ? 1 : 0) + (shape.isWeighted ? 1 : 0)) * idsPerSample;
+    const wordsPerId = 1 + (shape.isWide ? 1 : 0) + (shape.isWeighted ? 1 : 0);
+    const words = wordsPerId * (shape.idsRoom[device] ?? 0);
     const targetsAndLists = targetWords(targets) + ikjtGroups + features;
-    return 4 * (headerInts + samples * (shape.dense + targetsAndLists + words));
+    return 4 * (headerInts + words + floats(device) * (shape.dense + targetsAndLists));
   };
   const base: number[] = [];
   let bytes = 0;
   for (let device = 0; device < shape.devices; device++) {
     base.push(bytes);
+    if (device < first || device >= first + count) continue;
     bytes += slotBytes(device) * shape.slots * streamsIn(shape);
   }
   return {
     bytes: Math.max(bytes, 4),
-    cells: streamsIn(shape) * (1 + shape.devices * (shape.slots + 1)),
+    cells: streamsIn(shape) * cellsPerStream(shape),
     slot(stream, device, slot) {
       const index = streams.indexOf(stream) * shape.slots + slot;
       const header = (base[device] ?? 0) + index * slotBytes(device);
@@ -112,27 +134,38 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
       const labels = dense + 4 * samples * shape.dense;
       const lengths = labels + 4 * samples * targets.labels;
       const ids = lengths + 4 * samples * features;
-      const idsMax = samples * idsPerSample;
-      const highs = ids + 4 * idsMax;
-      const weights = shape.isWide ? highs + 4 * idsMax : highs;
-      const sampleWeights = shape.isWeighted ? weights + 4 * idsMax : weights;
+      const idsRoom = shape.idsRoom[device] ?? 0;
+      const highs = ids + 4 * idsRoom;
+      const weights = shape.isWide ? highs + 4 * idsRoom : highs;
+      const sampleWeights = shape.isWeighted ? weights + 4 * idsRoom : weights;
       const groups = targets.hasSampleWeights ? sampleWeights + 4 * samples : sampleWeights;
       const inverse = groups + (targets.hasGroups ? 4 * groupWords * samples : 0);
-      const ofIds = { lengths, ids, highs, weights, inverse, idsMax };
+      const ofIds = { lengths, ids, highs, weights, inverse, idsRoom };
       return { header, dense, labels, sampleWeights, groups, ...ofIds };
     },
   };
 }
 
+function cellsPerStream({ devices, slots }: RingShape): number {
+  return 1 + devices * (2 * slots + 1);
+}
+
 /** The indices of a stream's cells, from `cellBase` on. */
-function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
-  const perStream = 1 + shape.devices * (shape.slots + 1);
-  const base = cellBase + streams.indexOf(stream) * perStream;
+export function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
+  const { slots } = shape;
+  const base = cellBase + streams.indexOf(stream) * cellsPerStream(shape);
+  const ofDevice = (device: number) => base + 1 + device * (2 * slots + 1);
   return {
     granted: base,
-    filled: (device: number, slot: number) => base + 1 + device * (shape.slots + 1) + slot,
-    taken: (device: number) => base + 1 + device * (shape.slots + 1) + shape.slots,
+    filled: (device: number, slot: number) => ofDevice(device) + slot,
+    drained: (device: number, slot: number) => ofDevice(device) + slots + slot,
+    taken: (device: number) => ofDevice(device) + 2 * slots,
   };
+}
+
+/** The value of `filled` for a piece that is not the last. */
+export function pieceMark(piece: number): number {
+  return -(piece + 1);
 }
 
 /**
@@ -142,12 +175,12 @@ function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
  */
 export type Dealing = "batches" | "devices";
 
-interface RingPlace {
+export interface RingPlace {
   /** @default "batches" */
   readonly dealing?: Dealing | undefined;
   readonly shape: RingShape;
   /** The devices of this host: readers serve only these. */
-  readonly local: { readonly first: number; readonly count: number };
+  readonly local: Ranks;
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
   readonly cellBase: number;
@@ -162,86 +195,6 @@ export function readerOf(
 ): number {
   const isByDevice = dealing === "devices" && stream === "training";
   return (isByDevice ? device - local.first : ticket) % readers;
-}
-
-/** A device's end of the ring. */
-export interface BatchIntake {
-  /** The next batch of the stream; valid until it is released. */
-  next(stream: Stream): Promise<LocalBatch>;
-  /** The next batch of the stream, if it is filled already. */
-  nextIfThere(stream: Stream): LocalBatch | undefined;
-  /** Number of filled batches that the device has not taken with `next` yet. */
-  waiting(stream: Stream): number;
-  /** Releases the oldest held batch to the readers. */
-  release(stream: Stream): void;
-  /**
-   * Lets readers fill `count` more tickets. Only the call of the host's first device takes effect.
-   */
-  grant(stream: Stream, count: number): void;
-}
-
-export function createBatchIntake(
-  place: RingPlace & { readonly device: number; readonly readers: readonly number[] },
-): BatchIntake {
-  const { shape, memory, cells, device, local, readers } = place;
-  const layout = ringLayoutOf(shape);
-  const dealing = { ...place, readers: readers.length };
-  /** Number of batches handed to the device; `taken`: number of batches that it has released. */
-  const given: Record<Stream, number> = { training: 0, evaluation: 0, test: 0 };
-  const taken: Record<Stream, number> = { training: 0, evaluation: 0, test: 0 };
-  const isThere = (stream: Stream, ticket: number): boolean => {
-    const { filled } = cellsOf(shape, place.cellBase, stream);
-    return cells.load(filled(device, ticket % shape.slots)) === ticket + 1;
-  };
-  const give = (stream: Stream): LocalBatch => {
-    const ticket = given[stream]++;
-    return viewOf(layout, memory, shape, stream, device, ticket % shape.slots, ticket);
-  };
-  return {
-    async next(stream) {
-      const ticket = given[stream];
-      await cells.waitUntil(
-        () => `batch ${ticket} of the ${stream} stream`,
-        () => isThere(stream, ticket),
-        readers[readerOf(dealing, stream, device, ticket)] ?? nobody,
-      );
-      return give(stream);
-    },
-    nextIfThere: (stream) => (isThere(stream, given[stream]) ? give(stream) : undefined),
-    waiting(stream) {
-      let ticket = given[stream];
-      while (ticket < taken[stream] + shape.slots && isThere(stream, ticket)) ticket++;
-      return ticket - given[stream];
-    },
-    release(stream) {
-      taken[stream]++;
-      cells.store(cellsOf(shape, place.cellBase, stream).taken(device), taken[stream], readers);
-    },
-    grant(stream, count) {
-      if (device !== local.first) return;
-      const { granted } = cellsOf(shape, place.cellBase, stream);
-      cells.store(granted, cells.load(granted) + count, readers);
-    },
-  };
-}
-
-/** A reader's end of the ring. */
-export interface BatchOutlet {
-  /** The devices that this reader serves in this stream. */
-  devicesOf(stream: Stream): readonly number[];
-  /** The first ticket that this reader should fill for some device, if there is room for it. */
-  nextTicket(stream: Stream): number | undefined;
-  /** Whether this reader still has to fill batch `ticket` for this device. */
-  lacks(stream: Stream, device: number, ticket: number): boolean;
-  /** Memory of the slot for `ticket`, which `nextTicket` must have returned. R1 */
-  slotMemory(stream: Stream, device: number, ticket: number, samples: number): BatchMemory;
-  /** Publishes the batch to the device. */
-  publish(
-    stream: Stream,
-    device: number,
-    ticket: number,
-    counts: { samples: number; batchSamples: number; idCount: number },
-  ): void;
 }
 
 /**
@@ -265,93 +218,25 @@ export function batchesOf(
   return slots.filter((next) => next > given && isCounted(next - 1)).length;
 }
 
-export function createBatchOutlet(
-  place: RingPlace & { readonly reader: number; readonly readers: number },
-): BatchOutlet {
-  const { shape, memory, cells, local, reader, dealing } = place;
-  const layout = ringLayoutOf(shape);
-  const devices = Array.from({ length: local.count }, (_, i) => local.first + i);
-  const isOurs = (stream: Stream, device: number, ticket: number) =>
-    readerOf(place, stream, device, ticket) === reader;
-  const trained =
-    dealing === "devices" ? devices.filter((device) => isOurs("training", device, 0)) : devices;
-  const devicesOf = (stream: Stream) => (stream === "training" ? trained : devices);
-  const lacks = (stream: Stream, device: number, ticket: number): boolean => {
-    if (!isOurs(stream, device, ticket)) return false;
-    const at = cellsOf(shape, place.cellBase, stream);
-    const isTaken = cells.load(at.taken(device)) > ticket;
-    return !isTaken && cells.load(at.filled(device, ticket % shape.slots)) !== ticket + 1; // R2
-  };
-  return {
-    devicesOf,
-    lacks,
-    nextTicket(stream) {
-      const at = cellsOf(shape, place.cellBase, stream);
-      const granted = cells.load(at.granted);
-      let behind = Number.POSITIVE_INFINITY;
-      for (const device of devicesOf(stream)) {
-        behind = Math.min(behind, cells.load(at.taken(device)));
-      }
-      if (behind === Number.POSITIVE_INFINITY) return undefined;
-      const end = Math.min(granted, behind + shape.slots); // R1, R3
-      for (let ticket = behind; ticket < end; ticket++) {
-        if (devices.some((device) => lacks(stream, device, ticket))) return ticket;
-      }
-      return undefined;
-    },
-    slotMemory(stream, device, ticket, samples) {
-      const at = layout.slot(stream, device, ticket % shape.slots);
-      const features = shape.idsMax.length;
-      return {
-        dense: new Float32Array(memory, at.dense, samples * shape.dense),
-        ...targetViews(shape, memory, at, samples),
-        lengths: new Int32Array(memory, at.lengths, samples * features),
-        ids: new Int32Array(memory, at.ids, at.idsMax),
-        highs: shape.isWide ? new Int32Array(memory, at.highs, at.idsMax) : undefined,
-        weights: shape.isWeighted ? new Float32Array(memory, at.weights, at.idsMax) : undefined,
-        ...inverseView(shape, memory, at, samples),
-      };
-    },
-    publish(stream, device, ticket, counts) {
-      const at = layout.slot(stream, device, ticket % shape.slots);
-      const header = new Int32Array(memory, at.header, headerInts);
-      header[0] = counts.samples;
-      header[1] = counts.batchSamples;
-      header[2] = counts.idCount;
-      const { filled } = cellsOf(shape, place.cellBase, stream);
-      cells.store(filled(device, ticket % shape.slots), ticket + 1, [device]);
-    },
-  };
-}
+/** Ids with their upper halves and weights, if they have any. */
+export type IdArrays = Pick<BatchMemory, "ids" | "highs" | "weights">;
 
-function viewOf(
-  layout: RingLayout,
+/** The first `count` ids in a slot. */
+export function idViews(
+  { isWide, isWeighted }: RingShape,
   memory: ArrayBufferLike,
-  shape: RingShape,
-  stream: Stream,
-  device: number,
-  slot: number,
-  ticket: number,
-): LocalBatch {
-  const at = layout.slot(stream, device, slot);
-  const [samples = 0, batchSamples = 0, idCount = 0] = new Int32Array(memory, at.header, 3);
+  at: SlotOffsets,
+  count: number,
+): IdArrays {
   return {
-    ticket,
-    samples,
-    batchSamples,
-    idCount,
-    dense: new Float32Array(memory, at.dense, samples * shape.dense),
-    ...targetViews(shape, memory, at, samples),
-    lengths: new Int32Array(memory, at.lengths, samples * shape.idsMax.length),
-    ids: new Int32Array(memory, at.ids, idCount),
-    highs: shape.isWide ? new Int32Array(memory, at.highs, idCount) : undefined,
-    weights: shape.isWeighted ? new Float32Array(memory, at.weights, idCount) : undefined,
-    ...inverseView(shape, memory, at, samples),
+    ids: new Int32Array(memory, at.ids, count),
+    highs: isWide ? new Int32Array(memory, at.highs, count) : undefined,
+    weights: isWeighted ? new Float32Array(memory, at.weights, count) : undefined,
   };
 }
 
 /** The index of each sample's distinct list in a slot, if lists are deduplicated. */
-function inverseView(
+export function inverseView(
   { ikjtGroups = 0 }: RingShape,
   memory: ArrayBufferLike,
   at: SlotOffsets,
@@ -362,7 +247,7 @@ function inverseView(
 }
 
 /** The labels, sample weights and groups in a slot. */
-function targetViews(
+export function targetViews(
   { targets = oneLabel }: RingShape,
   memory: ArrayBufferLike,
   at: SlotOffsets,

@@ -72,7 +72,7 @@ test("any samples in any order are the same from memory and from the disk", asyn
 
 const rowsOf = (feature: number) => tables[feature]?.rows ?? 0;
 
-test("a batch too large for its memory, and an index beyond the data, are refused", async (t) => {
+test("an index beyond the data is refused, and a batch too long for its memory is counted", async (t) => {
   const { report } = await startCache(t, 40);
   const dataset = openCache(report.path, realDisk);
   t.teardown(() => dataset.close());
@@ -83,7 +83,8 @@ test("a batch too large for its memory, and an index beyond the data, are refuse
     lengths: new Int32Array(6),
     ids: new Int32Array(0),
   };
-  t.throws(() => dataset.read(Float64Array.of(0, 1), batch), { message: /room for its ids/ });
+  const own = readPlain(dataset, [0, 1]).flatMap(({ bags }) => bags.flat());
+  t.is(dataset.read(Float64Array.of(0, 1), batch), own.length);
 });
 
 test("a closed dataset cannot be read", async (t) => {

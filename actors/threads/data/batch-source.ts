@@ -5,7 +5,8 @@ import { holdAt, piecesAt } from "../../../src/data/cache/pieces.ts";
 import type { BytesRead, Dataset, SampleNumbers, SampleRange } from "../../../src/data/dataset.ts";
 import { EpochOrder, type SplitCut } from "../../../src/data/sample-order.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
-import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
+import type { BatchOutlet } from "../../../src/exchange/batch-outlet.ts";
+import type { Stream } from "../../../src/exchange/batch-ring.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
 import { samplesOf, slicesIn, type Topology } from "../../../src/training/topology/topology.ts";
@@ -67,11 +68,12 @@ export class BatchSource {
       const { first, count } = samplesOf(this.#options.topology, device, batchSamples);
       const indices = new Float64Array(count);
       fill(indices, first);
-      const memory = outlet.slotMemory(stream, device, ticket, count);
       const { bounds } = slicesIn(this.#options.topology, device, batchSamples);
-      const read = dataset.read(indices, memory);
-      const idCount = this.#ikjt?.make(memory, bounds) ?? read;
-      outlet.publish(stream, device, ticket, { samples: count, batchSamples, idCount });
+      outlet.fill({ stream, device, ticket, samples: count, batchSamples }, (memory) => {
+        const ids = dataset.read(indices, memory);
+        if (ids > memory.ids.length) return ids;
+        return this.#ikjt?.make(memory, bounds) ?? ids;
+      });
       samples += count;
     }
     return { samples, batchSamples };

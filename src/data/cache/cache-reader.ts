@@ -282,8 +282,6 @@ class CachedDataset implements CachedSamples {
     this.#gather(indices);
     const records = { words: this.#words, starts: this.#starts };
     const count = this.#copier.copy(batch, records, B);
-    const { ids, highs = ids, weights = ids } = batch;
-    assert(Math.min(ids.length, highs.length, weights.length) >= count, "room for its ids");
     this.#fillMeans(batch.dense, B);
     this.#copyTargets(batch, B);
     return count;

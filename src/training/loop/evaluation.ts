@@ -5,7 +5,8 @@
 // b = samples of a device, L = labels of a sample.
 
 import { groupWords, oneLabel, scoreWords } from "../../data/targets.ts";
-import type { BatchIntake, LocalBatch } from "../../exchange/batch-ring.ts";
+import type { BatchIntake } from "../../exchange/batch-intake.ts";
+import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Tensor } from "../../kernels/contract/kernels.ts";
 import { predictedBy } from "../../model/loss.ts";
 import type { DeviceState } from "../step/device-state.ts";

@@ -19,7 +19,8 @@
 
 import { nextEvictionStep } from "../../embedding/dynamic-ids/shard-ids.ts";
 import { IdOutOfRangeError } from "../../errors/errors.ts";
-import type { BatchIntake, LocalBatch } from "../../exchange/batch-ring.ts";
+import type { BatchIntake } from "../../exchange/batch-intake.ts";
+import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { StepMeter } from "../meters/step-meter.ts";
 import type { DeviceState } from "../step/device-state.ts";
 import { evictIds } from "../step/dynamic-ids.ts";

@@ -288,16 +288,23 @@ export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
 }
 
 export function ringShapeOf(topology: Topology): RingShape {
-  const { ikjt } = topology.input;
+  const { ikjt, idsMax, idsMean } = topology.input;
+  const samplesMax = samplesMaxOf(topology);
+  const sizes = idsMax.map((most, feature) => {
+    return { mean: idsMean?.[feature] ?? Number.POSITIVE_INFINITY, most };
+  });
   return {
     devices: topology.devices,
     dense: topology.input.model.dense,
-    idsMax: topology.input.idsMax,
+    features: topology.input.idsMax.length,
+    idsRoom: samplesMax.map((samples) => {
+      return sizes.reduce((sum, one) => sum + idsRoom(samples, one), 0);
+    }),
     isWide: wideOf(topology.bagTables).includes(true),
     isWeighted: topology.input.weighted?.includes(true) === true,
     targets: topology.input.targets,
     ...(ikjt === undefined ? {} : { ikjtGroups: ikjt.length }),
-    samplesMax: samplesMaxOf(topology),
+    samplesMax,
     slots: ringSlots + prefetchOf(topology),
   };
 }

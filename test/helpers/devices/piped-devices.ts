@@ -1,13 +1,9 @@
 // Devices that train through the pipeline in one thread: the real pipeline, batch ring, step and
 // exchange, over the cells that a test provides.
 
-import {
-  type BatchIntake,
-  createBatchIntake,
-  createBatchOutlet,
-  ringLayoutOf,
-  type Stream,
-} from "../../../src/exchange/batch-ring.ts";
+import { type BatchIntake, createBatchIntake } from "../../../src/exchange/batch-intake.ts";
+import { createBatchOutlet } from "../../../src/exchange/batch-outlet.ts";
+import { ringLayoutOf, type Stream } from "../../../src/exchange/batch-ring.ts";
 import { type Cells, nobody } from "../../../src/exchange/cells.ts";
 import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../../src/exchange/shared-memory.ts";
@@ -99,23 +95,40 @@ export function startPipedDevices(options: {
     topology,
     devices,
     async serve(stream, batches, reading = async () => {}) {
-      for (const [ticket, batch] of batches.entries()) {
+      const all = batches.map((batch) =>
+        outlet.devicesOf(stream).map((device) => localPart(topology, device, batch)),
+      );
+      /** Batches, or their pieces, that are still to be put into slots. */
+      let left = all.flat().reduce((sum, { idCount }, i) => {
+        const room = ringShape.idsRoom[i % devices.length] ?? 1;
+        return sum + Math.max(1, Math.ceil(idCount / room));
+      }, 0);
+      while (left > 0) {
+        let ticket = -1;
         await readerCells.waitUntil(
           () => "room in the ring",
-          () => outlet.nextTicket(stream) === ticket,
+          () => {
+            ticket = outlet.nextTicket(stream) ?? -1;
+            return ticket >= 0;
+          },
           nobody,
         );
+        left -= outlet.devicesOf(stream).filter((one) => outlet.lacks(stream, one, ticket)).length;
+        if (outlet.goOn(stream, ticket)) continue;
         await reading();
-        for (const device of outlet.devicesOf("training")) {
-          const part = localPart(topology, device, batch);
-          const slot = outlet.slotMemory(stream, device, ticket, part.samples);
-          slot.dense.set(part.dense);
-          slot.labels.set(part.labels);
-          slot.lengths.set(part.lengths);
-          slot.ids.set(part.ids);
-          if (part.highs !== undefined) slot.highs?.set(part.highs);
-          if (part.inverse !== undefined) slot.inverse?.set(part.inverse);
-          outlet.publish(stream, device, ticket, part);
+        for (const [device, part] of (all[ticket] ?? []).entries()) {
+          if (!outlet.lacks(stream, device, ticket)) continue;
+          const { samples, batchSamples } = part;
+          outlet.fill({ stream, device, ticket, samples, batchSamples }, (slot) => {
+            slot.dense.set(part.dense);
+            slot.labels.set(part.labels);
+            slot.lengths.set(part.lengths);
+            if (part.idCount > slot.ids.length) return part.idCount;
+            slot.ids.set(part.ids);
+            if (part.highs !== undefined) slot.highs?.set(part.highs);
+            if (part.inverse !== undefined) slot.inverse?.set(part.inverse);
+            return part.idCount;
+          });
         }
       }
     },

@@ -79,9 +79,15 @@ function inputOf({ prefetch }: { readonly prefetch?: number }) {
 
 /** Trains in windows of four steps, with an evaluation after each. */
 function train(
-  options: Interleaving & { readonly batches?: readonly WholeBatch[]; readonly prefetch?: number },
+  options: Interleaving & {
+    readonly batches?: readonly WholeBatch[];
+    readonly prefetch?: number;
+    readonly idsMean?: readonly number[];
+  },
 ) {
-  return trainPiped({ recipe, batches, heldOut, window: 4, ...options, input: inputOf(options) });
+  const { idsMean } = options;
+  const own = { ...inputOf(options), idsMean };
+  return trainPiped({ recipe, batches, heldOut, window: 4, ...options, input: own });
 }
 
 test("losses, scores and digest are the same at any depth, devices and interleaving", async (t) => {
@@ -94,6 +100,18 @@ test("losses, scores and digest are the same at any depth, devices and interleav
       for (const seed of someOrAll("interleavings of a pipeline", [1], [1, 2, 3])) {
         t.deepEqual(await train({ devices, depth, seed }), expected, `${devices}, ${depth}`);
       }
+    }
+  }
+});
+
+test("losses, scores and digest are the same if batches are longer than the room for them", async (t) => {
+  const expected = await train({ devices: 1, depth: 1 });
+  const idsMean = idsMax.map(() => 0.01);
+  for (const devices of [1, 3]) {
+    for (const [seed, depth] of [1, 2, 3, 3].entries()) {
+      const prefetch = seed < 3 ? {} : { prefetch: 2 };
+      const actual = await train({ devices, depth: depth as Depth, seed, idsMean, ...prefetch });
+      t.deepEqual(actual, expected, `${devices} devices, ${depth}, ${seed}`);
     }
   }
 });

@@ -26,6 +26,7 @@ function topologyFor(input: {
   batchSize: number;
   devices: number;
   idsMax: number;
+  idsMean?: number;
 }) {
   const model = modelOptions.parse({
     kind: "dlrm",
@@ -35,7 +36,9 @@ function topologyFor(input: {
     tables: input.tables.map((sharding, i) => ({ name: `T${i}`, rows: 3 + i, dim: 4, sharding })),
   });
   const idsMax = input.tables.map(() => input.idsMax);
-  return topologyOf({ model, batchSize: input.batchSize, slices: 8, idsMax }, input.devices);
+  const idsMean = input.tables.map(() => input.idsMean ?? input.idsMax);
+  const { batchSize, devices } = input;
+  return topologyOf({ model, batchSize, slices: 8, idsMax, idsMean }, devices);
 }
 
 test("devices divide the samples of a batch of any size, within their reserved space", (t) => {
@@ -56,20 +59,34 @@ test("devices divide the samples of a batch of any size, within their reserved s
   );
 });
 
+const means = { min: 0, max: 3, noNaN: true };
+
 test("no batch sends more than the exchange has space for", (t) => {
   fc.assert(
-    fc.property(inputs, fc.integer({ min: 1, max: 200 }), (input, size) => {
-      const topology = topologyFor(input);
-      const bytes = partBytesOf(topology, Math.min(size, input.batchSize));
-      const { bytesMax } = exchangeShapeOf(topology);
-      for (const channel of ["ids", "pooled", "dPooled", "rowSums", "losses", "scores"] as const) {
-        for (let from = 0; from < input.devices; from++) {
-          for (let to = 0; to < input.devices; to++) {
-            t.true(bytes[channel](from, to) <= bytesMax[channel](from, to), channel);
+    fc.property(
+      inputs,
+      fc.integer({ min: 1, max: 200 }),
+      fc.double(means),
+      (input, size, idsMean) => {
+        const topology = topologyFor({ ...input, idsMean });
+        const bytes = partBytesOf(topology, Math.min(size, input.batchSize));
+        const { bytesMax } = exchangeShapeOf(topology);
+        for (const channel of [
+          "ids",
+          "pooled",
+          "dPooled",
+          "rowSums",
+          "losses",
+          "scores",
+        ] as const) {
+          for (let from = 0; from < input.devices; from++) {
+            for (let to = 0; to < input.devices; to++) {
+              t.true(bytes[channel](from, to) <= bytesMax[channel](from, to), channel);
+            }
           }
         }
-      }
-    }),
+      },
+    ),
   );
 });
 
@@ -113,7 +130,8 @@ test("the ring has a slot for each device's samples", (t) => {
   t.deepEqual(ringShapeOf(topology), {
     devices: 3,
     dense: 2,
-    idsMax: [2],
+    features: 1,
+    idsRoom: [10, 16, 16],
     isWeighted: false,
     isWide: false,
     samplesMax: [5, 8, 8],

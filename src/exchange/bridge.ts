@@ -83,7 +83,6 @@ class ExchangeBridge implements Bridge {
   readonly ready: Promise<void>;
   readonly traffic: { bytes: Record<RoutedChannel, number>; frames: number; resent: number };
   readonly #options: BridgeOptions;
-  readonly #bytes: Uint8Array;
   readonly #routes: Routes;
   /** What this host sends, with the last round that it sent. */
   readonly #departures: readonly { readonly of: Departure; round: number }[];
@@ -99,9 +98,8 @@ class ExchangeBridge implements Bridge {
   #fail: (error: Error) => void = () => undefined;
 
   constructor(options: BridgeOptions) {
-    const { shape, host, memory, deadlineMs, clock } = options;
+    const { shape, host, deadlineMs, clock } = options;
     this.#options = options;
-    this.#bytes = new Uint8Array(memory);
     this.#routes = new Routes(shape, host);
     this.#departures = this.#routes.departures().map((of) => ({ of, round: 0 }));
     const { others } = this.#routes;
@@ -233,7 +231,7 @@ class ExchangeBridge implements Bridge {
   #payload(pieces: readonly OwnPiece[]): Uint8Array {
     const filled = pieces
       .filter(({ bytes }) => bytes > 0)
-      .map(({ at, bytes }) => this.#bytes.subarray(at, at + bytes));
+      .map(({ at, bytes }) => new Uint8Array(this.#options.memory, at, bytes));
     const [only] = filled;
     return only !== undefined && filled.length === 1 ? only : Buffer.concat(filled);
   }
@@ -279,7 +277,8 @@ class ExchangeBridge implements Bridge {
   }
 
   #arrive({ route, round, first, total }: Piece, arrival: Arrival, payload: Uint8Array): void {
-    this.#bytes.set(payload, arrival.region.first + first);
+    const { memory } = this.#options;
+    new Uint8Array(memory, arrival.region.first + first, payload.length).set(payload);
     if (payload.length < total) {
       const known = this.#arriving.get(route);
       const bytes = (known?.round === round ? known.bytes : 0) + payload.length;

@@ -8,12 +8,15 @@
 import { availableParallelism, totalmem } from "node:os";
 import { fromCallback } from "xstate";
 import { FileClaims } from "../../src/data/file-index/claims.ts";
-import { MemoryExceededError, recordError } from "../../src/errors/errors.ts";
+import { idsRoom } from "../../src/data/ids-room.ts";
+import { BuffersExceededError, MemoryExceededError, recordError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { shapesOf } from "../../src/model/features.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import { type MeasuredRun, type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
+import { bufferMemoryOf } from "../../src/training/topology/buffer-memory.ts";
 import { rowMemoryOf } from "../../src/training/topology/row-memory.ts";
 import {
   type Address,
@@ -173,8 +176,8 @@ export function preparingsOf({ run, generation }: RunScope): string {
   return `preparing:${run}:${generation}:`;
 }
 
-// Checks that the rows of a generation fit into the memory of their host, before any of it is
-// allocated. The operating system overcommits memory and kills processes later: without this check
+// Checks that rows and buffers of a generation fit into the memory of their host, before any of it
+// is allocated. The operating system overcommits memory and kills processes later: without this check
 // a run would be killed while training, and again after each restart.
 
 /** The memory of this process in bytes: the machine's, or the limit of its container. */
@@ -189,13 +192,14 @@ export function memoryOf({ memoryBytes }: Pick<Network, "memoryBytes">): number 
 }
 
 /**
- * Refuses a generation whose rows alone exceed the memory of the host. Rows that no sample ever
- * reads count too, since they are not known before training.
+ * Refuses a generation whose rows, or rows and buffers of batches, exceed the memory of the host.
+ * Rows that no sample ever reads count too, since they are not known before training.
  * @throws MemoryExceededError naming the largest tables
+ * @throws BuffersExceededError naming the feature with the most ids
  */
 export function checkMemory(
-  { job }: GenerationSpec,
-  { topology }: GenerationLayout,
+  { job, data }: GenerationSpec,
+  { topology, exchangeShape, ringShape }: GenerationLayout,
   { host, first, count }: HostPlace,
   bytesMax: number = memoryOfProcess(),
 ): void {
@@ -203,4 +207,20 @@ export function checkMemory(
   const tables = rowMemoryOf(topology, ranks, job.optimizer.sparse);
   const bytes = tables.reduce((sum, table) => sum + table.bytes, 0);
   if (bytes > bytesMax) throw new MemoryExceededError(`host:${host}`, bytes, bytesMax, tables);
+  const buffers = bufferMemoryOf(exchangeShape, ringShape, { first, count });
+  if (bytes + buffers.bytes <= bytesMax) return;
+  const { batchSize } = job.data;
+  const told = { ...buffers, batchSize, feature: largestFeature(job, data) };
+  throw new BuffersExceededError(`host:${host}`, told, bytes, bytesMax);
+}
+
+/** The feature for whose ids a batch has the most room. */
+function largestFeature({ data, model }: JobSpec, { idsMax, idsMean }: DataPlan) {
+  const sizes = shapesOf(model).map(({ name }, i) => {
+    const most = idsMax[i] ?? 0;
+    const mean = Math.min(most, idsMean?.[i] ?? most);
+    return { name, mean, most, room: idsRoom(data.batchSize, { mean, most }) };
+  });
+  const [first = { name: "", mean: 0, most: 0, room: 0 }, ...others] = sizes;
+  return others.reduce((largest, one) => (one.room > largest.room ? one : largest), first);
 }

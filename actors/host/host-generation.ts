@@ -39,7 +39,7 @@ import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import { anyone, type Wait } from "../runtime/wait-graph.ts";
-import type { GenerationLayout } from "../threads/generation-layout.ts";
+import { type GenerationLayout, layoutOfGeneration } from "../threads/generation-layout.ts";
 import {
   abort,
   createGeneration,
@@ -133,7 +133,6 @@ const machine = setup({
       const { network, launcher, spec, generation, replicas } = context;
       const { first, count, host, position } = context.place;
       checkShared(spec, host, network.disk); // G3
-      checkMemory(spec, generation.layout, context.place, network.memoryBytes);
       logAssembled(context);
       // Without buddies no replica is renewed; the devices restore from those already in `memory`.
       if (!hasBuddies(spec)) replicas.retain([], Number.POSITIVE_INFINITY);
@@ -269,12 +268,7 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.spec, { role: "host", index: input.host }),
-    generation: createGeneration(
-      input.spec,
-      placeOfHost(input),
-      { ...input, memoryBytes: memoryOf(input.network) },
-      input.layout,
-    ), // G1
+    generation: createChecked(input), // G1
     place: placeOfHost(input),
     isBridged: input.spec.hosts.length === 1,
     tiers: {},
@@ -313,11 +307,18 @@ const machine = setup({
 /** The state machine drawn in the header, as an actor. */
 export const hostGenerationMachine = defineActor(machine, { receives: "nothing" });
 
+/** @throws MemoryExceededError or BuffersExceededError before memory is reserved */
+function createChecked(input: HostGenerationInput): HostedGeneration {
+  const { spec, network } = input;
+  const place = placeOfHost(input);
+  const { layout = layoutOfGeneration(spec, place.position) } = input;
+  const memoryBytes = memoryOf(network);
+  checkMemory(spec, layout, place, memoryBytes);
+  return createGeneration(spec, place, { ...input, memoryBytes }, layout);
+}
+
 /** The place of a host in a generation. @throws RangeError if it has none */
-export function placeOfHost({
-  spec,
-  host,
-}: Pick<HostGenerationInput, "spec" | "host">): HostPlace {
+export function placeOfHost({ spec, host }: Pick<HostGenerationInput, "spec" | "host">): HostPlace {
   const place = hostPlaces(spec).find((one) => one.host === host);
   if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
   return place;

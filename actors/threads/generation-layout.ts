@@ -81,7 +81,7 @@ export function layoutOfGeneration(
   const { job, devices } = spec;
   let computed: Shapes | undefined;
   const shapes = (): Shapes => {
-    computed ??= shapesOfGeneration(spec, position);
+    computed ??= shapesOfGeneration(spec);
     return computed;
   };
   const places = known ?? placesOf(spec, shapes(), position);
@@ -119,12 +119,12 @@ export function layoutOnDemand(spec: GenerationSpec): () => GenerationLayout {
   };
 }
 
-function shapesOfGeneration(spec: GenerationSpec, position: number): Shapes {
+function shapesOfGeneration(spec: GenerationSpec): Shapes {
   const topology = topologyOfGeneration(spec);
   return {
     topology,
     exchangeShape: exchangeShapeOf(topology),
-    ringShape: ringShapeOn(spec, topology, position),
+    ringShape: { ...ringShapeOf(topology), isTested: spec.data.test !== undefined },
     tierRings: topology.sliceRuns.map((_, rank) =>
       tierRingOf(topology, rank, spec.job.optimizer.sparse),
     ),
@@ -158,26 +158,17 @@ function placesOf(
   };
 }
 
-/** The ring of a host: its readers fill slots of its own devices only, so others take no room. */
-function ringShapeOn(spec: GenerationSpec, topology: Topology, position: number): RingShape {
-  const shape = ringShapeOf(topology);
-  const samplesMax = shape.samplesMax.map((most, rank) =>
-    topology.hostOf[rank] === position ? most : 0,
-  );
-  return { ...shape, samplesMax, isTested: spec.data.test !== undefined };
-}
-
 function topologyOfGeneration(spec: GenerationSpec): Topology {
   const { job, data, devices, sliceCounts, pins } = spec;
   const { model, slices, exchange, tiers } = job;
   const { batchSize } = job.data;
   const weighted = weightedOf(job.data, shapesOf(model));
   const targets = targetsOf(job.data);
-  const { idsMax } = data;
+  const { idsMax, idsMean } = data;
   const plan = planFor(spec);
   const placing = { plan, pins, sliceCounts, tiers };
   const { ikjt } = data.contents;
-  const batch = { batchSize, slices, idsMax, weighted, targets, ikjt };
+  const batch = { batchSize, slices, idsMax, idsMean, weighted, targets, ikjt };
   const input = { model, ...batch, exchange, ...placing };
   const hostOf = hostPlaces(spec).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),

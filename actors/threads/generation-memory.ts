@@ -163,7 +163,7 @@ function allocate(
     position: place.position,
     words: new SharedArrayBuffer(4 * cellWords(participants, cells)),
     exchange: new SharedArrayBuffer(layoutOf(exchangeShape, place.position).bytes),
-    ring: new SharedArrayBuffer(ringLayoutOf(ringShape).bytes),
+    ring: new SharedArrayBuffer(ringLayoutOf(ringShape, place).bytes),
     progress: new SharedArrayBuffer(progressBytes(spec.devices)),
     waits: new SharedArrayBuffer(waitNotesBytes(participants)),
     tiers,

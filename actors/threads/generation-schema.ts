@@ -100,6 +100,11 @@ export const dataPlanSchema = z.object({
   ikjt: z.array(groupChoice).readonly().optional(),
   /** Longest bag of each feature, over all datasets. */
   idsMax: z.array(count),
+  /**
+   * Mean ids of each feature in a sample, in sixteenths rounded up, of the data with the most; left
+   * out if it is unknown, or if all bags are as long as the longest.
+   */
+  idsMean: z.array(z.number().min(0)).optional(),
   /** Means of the training data, by dense feature whose missing values are filled with the mean. */
   means: z.record(z.string(), z.number()).optional(),
   /** Number of quarantined lines, and the first of them. */

@@ -153,6 +153,39 @@ export class MemoryExceededError extends errorClass(
   },
 ) {}
 
+/** The buffers of a run's batches on a host. */
+interface BatchBuffers {
+  readonly bytes: number;
+  /** Bytes of those that grow with the ids of a batch. */
+  readonly idsBytes: number;
+  readonly batchSize: number;
+  /** The feature with the most ids in a batch. */
+  readonly feature: { readonly name: string; readonly mean: number; readonly most: number };
+}
+
+/** The rows and the buffers of a run's batches need more memory than its host has. */
+export class BuffersExceededError extends errorClass(
+  "BUFFERS_EXCEEDED",
+  "stop",
+  (host: string, buffers: BatchBuffers, tableBytes: number, bytesMax: number) => {
+    const { bytes, idsBytes, batchSize, feature } = buffers;
+    const { name, mean, most } = feature;
+    const ids =
+      `${gigabytes(idsBytes)} of them for ids, most of feature \`${name}\` (` +
+      `${figure(mean)} in a sample, at most ${figure(most)})`;
+    return (
+      `The buffers of batches of ${figure(batchSize)} samples need ${gigabytes(bytes)} of memory ` +
+      `on ${host}, which has ${gigabytes(bytesMax)} and tables of ${gigabytes(tableBytes)}: ` +
+      `${ids}; lower \`data.batchSize\`, shorten the lists with the transform \`firstX\`, or ` +
+      "train on more hosts"
+    );
+  },
+) {}
+
+function figure(value: number): string {
+  return value.toLocaleString("en-US", { maximumFractionDigits: 2 });
+}
+
 function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toLocaleString("en-US", { maximumSignificantDigits: 3 })} GB`;
 }

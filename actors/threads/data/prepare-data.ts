@@ -80,9 +80,7 @@ export async function prepareData(
       ...(chosen.length === 0 ? {} : { ikjt: chosen.map((own) => own.features.map(indexOf)) }),
     },
     ...(ikjt === undefined ? {} : { ikjt }),
-    idsMax: training.idsMax.map((_, feature) =>
-      Math.max(...reports.map((report) => report.idsMax[feature] ?? 0)),
-    ),
+    ...bagSizesOf(reports),
     quarantined: reports.reduce((sum, report) => sum + report.quarantine.count, 0),
     quarantine: reports.flatMap((report) => report.quarantine.kept).slice(0, 100),
     means: training.means,
@@ -109,6 +107,21 @@ export async function prepareData(
 export async function measuredGroups(job: JobSpec): Promise<readonly GroupChoice[] | undefined> {
   if (job.data.ikjt === undefined) return undefined;
   return (await prepareData(job, realDisk, () => {})).ikjt;
+}
+
+/** The longest and the mean bag of each feature, of the data with the largest. */
+function bagSizesOf(reports: readonly CacheReport[]): Pick<DataPlan, "idsMax" | "idsMean"> {
+  const features = [...(reports[0]?.idsMax.keys() ?? [])];
+  const most = (of: (report: CacheReport, feature: number) => number) =>
+    features.map((feature) => Math.max(...reports.map((report) => of(report, feature))));
+  const idsMax = most((report, feature) => report.idsMax[feature] ?? 0);
+  const sixteenths = most(({ statistics }, feature) => {
+    return Math.ceil(16 * (statistics?.[feature]?.idsMean ?? Number.POSITIVE_INFINITY));
+  });
+  const idsMean = sixteenths.map((mean) => mean / 16);
+  const isKnown =
+    idsMean.every(Number.isFinite) && idsMean.some((mean, i) => mean < (idsMax[i] ?? 0));
+  return isKnown ? { idsMax, idsMean } : { idsMax };
 }
 
 const optionOf = (name: "evaluation" | "test") =>

@@ -1,14 +1,16 @@
-// Rows that cannot fit into the memory of their host are refused before memory is reserved.
+// Rows and buffers that cannot fit into the memory of their host are refused before memory is
+// reserved.
 
 import test from "ava";
 import { checkMemory } from "../../../actors/host/data-preparation.ts";
 import { layoutOfGeneration } from "../../../actors/threads/generation-layout.ts";
-import { MemoryExceededError } from "../../../src/errors/errors.ts";
+import { BuffersExceededError, MemoryExceededError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
+import { bufferMemoryOf } from "../../../src/training/topology/buffer-memory.ts";
 import { rowMemoryOf } from "../../../src/training/topology/row-memory.ts";
 
 /** A generation of two devices on one host, whose tables have the options `table`. */
-function generationOf(table: object, other: object = {}) {
+function generationOf(table: object, other: object = {}, bags: object = { idsMax: [1, 1] }) {
   const job = resolveJob({
     model: {
       kind: "dlrm",
@@ -27,7 +29,7 @@ function generationOf(table: object, other: object = {}) {
     job,
     devices: 2,
     hosts: [{ host: 0, devices: 2 }],
-    data: { training: { path: "cache", samples: 100 }, idsMax: [1, 1], contents: {} },
+    data: { training: { path: "cache", samples: 100 }, contents: {}, ...bags },
   } as unknown as Parameters<typeof checkMemory>[0];
   return { spec, layout: layoutOfGeneration(spec), place: { host: 0, first: 0, count: 2 } };
 }
@@ -51,7 +53,6 @@ test("the memory of a table counts rows, optimizer state and precision, over all
 test("a host refuses tables beyond its memory, and names the largest ones", (t) => {
   const { spec, layout, place } = generationOf({});
   const needed = 1100 * rowBytes;
-  t.notThrows(() => checkMemory(spec, layout, place as never, needed));
   const error = t.throws(() => checkMemory(spec, layout, place as never, needed - 1), {
     instanceOf: MemoryExceededError,
   });
@@ -61,4 +62,29 @@ test("a host refuses tables beyond its memory, and names the largest ones", (t) 
     /^The tables need 0\.000106 GB of memory on host:0, which has 0\.000106 GB/,
   );
   t.regex(error.message, /`user` 0\.000096 GB \(1,000 rows of 8\), `item` .* `tier: "cached"`/);
+});
+
+test("buffers of batches count, and what exceeds the memory is refused by the feature's name", (t) => {
+  const bytesOf = (idsMax: number[], idsMean?: number[]) => {
+    const { spec, layout, place } = generationOf({}, {}, { idsMax, idsMean });
+    const { exchangeShape, ringShape } = layout;
+    return { spec, layout, place, ...bufferMemoryOf(exchangeShape, ringShape, place) };
+  };
+  const short = bytesOf([1, 1]);
+  const long = bytesOf([1, 6000]);
+  const usual = bytesOf([1, 6000], [1, 2]);
+  // One list of 6,000 ids takes the room of a few, not of one in every sample.
+  t.true(long.bytes > 16 * 6000 * 4 * 6, `${long.bytes}`);
+  t.true(usual.bytes < long.bytes / 4, `${usual.bytes} of ${long.bytes}`);
+  t.true(usual.bytes > short.bytes);
+  const rows = 1100 * rowBytes;
+  const { spec, layout, place, bytes } = usual;
+  t.notThrows(() => checkMemory(spec, layout, place as never, rows + bytes));
+  const error = t.throws(() => checkMemory(spec, layout, place as never, rows + bytes - 1), {
+    instanceOf: BuffersExceededError,
+  });
+  t.is(error.recovery, "stop");
+  t.regex(error.message, /^The buffers of batches of 16 samples need .* on host:0, which has/);
+  t.regex(error.message, /most of feature `item` \(2 in a sample, at most 6,000\)/);
+  t.regex(error.message, /lower `data\.batchSize`, shorten the lists with the transform `firstX`/);
 });

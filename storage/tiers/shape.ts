@@ -23,7 +23,7 @@ export function tierRingOf(
 ): TierRingShape | undefined {
   const own = shardsBelow(topology, rank);
   if (own.length === 0) return undefined;
-  const { batchSize, idsMax, model } = topology.input;
+  const { batchSize, model } = topology.input;
   const shards = own.map(({ shard, table, rows, columns }) => {
     const { precision } = tableOf(model.tables, table);
     const width = rowStateWidth(optimizer, columns);
@@ -31,7 +31,7 @@ export function tierRingOf(
       shard,
       recordBytes: recordBytesOf({ dim: columns, precision }, width),
       rows,
-      rowsMax: Math.min(rows, batchSize * (idsMax[table] ?? 0)),
+      rowsMax: Math.min(rows, batchSize * (topology.idsMaxOf[table] ?? 0)),
     };
   });
   // For each batch in flight, the main slab and each slab of distinct rows stage rows in a request

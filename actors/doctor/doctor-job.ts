@@ -11,7 +11,8 @@ import { linesOf, placeOf } from "../../src/data/data-kinds.ts";
 import { type FilesLook, lookAtFiles } from "../../src/data/file-samples.ts";
 import type { ResolvedFileOptions } from "../../src/data/options.ts";
 import { type KeyColumn, keyColumnOf } from "../../src/data/split-keys.ts";
-import { areNumeric, labelsOf } from "../../src/data/targets.ts";
+import { areNumeric, labelsOf, targetsOf } from "../../src/data/targets.ts";
+import { weightedOf } from "../../src/data/text/match-features.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
@@ -20,6 +21,9 @@ import {
   countedStatistics,
   countedTables,
 } from "../../src/training/planning/counted-statistics.ts";
+import { bufferMemoryOf } from "../../src/training/topology/buffer-memory.ts";
+import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
+import { ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { type Check, check } from "./doctor-checks.ts";
 import { diskChecks, memoryCheck, writableCheck } from "./doctor-machine.ts";
@@ -49,7 +53,7 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
   const { data: held, test, split } = job.evaluation ?? {};
   const key = keyColumnOf(split);
   return [
-    memoryCheck(job, devices),
+    memoryCheck(job, devices, bufferBytesOf(job, devices)),
     ...(await diskChecks(job, realClock)),
     runCheck(job),
     writableCheck("cache", job.data.cache),
@@ -59,6 +63,25 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
     ...(held === undefined ? [] : await dataChecks("evaluation", held, job)),
     ...(test?.data === undefined ? [] : await dataChecks("test", test.data, job)),
   ];
+}
+
+/**
+ * Bytes of the buffers of batches, with all devices on one host; undefined if the data's ids are
+ * not counted yet.
+ */
+function bufferBytesOf(job: JobSpec, devices: number): number | undefined {
+  const counted = countedStatistics(job)?.features;
+  if (counted === undefined || devices > job.slices) return undefined;
+  const { model, slices, exchange, tiers, data } = job;
+  const bags = {
+    idsMax: counted.map(({ idsMax }) => idsMax),
+    idsMean: counted.map(({ idsMean }) => idsMean),
+    weighted: weightedOf(data, shapesOf(model)),
+  };
+  const batch = { batchSize: data.batchSize, targets: targetsOf(data), ...bags };
+  const topology = topologyOf({ model, slices, exchange, tiers, ...batch }, devices);
+  const all = { first: 0, count: devices };
+  return bufferMemoryOf(exchangeShapeOf(topology), ringShapeOf(topology), all).bytes;
 }
 
 /** The run that the checkpoint directory holds, if there is one. */

@@ -130,14 +130,20 @@ export function modelBytes({ model, optimizer }: JobSpec): { whole: number; cach
   return { whole, cached };
 }
 
-/** Checks the memory that a job's tables and caches may need against the memory of this machine. */
-export function memoryCheck(job: JobSpec, devices: number): Check {
+/**
+ * Checks the memory that a job's tables, caches and buffers of batches may need against the memory
+ * of this machine. `bufferBytes` undefined: not known before the data's ids are counted.
+ */
+export function memoryCheck(job: JobSpec, devices: number, bufferBytes?: number): Check {
   const { whole, cached } = modelBytes(job);
   const { hbmBytes, ddrBytes } = job.tiers;
   const below = cached === 0 ? 0 : Math.min(2 * cached, devices * (hbmBytes + ddrBytes));
-  const needed = whole - cached + below + devices * job.checkpoint.bufferBytes;
+  const buffers = devices * job.checkpoint.bufferBytes + (bufferBytes ?? 0);
+  const needed = whole - cached + below + buffers;
   const limit = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-  const found = `${gibibytes(needed)} at most for all ${devices} devices, of ${gibibytes(limit)}`;
+  const batches = bufferBytes === undefined ? "" : `, ${gibibytes(bufferBytes)} of it for batches`;
+  const all = `${gibibytes(needed)} at most for all ${devices} devices${batches}`;
+  const found = `${all}, of ${gibibytes(limit)}`;
   if (needed > limit && job.sharding === "auto" && job.checkpoint.partial === undefined) {
     const below = "the plan will keep some tables below device memory, which is slower";
     return check("memory", "warn", found, `${below}; or spread devices over more hosts`);

@@ -4,6 +4,8 @@ import test from "ava";
 import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
 import type { TableOptions } from "../../../src/embedding/tables/options.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { ringLayoutOf } from "../../../src/exchange/batch-ring.ts";
+import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import {
   denseOptimizerOptions,
@@ -14,7 +16,11 @@ import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createDeviceState } from "../../../src/training/step/device-state.ts";
 import { trainStep } from "../../../src/training/step/step.ts";
 import { exchangeShapeOf } from "../../../src/training/topology/exchange-shape.ts";
-import { type TopologyInput, topologyOf } from "../../../src/training/topology/topology.ts";
+import {
+  ringShapeOf,
+  type TopologyInput,
+  topologyOf,
+} from "../../../src/training/topology/topology.ts";
 import { startBridgedHosts } from "../../exchange/bridged-hosts.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
 import {
@@ -136,4 +142,33 @@ test("batches that overflow give the same model on two hosts", async (t) => {
     const digest = digestOf(await leavesOfParts(states), input.model.tables);
     t.is(digest, (await train(inputOf(models[title] ?? modelOf({}), false), 1)).digest, title);
   }
+});
+
+test("one list of 6,000 ids in a batch of 16,384 needs megabytes, and trains the same model", async (t) => {
+  const [batchSize, most, usual] = [16_384, 6000, 3];
+  const model = modelOptions.parse({
+    ...{ kind: "dlrm", dense: 1, bottom: [4], top: [1] },
+    tables: [{ name: "tags", rows: 500, dim: 4 }],
+  });
+  const few = randomBatch({ rows: [500], idsMax: [usual], dense: 1 }, 1, batchSize);
+  const random = randomBatch({ rows: [500], idsMin: most, idsMax: [most], dense: 0 }, 2, 1);
+  const last = few.lengths.length - 1;
+  const ends = few.ids.length - (few.lengths[last] ?? 0);
+  const lengths = few.lengths.with(last, most);
+  const ids = Int32Array.from([...few.ids.subarray(0, ends), ...random.ids]);
+  const batch: WholeBatch = { ...few, lengths, ids };
+  const plain = { model, batchSize, slices, idsMax: [most] };
+  const digests: string[] = [];
+  const bytes: number[] = [];
+  for (const input of [plain, { ...plain, idsMean: [ids.length / batchSize] }]) {
+    const local = startLocalDevices({ input, recipe, devices: 2, kernels: createReference });
+    await local.train(batch, 0);
+    digests.push(await local.digest());
+    const exchange = layoutOf(exchangeShapeOf(local.topology)).bytes;
+    bytes.push(exchange + ringLayoutOf(ringShapeOf(local.topology)).bytes);
+  }
+  t.is(digests[1], digests[0]);
+  const [before = 0, now = 0] = bytes;
+  t.true(before > 2.5e9, `${before}`);
+  t.true(now < 15e6, `${now}`);
 });

@@ -10,6 +10,7 @@ import {
   type RunEvent,
   type ThreadFault,
 } from "../../../internal.ts";
+import { idsRoom } from "../../../src/data/ids-room.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { isTestAll, someOrAll } from "../../helpers/thinned.ts";
@@ -164,6 +165,42 @@ test.serial(
     t.is(changed.error.code, "DATA_CHANGED");
     const touched = await damageWithText((path) => utimesSync(path, 1, 1));
     t.is(touched.at(-1)?.type, "run.finished", "the same text, written again");
+  },
+);
+
+test.serial(
+  "batches of long lists, longer than the room for them, give the same model though a reader dies",
+  async (t) => {
+    await using place = await startCluster();
+    const { directory } = place.job().checkpoint ?? {};
+    const path = join(dirname(directory ?? ""), "lists.csv");
+    const [batchSize, batches, most] = [64, 10, 40];
+    // All long lists meet in the last batches of the file.
+    const lengthOf = (line: number) => (line < (batches - 1) * batchSize ? 1 : most);
+    const lists = Array.from({ length: batches * batchSize }, (_, line) =>
+      Array.from({ length: lengthOf(line) }, (_, i) => (7 * line + 5 * i) % 90),
+    );
+    const mean = lists.flat().length / lists.length;
+    t.true(idsRoom(batchSize / 2, { mean, most }) < (batchSize / 2) * most, "the batch overflows");
+    const lines = lists.map((list, line) => `${line % 2},${line % 11},${list.join("|")}`);
+    writeFileSync(path, `y,d,tags\n${lines.join("\n")}\n`);
+    const tables = [{ name: "tags", rows: 90, dim: 8, dedup: true }];
+    const model = { kind: "dlrm", dense: 1, tables, bottom: [8], top: [1] } as const;
+    const { cache } = place.job().data;
+    const categorical = [{ column: "tags", ids: "integer", separator: "|" }] as const;
+    const columns = { label: "y", dense: ["d"], categorical, batchSize, cache };
+    const order = { shuffle: false, passes: 2 };
+    const data = { kind: "csv", paths: [path], ...columns, ...order } as const;
+    const evaluation = { everySteps: 10, fraction: 0.1 };
+    const job = (devices: number) => ({ ...place.job(), model, data, evaluation, devices });
+    const { result: alone } = await runJob(place, job(1));
+    for (const point of someOrAll("points of a reader of long lists", [0, 2, 4], [0, 1, 2, 3, 4])) {
+      const fault = { actor: "reader:0", generation: 1, step: 8, point, effect: "exit" } as const;
+      place.threads.plan([fault]);
+      const { result } = await runJob(place, job(2));
+      t.is(result.digest, alone.digest, `${point}`);
+      t.deepEqual(result.history, alone.history);
+    }
   },
 );
 

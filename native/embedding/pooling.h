@@ -158,30 +158,69 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   return average;
 }
 
+/// The tree over the row blocks of one bag. Its one idea: a node without an id is +0, and adding +0
+/// changes nothing but a -0, so only blocks with ids are cleared and added.
+struct BlockTree {
+  int64_t blocks, dim;
+  float* sums;   // (blocks, dim): the sums of blocks with ids
+  float** node;  // (blocks): the sum of the subtree that begins at a block; nullptr: no id
+
+  void clear() { std::memset(node, 0, blocks * sizeof(*node)); }
+
+  /// The sum of a block, to which a row is added.
+  float* sumOf(int64_t block) {
+    float* sum = sums + block * dim;
+    if (node[block] == nullptr) {
+      std::memset(sum, 0, dim * sizeof(float));
+      node[block] = sum;
+    }
+    return sum;
+  }
+
+  /// The root, or nullptr if the bag is empty. `whole`: whether every block has an id.
+  const float* fold(bool& whole) {
+    whole = true;
+    for (int64_t block = 0; block < blocks; block++) whole &= node[block] != nullptr;
+    for (int64_t half = 1; half < blocks; half *= 2) {
+      for (int64_t at = 0; at < blocks; at += 2 * half) {
+        float* right = node[at + half];
+        if (right == nullptr) continue;
+        if (node[at] == nullptr) node[at] = right;
+        else addRow(node[at], right, dim);
+      }
+    }
+    return node[0];
+  }
+};
+
 /// Pools each bag as a tree over row blocks, each a sum in bag order. With `averaged`, pools the
 /// rows' moving averages.
 [[gnu::noinline]] static void poolBlocks(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table& t = block.t;
-  float* sums = scratches().fold.take<float>(t.blocks * t.dim);
+  BlockTree tree{t.blocks, t.dim, scratches().fold.take<float>(t.blocks * t.dim),
+                 scratches().trees.take<float*>(t.blocks)};
   float* decoded = scratches().decoded.take<float>(t.dim);
+  const uint32_t blockRows = static_cast<uint32_t>(t.blockRows);
   for (int64_t b = 0; b < block.count; b++) {
     const int64_t first = block.offsets[b], end = block.offsets[b + 1];
-    std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
+    tree.clear();
     for (int64_t k = first; k < end; k++) {
       ask(run, lookahead);
       const float* row = t.averaged ? averageOf(t, block.ids[k], decoded)
                                     : rowWeights(t, block.ids[k], decoded);
       const float weight = block.weights == nullptr ? 1 : block.weights[k];
-      addWeighted(sums + block.ids[k] / t.blockRows * t.dim, row, weight, t.dim);
-    }
-    for (int64_t half = 1; half < t.blocks; half *= 2) {
-      for (int64_t at = 0; at < t.blocks; at += 2 * half) {
-        addRow(sums + at * t.dim, sums + (at + half) * t.dim, t.dim);
-      }
+      addWeighted(tree.sumOf(static_cast<uint32_t>(block.ids[k]) / blockRows), row, weight, t.dim);
     }
     float* out = block.out + b * block.columns;
-    const float length = t.mean && end > first ? static_cast<float>(end - first) : 1;
-    for (int64_t c = 0; c < t.dim; c++) out[c] = t.mean ? sums[c] / length : sums[c];
+    bool whole = false;
+    const float* sum = tree.fold(whole);
+    if (sum == nullptr) {
+      std::memset(out, 0, t.dim * sizeof(float));
+      continue;
+    }
+    const float others = whole ? -0.0f : 0.0f;  // blocks without ids
+    const float length = t.mean ? static_cast<float>(end - first) : 1;
+    for (int64_t c = 0; c < t.dim; c++) out[c] = (sum[c] + others) / length;
   }
 }
 
@@ -201,7 +240,9 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
       const bool single = bags.weights == nullptr && bagsOfOne(offsets, samples);
       const BagBlock block{t, bags.ids, bags.weights, offsets, samples, pooled, columns, far};
       withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
-        if (t.blocks > 1 || t.averaged) poolBlocks(block, run, lookahead);
+        // The tree of a single row is the row, plus +0.
+        const bool plain = !t.averaged && (t.blocks == 1 || single);
+        if (!plain) poolBlocks(block, run, lookahead);
         else if (bags.weights != nullptr) poolPlain<precision, true, false>(block, run, lookahead);
         else if (single) poolPlain<precision, false, true>(block, run, lookahead);
         else poolPlain<precision, false, false>(block, run, lookahead);

@@ -251,6 +251,11 @@ function assemble(
       pooled.sort((a, b) => a.tree.first - b.tree.first);
       const to = column + run.firstColumn;
       const [, rounding] = roundingOf(topology);
+      const [only] = pooled;
+      if (only?.tree.count === rowBlocks && (lengths ?? rounding) === undefined) {
+        kernels.copyColumns(of, to, only.from, only.first, run.columns); // A tree of one node.
+        continue;
+      }
       kernels.foldPooled(of, to, pooled, rowBlocks, run.columns, lengths, rounding);
     }
   }

@@ -24,6 +24,7 @@ import { sizesBench } from "./service/sizes.bench.ts";
 import { threadsBench } from "./service/threads.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
+import { grainBench } from "./step/grain.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";
@@ -38,6 +39,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   allocation: allocationBench,
   accuracy: accuracyBench,
   dedup: dedupBench,
+  grain: grainBench,
   loader: loaderBench,
   ingest: ingestBench,
   transforms: transformsBench,

@@ -1,16 +1,11 @@
 // Question: how much do tables gain from `dedup` where ids repeat? The same model with it and
 // without it, in turn on the same batches. Limit: the step without it, and the bytes that it sends.
 
-import { Worker } from "node:worker_threads";
 import { Option } from "commander";
-import { cellWords } from "../../src/exchange/cells.ts";
-import { layoutOf } from "../../src/exchange/layout.ts";
 import { modelOptions } from "../../src/model/options.ts";
-import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
-import { topologyOf } from "../../src/training/topology/topology.ts";
 import { type Bench, notNegative, positive, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
-import type { DedupThreadData, DedupThreadReport } from "./dedup-thread.ts";
+import { runVariants } from "./variants.ts";
 
 interface DedupBenchOptions {
   readonly batch: number;
@@ -53,9 +48,9 @@ async function dedupRows(
   [samplesName, sentName]: readonly [string, string],
   options: DedupBenchOptions,
 ): Promise<BenchRow[]> {
-  const { batch, devices, ids, rowWise } = options;
+  const { batch, ids, rowWise } = options;
   const sharding = rowWise ? { sharding: "row-wise", rowBlocks: 8 } : {};
-  const variants = [true, false].map((dedup) => {
+  const inputs = [true, false].map((dedup) => {
     const model = modelOptions.parse({
       kind: "dlrm",
       dense,
@@ -66,15 +61,10 @@ async function dedupRows(
       top: [256, 1],
     });
     const idsMax = new Array<number>(tables).fill(ids);
-    const input = { model, batchSize: batch, slices: 8, idsMax } as const;
-    const layout = layoutOf(exchangeShapeOf(topologyOf(input, devices)));
-    const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
-    return { input, words, exchange: new SharedArrayBuffer(layout.bytes) };
+    return { model, batchSize: batch, slices: 8, idsMax };
   });
-  const reports = await Promise.all(
-    Array.from({ length: devices }, (_, rank) => runThread({ ...options, rank, variants })),
-  );
-  const [deduped, plain] = variants.map((_, i) => ({
+  const reports = await runVariants(inputs, options);
+  const [deduped, plain] = inputs.map((_, i) => ({
     rates: (reports[0]?.[i]?.stepMs ?? []).map((ms) => (1000 * batch) / ms),
     sent: reports.map((report) => (report[i]?.sentBytes ?? 0) / 1e6),
   }));
@@ -85,12 +75,4 @@ async function dedupRows(
     rowOf(samples, deduped?.rates ?? [], plain?.rates ?? []),
     rowOf(sent, deduped?.sent ?? [], plain?.sent ?? []),
   ];
-}
-
-function runThread(workerData: DedupThreadData): Promise<DedupThreadReport> {
-  const worker = new Worker(new URL("./dedup-thread.js", import.meta.url), { workerData });
-  return new Promise((resolve, reject) => {
-    worker.once("message", resolve);
-    worker.once("error", reject);
-  });
 }

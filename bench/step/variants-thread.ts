@@ -1,5 +1,5 @@
-// A device's thread of the dedup bench: trains the same model with `dedup` and without, in turn on
-// the same batches, each over its own exchange.
+// A device's thread of the benches that compare variants of a job: trains each variant in turn on
+// the same batches, over its own exchange.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
@@ -17,12 +17,11 @@ import { trainStep } from "../../src/training/step/step.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
 import { samplesOf, type TopologyInput, topologyOf } from "../../src/training/topology/topology.ts";
 
-export interface DedupThreadData {
+export interface VariantsData {
   readonly rank: number;
   readonly devices: number;
   readonly zipf: number;
   readonly rounds: number;
-  /** The variant with `dedup`, and the one without. */
   readonly variants: readonly {
     readonly input: TopologyInput;
     readonly words: SharedArrayBuffer;
@@ -31,7 +30,7 @@ export interface DedupThreadData {
 }
 
 /** A report for each variant, in order. */
-export type DedupThreadReport = readonly {
+export type VariantsReport = readonly {
   /** Milliseconds of a step, in each round. */
   readonly stepMs: readonly number[];
   /** Bytes that this device sent in a step. */
@@ -41,7 +40,7 @@ export type DedupThreadReport = readonly {
 const stepsOfRound = 10;
 const batches = 8;
 
-const { rank, devices, zipf, rounds, variants } = workerData as DedupThreadData;
+const { rank, devices, zipf, rounds, variants } = workerData as VariantsData;
 const runs = variants.map(({ input, words, exchange: memory }) => {
   const topology = topologyOf(input, devices);
   const kernels = openKernels("auto");
@@ -77,7 +76,7 @@ for (let round = -1; round < rounds; round++) {
     if (round >= 0) run.stepMs.push((performance.now() - startMs) / stepsOfRound); // -1: warm-up.
   }
 }
-const report: DedupThreadReport = runs.map(({ device, stepMs, steps }) => {
+const report: VariantsReport = runs.map(({ device, stepMs, steps }) => {
   return { stepMs, sentBytes: sentBy(device.exchange) / steps };
 });
 parentPort?.postMessage(report);

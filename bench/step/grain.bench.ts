@@ -1,0 +1,89 @@
+// Question: what do the row blocks of tables and the slices of a batch cost a step? Both belong to
+// the arithmetic, so a job pays for them also on one device. Limit: the same steps with one row
+// block, and with eight slices, in turn.
+
+import { Option } from "commander";
+import { modelOptions } from "../../src/model/options.ts";
+import type { TopologyInput } from "../../src/training/topology/topology.ts";
+import { type Bench, type Measurement, notNegative, positive, together } from "../bench.ts";
+import { type BenchRow, rowOf } from "../row.ts";
+import { runVariants } from "./variants.ts";
+
+interface GrainOptions {
+  readonly batch: number;
+  readonly devices: number;
+  /** Ids of every bag. */
+  readonly ids: number;
+  /** Exponent of the ids' popularity. */
+  readonly zipf: number;
+  readonly rounds: number;
+}
+
+const [tables, rows, dim, dense] = [4, 100_000, 64, 13];
+
+/** The first variant is the limit of the others. */
+const rowBlocks = [1, 2, 4, 8, 16, 64] as const;
+const slices = [8, 16, 32, 64, 128] as const;
+
+export const grainBench: Bench<GrainOptions> = {
+  question: "whole steps by the row blocks of their tables, and by the slices of their batch",
+  options: [
+    new Option("--ids <count>", "ids of a bag").argParser(positive).default(20),
+    new Option("--zipf <exponent>", "how ids repeat; 0 is uniform")
+      .argParser(notNegative)
+      .default(1.05),
+    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(8192),
+    new Option("--devices <count>", "device threads").argParser(positive).default(1),
+    new Option("--rounds <count>", "turns of each").argParser(positive).default(5),
+  ],
+  measurements(options) {
+    const { ids, zipf, batch, devices } = options;
+    const place = `${ids}.${zipf}.${batch}.${devices}`;
+    return [
+      measurementOf(options, `grain.rowBlocks.${place}`, rowBlocks, (count) => {
+        return inputOf(options, count, 8);
+      }),
+      measurementOf(options, `grain.slices.${place}`, slices, (count) => {
+        return inputOf(options, 1, count);
+      }),
+    ];
+  },
+};
+
+/** Estimated duration of a turn of ten steps. */
+const secondsOfTurn = 2.5;
+
+/** A row for each count after the first. */
+function measurementOf(
+  options: GrainOptions,
+  name: string,
+  counts: readonly number[],
+  inputFor: (count: number) => TopologyInput,
+): Measurement {
+  const others = counts.slice(1);
+  const names = others.map((count) => `${name}.${count}`);
+  const seconds = 8 + counts.length * (options.rounds + 1) * secondsOfTurn;
+  return together(names, seconds, async (): Promise<BenchRow[]> => {
+    const [report = []] = await runVariants(counts.map(inputFor), options);
+    const [limit = [], ...rates] = report.map(({ stepMs }) => {
+      return stepMs.map((ms) => (1000 * options.batch) / ms);
+    });
+    return names.map((own, i) => {
+      const of = { name: own, unit: "samples/s", limitIs: `${counts[0]}` };
+      return rowOf(of, rates[i] ?? [], limit);
+    });
+  });
+}
+
+function inputOf({ batch, ids }: GrainOptions, blocks: number, count: number): TopologyInput {
+  const model = modelOptions.parse({
+    kind: "dlrm",
+    dense,
+    tables: Array.from({ length: tables }, (_, i) => {
+      return { name: `T${i}`, rows, dim, rowBlocks: blocks };
+    }),
+    bottom: [64, dim],
+    top: [64, 1],
+  });
+  return { model, batchSize: batch, slices: count, idsMax: new Array<number>(tables).fill(ids) };
+}

@@ -2,6 +2,7 @@
 // this process or another. A request is repeated until it is answered.
 
 import { type ErrorRecord, RemoteError, RequestFailedError } from "../../src/errors/errors.ts";
+import { checkSchemes } from "../../src/job/check-placement.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { decodeBody, encodeBody } from "../../src/wire/messages/body.ts";
@@ -51,7 +52,7 @@ export class Client {
    * returns the existing run. @throws InvalidOptionError, RemoteError (refused), RequestFailedError
    */
   async submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
-    resolveJob(job); // Reports a wrong option before anything is sent.
+    checkSchemes(resolveJob(job)); // Reports a wrong option before anything is sent.
     // The key makes a repeated submission safe: if the answer was lost, no second run begins.
     const key = options.key ?? `${this.#transport.address}-${this.#clock.now()}-${serial++}`;
     const { run } = await this.request("submit", { job, key });

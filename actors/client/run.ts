@@ -152,11 +152,13 @@ export class Run {
 
   /**
    * Changes the number of devices after the current step, with the same bits. Resolves when the
-   * cluster has accepted the request; the event run.scaled reports completion. @throws RemoteError
-   * if the run is over, or there are not enough devices
+   * cluster has accepted the request, to the devices that the run will have: at most the job's
+   * slices. The event run.scaled reports completion. @throws RemoteError if the run is over, or
+   * there are not enough devices
    */
-  async scale(to: { readonly devices: number }): Promise<void> {
-    await this.#jobs.request("scale", { run: this.run, ...to });
+  async scale(to: { readonly devices: number }): Promise<{ readonly devices: number }> {
+    const { devices } = await this.#jobs.request("scale", { run: this.run, ...to });
+    return { devices };
   }
 
   /**

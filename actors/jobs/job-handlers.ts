@@ -2,6 +2,7 @@
 // a run is persisted, so that another leader would find it, before it is answered.
 
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
+import { checkSchemes } from "../../src/job/check-placement.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { shownOptions } from "../../src/job/shown-job.ts";
@@ -107,15 +108,12 @@ const handlers: Handlers = {
   scale: async (caller, { run, devices }) => {
     const record = openRecord(caller, run, "scale");
     devicesThere(caller.input.membership, devices);
-    const { slices } = record.job;
-    if (devices > slices) {
-      throw expected("devices", `at most the job's \`slices\`, ${slices}`, devices);
-    }
     const { devicesMax } = quotaOf(caller.input.access.tenants, record.tenant);
     if (devicesMax !== undefined && devices > devicesMax) {
       throw new QuotaExceededError(record.tenant, "devices", devicesMax);
     }
-    return { ...(await change(caller, record, () => record.scale(devices))), devices };
+    const changed = await change(caller, record, () => record.scale(devices));
+    return { ...changed, devices: Math.min(devices, record.job.slices) };
   },
   move: (caller, { run, shard, device }) =>
     pinned(caller, run, "move a shard of", (record) => moveShard(record, shard, device)),
@@ -170,7 +168,9 @@ export async function handle<Method extends JobMethod>(
 async function submit(caller: Caller, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = caller;
   const { registry, network } = input;
-  const asIs = withinRoots(resolveJob(longAsText(request.job)), input.access, tenant);
+  const asked = resolveJob(longAsText(request.job));
+  checkSchemes(asked);
+  const asIs = withinRoots(asked, input.access, tenant);
   const { cacheBytesMax } = quotaOf(input.access.tenants, tenant);
   const bounded = withCachesOf(asIs, cacheBytesMax);
   const job = withWarmStart(withModel(await withFiles(bounded)), network.disk);
@@ -178,7 +178,7 @@ async function submit(caller: Caller, request: RequestOf<"submit">): Promise<Rep
   const known = registry.find(job, of);
   if (known === undefined) {
     // A repeated submission gets its first answer, whatever hosts have joined since.
-    checkDevices(input, job);
+    devicesThere(input.membership, job.devices);
     checkQuota(caller, job);
   }
   const record = known ?? registry.add(job, of);
@@ -229,18 +229,6 @@ function withCachesOf(job: JobSpec, bytesMax: number | undefined): JobSpec {
     ...(test?.data && { test: { ...test, data: bounded(test.data) } }),
   };
   return { ...job, data: bounded(job.data), evaluation: held };
-}
-
-/**
- * Checks the number of devices. @throws InvalidOptionError if the cluster has too few devices, or
- * the job too few slices
- */
-function checkDevices({ membership }: JobServiceInput, job: JobSpec): void {
-  const there = devicesThere(membership, job.devices);
-  const used = job.devices === 0 ? there : job.devices;
-  if (used > job.slices) {
-    throw expected("slices", `at least the number of devices, ${used}`, job.slices);
-  }
 }
 
 /**

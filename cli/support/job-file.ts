@@ -15,6 +15,7 @@ import {
   sweepOf,
   sweptJobsOf,
 } from "../../internal.ts";
+import { checkSchemes } from "../../src/job/check-placement.ts";
 import { withOption as jobWithOption } from "../../src/job/with-option.ts";
 import { longAsText, parseExactly } from "../../src/ports/json/exact-json.ts";
 
@@ -54,7 +55,7 @@ export async function loadJob(path: string, changes: JobChanges = {}): Promise<J
     ...(seed === undefined ? {} : { seed }),
     ...(warmStart === undefined ? {} : { warmStart: { from: warmStart } }),
   };
-  naming(path, () => resolveJob(job));
+  naming(path, () => checkSchemes(resolveJob(job)));
   return job as JobOptions;
 }
 
@@ -71,7 +72,7 @@ export async function loadSweep(
   return naming(path, () => {
     const sweep = sweepOf(block ?? {});
     const trials = sweptJobsOf(job, sweep);
-    for (const trial of trials) resolveJob(trial.job);
+    for (const trial of trials) checkSchemes(resolveJob(trial.job));
     return { sweep, trials };
   });
 }

@@ -6,11 +6,13 @@ import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { checkCover } from "../planner/assess.ts";
+import { lackOf } from "../planner/kept-schemes.ts";
 import { type planFileSchema, writePlan } from "../planner/plan-file.ts";
 import {
   deviceCount,
   isRowScheme,
   planOfFile,
+  quantumColumns,
   rowSchemes,
   tableQuanta,
 } from "../planner/shards.ts";
@@ -55,6 +57,31 @@ export function checkDynamic({ model }: { readonly model: ModelSpec }): void {
       const path = `model.tables[${i}].${option}`;
       return expected(path, `${why} where ids are \`dynamic\``, value).problems;
     });
+  });
+  if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
+}
+
+/**
+ * Refuses schemes that could cut their tables on no devices. Jobs are checked when they are
+ * submitted, not when a record of a job is read: earlier versions placed such tables whole.
+ * @throws InvalidOptionError
+ */
+export function checkSchemes({ model }: { readonly model: ModelSpec }): void {
+  const wrong = model.tables.flatMap((table, i) => {
+    const lacks = lackOf(table);
+    const { sharding, rows, rowBlocks, dim } = table;
+    const at = `model.tables[${i}]`;
+    if (lacks === "blocks" && rows > 1) {
+      const why = `left out, or at least 2, where \`sharding\` is "${sharding}"`;
+      return expected(`${at}.rowBlocks`, `${why}, which cuts between row blocks`, rowBlocks)
+        .problems;
+    }
+    if (lacks === undefined) return [];
+    const size = lacks === "blocks" ? "one row" : `${dim} columns`;
+    const why =
+      lacks === "blocks" ? "rows cannot be cut" : `columns are cut in quanta of ${quantumColumns}`;
+    return expected(`${at}.sharding`, `another scheme for a table of ${size}, as ${why}`, sharding)
+      .problems;
   });
   if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
 }

@@ -131,6 +131,13 @@ const autoDevices = z.literal("auto").transform(() => 0);
 export const devicesMax = 1024;
 const devicesAre = `an integer from 0 to ${devicesMax}, or "auto"`;
 
+/** The numbers of slices that a batch may have. */
+export const sliceCounts = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, devicesMax] as const;
+
+/** The usual number, until the job chooses by its batch (choose-cuts.ts). */
+const autoSlices = z.literal("auto").transform(() => 8 as const);
+const slicesAre = `one of ${sliceCounts.join(", ")}, or "auto"`;
+
 /** Schema of every option of a job. A test compares it with the table in docs/jobs.md. */
 export const jobSchema = z.strictObject({
   name: z
@@ -178,10 +185,10 @@ export const jobSchema = z.strictObject({
     .describe("Begin with the state of an earlier run. Left out: begin with new weights."),
   seed: z.int().min(0).default(1).describe("Seed of all random numbers of the run."),
   slices: z
-    .literal([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, devicesMax])
-    .default(8)
+    .union([autoSlices, z.literal(sliceCounts)], { error: slicesAre })
+    .prefault("auto")
     .describe(
-      "Number of fixed slices (microbatches) of a batch: a power of two up to 1024, at least the number of devices; a part of the arithmetic.",
+      "Number of fixed slices (microbatches) of a batch: a power of two up to 1024, and the most devices of a run; a part of the arithmetic. `auto`: 8, or more for batches of 8192 samples and more: slices of 512 to 1023 samples.",
     ),
   priority: z
     .int()

@@ -25,6 +25,7 @@ import {
   checkStaleness,
 } from "./check-placement.ts";
 import { checkTasks } from "./check-tasks.ts";
+import { withChosenCuts } from "./choose-cuts.ts";
 import {
   checkEvaluation,
   type EvaluationOptions,
@@ -53,7 +54,8 @@ export type JobSpec = z.output<typeof jobSchema>;
 
 /** Completes and checks a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
-  const job = checkOptions(jobSchema, withEvaluationData(completed(options)));
+  const written = withEvaluationData(completed(options));
+  const job = withChosenCuts(checkOptions(jobSchema, written), written);
   checkAll([
     () => checkEvaluation(job, shapesOf(job.model)),
     () => checkData(job),

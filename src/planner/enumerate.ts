@@ -7,6 +7,7 @@ import { cutAtPins } from "./pins.ts";
 import {
   type Devices,
   deviceCount,
+  isOfOneHost,
   type PlannedTable,
   type Scheme,
   type Tier,
@@ -47,6 +48,8 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
     for (const scheme of table.schemes) {
       if (tier === "cached" && scheme === "data-parallel") continue; // Copies lie whole in memory.
       if (table.pins !== undefined && scheme === "data-parallel") continue; // No copy is pinned.
+      const same = sameAs(setting.devices, scheme);
+      if (same !== undefined && table.schemes.includes(same)) continue;
       for (const tiles of tileGroupsOf(setting.devices, table, scheme)) {
         const groups = pinnedGroups(tiles, table.pins, setting.devices);
         options.push(optionOf(setting, table, scheme, tier, groups));
@@ -111,15 +114,14 @@ export function tileGroupsOf(devices: Devices, table: Cuttable, scheme: Scheme):
     case "column-wise":
       return W === 1 ? [] : columns(W).map((count) => each(tilesOf(table, 1, count)));
     case "table-row-wise":
-      if (hosts === 1 || rows(perHost) === 1) return [];
+      if (rows(perHost) === 1) return [];
       return [[{ level: "host", tiles: tilesOf(table, rows(perHost), 1) }]];
     case "table-column-wise":
-      if (hosts === 1) return [];
       return columns(perHost).map((count) => [{ level: "host", tiles: tilesOf(table, 1, count) }]);
     case "grid": {
       const parts = rows(perHost);
-      if (hosts === 1 || parts === 1) return [];
-      return columns(hosts).map((count) => {
+      const counts = hosts === 1 && parts > 1 ? [1] : columns(hosts);
+      return counts.map((count) => {
         const tiles = tilesOf(table, parts, count);
         return Array.from({ length: count }, (_, column) => ({
           level: "host" as const,
@@ -130,6 +132,16 @@ export function tileGroupsOf(devices: Devices, table: Cuttable, scheme: Scheme):
     default:
       return scheme satisfies never;
   }
+}
+
+/**
+ * The scheme that cuts as this one on these devices, so that a search tries only that; undefined:
+ * none does. A table whose job writes a scheme keeps its name.
+ */
+export function sameAs({ hosts, perHost }: Devices, scheme: Scheme): Scheme | undefined {
+  if (hosts > 1) return scheme === "grid" && perHost === 1 ? "column-wise" : undefined;
+  if (scheme === "table-column-wise") return "column-wise";
+  return isOfOneHost(scheme) ? "row-wise" : undefined;
 }
 
 /** The numbers of column runs to try: 2, 4, 8, … and single quanta; never more than `most`. */

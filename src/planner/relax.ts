@@ -3,7 +3,7 @@
 // then devices.
 
 import type { Setting } from "./cost/cost.ts";
-import { enumerateOptions, type Option } from "./enumerate.ts";
+import { enumerateOptions, type Option, sameAs } from "./enumerate.ts";
 import { type Enumerate, searchPlan } from "./search.ts";
 import { type PlannedTable, type Scheme, schemes, type Tier } from "./shards.ts";
 import { withLeastCaches } from "./size-caches.ts";
@@ -66,8 +66,10 @@ function withTables(setting: Setting, change: (table: PlannedTable) => PlannedTa
 
 /** Allows every table one more scheme. */
 function moreSchemes(setting: Setting): Relaxation[] {
-  const missing = schemes.filter((scheme) =>
-    setting.workload.tables.some((table) => !table.schemes.includes(scheme)),
+  const missing = schemes.filter(
+    (scheme) =>
+      sameAs(setting.devices, scheme) === undefined &&
+      setting.workload.tables.some((table) => !table.schemes.includes(scheme)),
   );
   const add = (scheme: Scheme) =>
     withTables(setting, (table) => ({

@@ -39,6 +39,21 @@ export function isRowScheme(scheme: Scheme): boolean {
   return rowSchemes.includes(scheme);
 }
 
+/** Whether a scheme cuts tables by rows, so that it needs several row blocks. */
+export function cutsRows(scheme: Scheme): boolean {
+  return scheme === "row-wise" || scheme === "table-row-wise" || scheme === "grid";
+}
+
+/** Whether a scheme cuts tables by columns, so that it needs several quanta of columns. */
+export function cutsColumns(scheme: Scheme): boolean {
+  return scheme === "column-wise" || scheme === "table-column-wise" || scheme === "grid";
+}
+
+/** Whether a scheme keeps the parts of a table, or of a run of its columns, on one host. */
+export function isOfOneHost(scheme: Scheme): boolean {
+  return scheme === "table-row-wise" || scheme === "table-column-wise" || scheme === "grid";
+}
+
 /** Columns of one quantum: the unit of every split by columns. */
 export const quantumColumns = 32;
 

@@ -18,12 +18,13 @@ import { pinsToFollow } from "../state/shard-places.ts";
 /** Hosts rarely join alone, so a run grows this long after the last join. */
 const settleMs = 1000;
 
-/** The most devices that a run takes. */
+/** The most devices that a run takes: each computes at least one slice. */
 export function devicesMax({
   devicesRequested,
   job,
 }: Pick<RunRecord, "devicesRequested" | "job">): number {
-  return devicesRequested ?? (job.devices === 0 ? job.slices : job.devices);
+  const { devices, slices } = job;
+  return Math.min(slices, devicesRequested ?? (devices === 0 ? slices : devices));
 }
 
 export interface ScalingInput {
@@ -47,6 +48,7 @@ export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ inp
   const rescale = () => sendBack({ type: "run.rescale" });
   const recheck = () => {
     cancel();
+    tellIdle(input);
     if (movesFor(record, scope).length > 0) return rescale();
     const isLeft = hosts.some(({ host }) => membership.isLeaving(host));
     const wanted = devicesOf(membership.sharesFor(record.run, devicesMax(record)));
@@ -61,6 +63,23 @@ export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ inp
     for (const stop of stops) stop();
   };
 });
+
+/**
+ * Publishes run.alert where a run is offered more devices than it has slices; once for each number
+ * of them.
+ */
+function tellIdle({ record, membership, scope }: ScalingInput): void {
+  const { run, job, devicesRequested, progress } = record;
+  const wanted = devicesRequested ?? job.devices;
+  const offered = wanted === 0 ? membership.devicesFor(run) : wanted;
+  if (offered <= job.slices || offered === record.idleOf) return;
+  record.idleOf = offered;
+  const message =
+    `The run uses ${job.slices} of ${offered} devices, as its batches have ${job.slices} slices: ` +
+    "a job with more `slices` uses more devices, and has other bits";
+  const step = progress?.step ?? 0;
+  record.append(scope.generation, { type: "run.alert", code: "DEVICES_IDLE", step, message });
+}
 
 /** The pins that only a new generation would follow; none before this one is assembled. */
 export function movesFor(

@@ -106,7 +106,10 @@ const eventBody = z.discriminatedUnion("type", [
   /** The run continues with a problem: `message` names it and a remedy. */
   z.object({
     type: z.literal("run.alert"),
-    code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW", "REPLAN_FAILED", "CHECKPOINT_DISK_FULL"]),
+    code: z.enum([
+      ...(["PIPELINE_SERIAL", "RECOVERY_SLOW", "REPLAN_FAILED"] as const),
+      ...(["CHECKPOINT_DISK_FULL", "DEVICES_IDLE"] as const),
+    ]),
     step: count,
     message: z.string(),
     /** `PIPELINE_SERIAL`: times of the assessed steps. */

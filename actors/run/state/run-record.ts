@@ -73,6 +73,8 @@ export class RunRecord {
   readonly roomAwaited = new Set<number>(); // Devices whose checkpoints wait for a full disk.
   /** A change of devices in progress, until the first step with the new devices. */
   scaling: Scaling | undefined;
+  /** Devices that it was last offered beyond its slices, as its alert says. */
+  idleOf: number | undefined;
   /** Replay only: cuts instead of those of the job; the last one ends the run. */
   cuts: readonly PlannedCut[] | undefined;
   /** Replay only: the directory of the replayed run, and the contents of its data, if recorded. */

@@ -50,9 +50,11 @@ export function addScale(program: Command): void {
       "change a run's number of devices after its current step; no bit of its model changes",
     example: " --devices 4",
     async request(run, { devices }: { readonly devices: number }) {
-      await run.scale({ devices });
-      return { devices };
+      return { wanted: devices, ...(await run.scale({ devices })) };
     },
-    sentence: (run, { devices }) => `Run ${run} continues with ${plural(devices, "device")}.`,
+    sentence: (run, { devices, wanted }) => {
+      const why = devices < wanted ? `: its batches have ${plural(devices, "slice")}` : "";
+      return `Run ${run} continues with ${plural(devices, "device")}${why}.`;
+    },
   }).requiredOption("--devices <N>", "new number of devices", integerFrom(1));
 }

@@ -12,6 +12,13 @@ const rowsMaxSentence =
   "(`ids`), give ids rows of their own under a budget (`dynamic`), or split the column over several " +
   "tables";
 
+/** The numbers of row blocks that a table may have. */
+export const rowBlockCounts = [1, 2, 4, 8, 16, 32, 64] as const;
+
+/** One block, until the job chooses (src/job/choose-cuts.ts): a table alone does not know its job. */
+const autoBlocks = z.literal("auto").transform(() => 1 as const);
+const rowBlocksAre = `one of ${rowBlockCounts.join(", ")}, or "auto"`;
+
 /** An embedding table: the rows of one categorical feature, or of several (`model.features`). */
 export const tableOptions = z.strictObject({
   name: visibleName.describe(
@@ -57,7 +64,7 @@ export const tableOptions = z.strictObject({
     .enum(["auto", ...schemes])
     .default("auto")
     .describe(
-      "How the table is sharded over devices: `auto`, as the job's `sharding` says; `table-wise`, `row-wise`, `column-wise`, `data-parallel` (a copy on every device, for small tables), `table-row-wise`, `table-column-wise` or `grid`. A plan overrides it; changes speed and no bit.",
+      "How the table is sharded over devices: `auto`, as the job's `sharding` says; `table-wise`, `row-wise`, `column-wise`, `data-parallel` (a copy on every device, for small tables), `table-row-wise`, `table-column-wise` or `grid`. A plan overrides it; changes speed and no bit, if `rowBlocks` is a number.",
     ),
   tier: z
     .enum(tiers)
@@ -72,10 +79,10 @@ export const tableOptions = z.strictObject({
       "What happens to a cached table's rows in the backing store when the run ends or pauses. `spill`: they are deleted; `durable`: they stay in `tiers.directory`, and a run that resumes from the last checkpoint uses them instead of reading the rows from the checkpoint. Changes speed and no bit.",
     ),
   rowBlocks: z
-    .literal([1, 2, 4, 8, 16, 32, 64])
-    .default(1)
+    .union([autoBlocks, z.literal(rowBlockCounts)], { error: rowBlocksAre })
+    .prefault("auto")
     .describe(
-      "Number of row blocks, the fixed parts of the table's rows: a power of two up to 64, and the most shards of `row-wise` sharding; a part of the arithmetic.",
+      "Number of row blocks, the fixed parts of the table's rows: a power of two up to 64, and the most shards of `row-wise` sharding; a part of the arithmetic. `auto`: chosen when the job is submitted, 1 for tables below 256 MiB that no `sharding` cuts by rows.",
     ),
   dedup: z
     .boolean()

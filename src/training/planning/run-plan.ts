@@ -8,6 +8,7 @@ import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import { areKnown, type MachineConstants } from "../../planner/cost/constants.ts";
 import { costFactors } from "../../planner/cost/measured-costs.ts";
+import { schemeNote } from "../../planner/kept-schemes.ts";
 import { type PackedPlan, packPlan, unpackPlan } from "../../planner/packed-plan.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
 import { packedPlanSchema, writePlan } from "../../planner/plan-file.ts";
@@ -127,6 +128,23 @@ export function unplanned(note?: string): RunPlan {
 
 /** Plans a generation. The same arguments give the same plan. */
 export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
+  return withSchemeNote(placed(job, setting), job, setting);
+}
+
+/** Adds a note on tables that are not placed as their `sharding` says, unless by the job's plan. */
+function withSchemeNote(
+  found: RunPlan,
+  { model }: RunPlanJob,
+  { hosts }: Pick<RunPlanSetting, "hosts">,
+): RunPlan {
+  const { report } = found;
+  const own = report.by === "plan" ? undefined : schemeNote(model.tables, hosts);
+  if (own === undefined) return found;
+  const note = report.note === undefined ? own : `${report.note}; ${own}`;
+  return { ...found, report: { ...report, note } };
+}
+
+function placed(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   const { hosts, constants, memoryBytes, statistics, ikjt } = setting;
   const devices = evenDevices(hosts);
   const given = job.plan === undefined ? undefined : planOfFile(job.plan);
@@ -166,7 +184,7 @@ export function replanRun(
   if (found?.plan === undefined || present === undefined) return undefined;
   const stepBy = (plan: Plan) => assessPlan(of(costs), plan).step;
   const refined = { now: stepBy(present), planned: stepBy(unpackPlan(found.plan, tables)) };
-  return { ...found, refined };
+  return { ...withSchemeNote(found, job, setting), refined };
 }
 
 /** The devices of these hosts, for the planner: unequal hosts count as one. */

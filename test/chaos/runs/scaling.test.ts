@@ -86,7 +86,7 @@ for (const command of thinned("what a device has been told when devices are aske
       await using place = await startCluster(3, { over });
       const run = await place.cluster.submit(place.job({ devices: 2 }));
       const asked = new Promise<void>((resolve) => {
-        ask = () => resolve(run.scale({ devices: 3 }));
+        ask = () => resolve(run.scale({ devices: 3 }).then(() => {}));
       });
       const events: RunEvent[] = [];
       for await (const event of run.events()) events.push(event);
@@ -116,16 +116,40 @@ test.serial("an impossible number of devices is refused, and the run continues",
   const refusals: string[] = [];
   const story = await runJob(place, place.job({ devices: 1, slices: 2 }), async (event, run) => {
     if (event.type !== "run.checkpointed" || refusals.length > 0) return;
-    for (const devices of [0, 3, 5]) {
+    for (const devices of [0, 5]) {
       await run.scale({ devices }).catch((error: Error) => refusals.push(error.message));
     }
   });
   t.regex(refusals[0] ?? "", /^Expected `devices` to be .*>= ?1, got `0`/);
-  t.regex(refusals[1] ?? "", /^Expected `devices` to be at most the job's `slices`, 2, got `3`/);
-  t.regex(refusals[2] ?? "", /^Expected `devices` to be at most the cluster's, 4, got `5`/);
+  t.regex(refusals[1] ?? "", /^Expected `devices` to be at most the cluster's, 4, got `5`/);
   t.is(story.result.generation, 1);
   await t.throwsAsync(story.run.scale({ devices: 2 }), { message: /queued, running or paused/ });
 });
+
+test.serial(
+  "a run that is offered more devices than slices takes one for each, and says so",
+  async (t) => {
+    await using place = await startCluster(4);
+    let granted = 0;
+    const job = place.job({ devices: 0, slices: 2 });
+    const story = await runJob(place, job, async (event, run) => {
+      if (event.type !== "run.checkpointed" || granted > 0) return;
+      ({ devices: granted } = await run.scale({ devices: 3 }));
+    });
+    t.is(granted, 2);
+    t.deepEqual(
+      only(story.events, "run.started").map(({ devices }) => devices),
+      [2],
+    );
+    const alerts = only(story.events, "run.alert").filter(({ code }) => code === "DEVICES_IDLE");
+    t.deepEqual(
+      alerts.map(({ message }) => message.slice(0, 61)),
+      [4, 3].map(
+        (devices) => `The run uses 2 of ${devices} devices, as its batches have 2 slices: a`,
+      ),
+    );
+  },
+);
 
 test.serial("a run that waits for devices starts with fewer if it is scaled down", async (t) => {
   await using place = await startCluster(2, { minDevices: 3 });

@@ -296,7 +296,7 @@ export const jobCases: readonly WrongInput[] = [
     title: "slices that are no power of two",
     set: { slices: 6 },
     says: [
-      "job.json: Expected `slices` to be one of 1, 2, 4, 8, 16, 32, 64, 128, got `6` (number)",
+      'job.json: Expected `slices` to be one of 1, 2, 4, 8, 16, 32, 64, 128, or "auto", got `6` (number)',
     ],
   },
   {
@@ -305,10 +305,18 @@ export const jobCases: readonly WrongInput[] = [
     says: ["job.json: Expected `devices` to be a number <= 128, got `500` (number)"],
   },
   {
-    title: "more devices than slices",
-    set: { devices: 16, slices: 8 },
-    args: ["train", "job.json"],
-    says: ["Expected `slices` to be at least the number of devices, 16, got `8` (number)"],
+    title: "a table of one row block that is cut by rows",
+    set: { "model.tables.0.sharding": "row-wise", "model.tables.0.rowBlocks": 1 },
+    says: [
+      'job.json: Expected `model.tables[0].rowBlocks` to be left out, or at least 2, where `sharding` is "row-wise", which cuts between row blocks, got `1` (number)',
+    ],
+  },
+  {
+    title: "a narrow table that is cut by columns",
+    set: { "model.tables.0.sharding": "column-wise" },
+    says: [
+      "job.json: Expected `model.tables[0].sharding` to be another scheme for a table of 4 columns, as columns are cut in quanta of 32, got `column-wise` (string)",
+    ],
   },
   {
     title: "a share of everything held out",

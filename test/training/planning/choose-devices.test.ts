@@ -68,7 +68,7 @@ test("device numbers without room are left out; if none has room, the most are c
 });
 
 test("a table that its scheme cannot cut is placed whole, as in a run", (t) => {
-  const tables = [{ name: "A", rows: 100, dim: 16, sharding: "row-wise" }];
+  const tables = [{ name: "A", rows: 100, dim: 16, sharding: "row-wise", rowBlocks: 1 }];
   const model = { kind: "dlrm", dense: 4, bottom: [16], top: [1], tables };
   const { found } = chooseDevices(jobWith({ model }), () => machine(0), { cores: 1 });
   t.true(found.isFeasible && found.plan.shards[0]?.scheme === "table-wise");

@@ -45,7 +45,7 @@ function start(input: TopologyInput, devices: number, kernels: () => Kernels = u
 }
 
 const plainOf = (table: Partial<TableOptions>, at: number, dynamic: DynamicSpec) =>
-  new PlainIds({ rows: 24, rowBlocks: table.rowBlocks ?? 1 }, dynamic, {
+  new PlainIds({ rows: 24, rowBlocks: Number(table.rowBlocks ?? 1) }, dynamic, {
     key: keyOf(seed),
     purpose: purposes.admission + at,
   });

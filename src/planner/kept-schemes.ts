@@ -1,0 +1,64 @@
+// Whether a table can be cut as its written scheme says. A scheme that could cut it on no devices
+// is refused when the job is submitted; where the devices of a run do not suit a scheme, the run
+// says so.
+
+import {
+  cutsColumns,
+  cutsRows,
+  isOfOneHost,
+  type PlannedTable,
+  quantumColumns,
+  type Scheme,
+  tableQuanta,
+} from "./shards.ts";
+
+/** The part of a table that decides how its written scheme can cut it. */
+export interface WrittenTable extends Pick<PlannedTable, "name" | "dim" | "rowBlocks"> {
+  readonly sharding: Scheme | "auto";
+}
+
+/** What a table lacks, so that its written scheme can cut it on no devices. */
+export function lackOf({
+  sharding,
+  dim,
+  rowBlocks,
+}: WrittenTable): "blocks" | "quanta" | undefined {
+  if (sharding === "auto") return undefined;
+  if (cutsRows(sharding) && rowBlocks === 1) return "blocks";
+  return cutsColumns(sharding) && tableQuanta({ dim }) === 1 ? "quanta" : undefined;
+}
+
+/**
+ * Returns what a run says of tables that it does not place as their written schemes say; undefined:
+ * there are none. `hosts`: devices of each host.
+ */
+export function schemeNote(
+  tables: readonly WrittenTable[],
+  hosts: readonly number[],
+): string | undefined {
+  if (hosts.reduce((sum, count) => sum + count, 0) === 1) return undefined;
+  const whole = tables.filter((table) => lackOf(table) !== undefined);
+  const isUneven = hosts.some((count) => count !== hosts[0]);
+  const spread = tables.filter((table) => {
+    const { sharding } = table;
+    return isUneven && sharding !== "auto" && isOfOneHost(sharding) && !whole.includes(table);
+  });
+  const notes = [
+    whole.length > 0 &&
+      `${namesOf(whole)}: whole on one device, as a table of one row block, or of at most ` +
+        `${quantumColumns} columns, cannot be cut by its \`sharding\``,
+    spread.length > 0 &&
+      `${namesOf(spread)}: over the devices of all hosts, as the hosts have unequal numbers of them`,
+  ];
+  const said = notes.filter((note) => note !== false);
+  return said.length === 0 ? undefined : said.join("; ");
+}
+
+/** Most tables that a sentence names. */
+const namedMax = 3;
+
+function namesOf(tables: readonly WrittenTable[]): string {
+  const names = tables.slice(0, namedMax).map(({ name }) => name);
+  const more = tables.length - names.length;
+  return `${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}

@@ -75,14 +75,14 @@ test("a table whose sharding is written keeps its scheme, or the job is refused 
       else if (isCuttable(table) && (span > 1 || written === "table-wise")) {
         kept++;
         // Parts of a table may share a device, as each is placed like a table of its own.
-        const isWhole = shards.some(({ rows, columns }) => {
-          return rows === table.rows && columns === table.dim;
+        const isWhole = shards.some(({ blocks, columns }) => {
+          return blocks === table.rowBlocks && columns === table.dim;
         });
-        // All rows of a table of one row lie in its first block.
-        if (table.rows > 1) t.is(isWhole, written === "table-wise" || written === "data-parallel", `${name} ${written} on ${hosts}: ${JSON.stringify(table)} ${note}`);
+        const isOne = written === "table-wise" || written === "data-parallel";
+        t.is(isWhole, isOne, `${name} ${written} on ${hosts}: ${JSON.stringify(table)} ${note}`);
         t.is(used.has("all"), written === "data-parallel");
-        const isCutByRows = shards.some(({ firstRow }) => firstRow > 0);
-        if (written === "row-wise" || written === "table-row-wise") t.is(isCutByRows, table.rows > 1);
+        const isCutByRows = shards.some(({ firstBlock }) => firstBlock > 0);
+        if (written === "row-wise" || written === "table-row-wise") t.true(isCutByRows);
         if (written.includes("column-wise")) t.false(isCutByRows);
         const usedHosts = new Set([...used].map((device) => hostOf[Number(device)]));
         if (written.startsWith("table-")) t.is(usedHosts.size, 1, `${name} ${written} on ${hosts}`);
@@ -96,6 +96,29 @@ test("a table whose sharding is written keeps its scheme, or the job is refused 
   });
   fc.assert(property, { numRuns: 300 });
   for (const count of [kept, refused, told]) t.true(count > 20);
+});
+
+test("a scheme that could cut its table on no devices is refused in one sentence", (t) => {
+  const of = { rows: 100, dim: 64, rowBlocks: "auto" } as const;
+  const sentence = (table: Partial<WrittenTable>) => {
+    const job = jobOf([{ ...of, sharding: "auto", ...table }], "auto");
+    return t.throws(() => checkSchemes(job), { code: "INVALID_OPTION" }).message;
+  };
+  t.is(
+    sentence({ sharding: "row-wise", rowBlocks: 1 }),
+    "Expected `model.tables[0].rowBlocks` to be left out, or at least 2, where `sharding` is " +
+      '"row-wise", which cuts between row blocks, got `1` (number)',
+  );
+  t.is(
+    sentence({ sharding: "grid", rows: 1 }),
+    "Expected `model.tables[0].sharding` to be another scheme for a table of one row, as rows " +
+      "cannot be cut, got `grid` (string)",
+  );
+  t.is(
+    sentence({ sharding: "column-wise", dim: 16 }),
+    "Expected `model.tables[0].sharding` to be another scheme for a table of 16 columns, as " +
+      "columns are cut in quanta of 32, got `column-wise` (string)",
+  );
 });
 
 /** The shards of a generation, as its devices compute them. */

@@ -66,15 +66,13 @@ export class RunRecord {
   readonly key: string | undefined;
   isCancelRequested = false;
   isPauseRequested = false;
-  /** The run that preempts this run. */
-  preemptedBy: string | undefined;
+  preemptedBy: string | undefined; // The run that preempts this run.
   /** Whether a checkpoint after the current step is requested. */
   isCheckpointRequested = false;
   readonly roomAwaited = new Set<number>(); // Devices whose checkpoints wait for a full disk.
   /** A change of devices in progress, until the first step with the new devices. */
   scaling: Scaling | undefined;
-  /** Devices that it was last offered beyond its slices, as its alert says. */
-  idleOf: number | undefined;
+  idleOf: number | undefined; // Devices, more than its slices, that its last alert names.
   /** Replay only: cuts instead of those of the job; the last one ends the run. */
   cuts: readonly PlannedCut[] | undefined;
   /** Replay only: the directory of the replayed run, and the contents of its data, if recorded. */

@@ -15,7 +15,7 @@ const rowsMaxSentence =
 /** The numbers of row blocks that a table may have. */
 export const rowBlockCounts = [1, 2, 4, 8, 16, 32, 64] as const;
 
-/** One block, until the job chooses (src/job/choose-cuts.ts): a table alone does not know its job. */
+/** One block, until the job chooses (src/job/choose-cuts.ts), as a table does not know its job. */
 const autoBlocks = z.literal("auto").transform(() => 1 as const);
 const rowBlocksAre = `one of ${rowBlockCounts.join(", ")}, or "auto"`;
 

@@ -147,7 +147,7 @@ export const commonOptions = {
   tables: z
     .array(tableOptions)
     .max(10_000)
-    .default([])
+    .prefault([])
     .describe(
       "The embedding tables; may be empty. Without `model.features`, each table has one categorical feature.",
     ),

@@ -143,7 +143,7 @@ test.serial(
     );
     const alerts = only(story.events, "run.alert").filter(({ code }) => code === "DEVICES_IDLE");
     t.deepEqual(
-      alerts.map(({ message }) => message.slice(0, 61)),
+      alerts.map(({ message }) => message.slice(0, 60)),
       [4, 3].map(
         (devices) => `The run uses 2 of ${devices} devices, as its batches have 2 slices: a`,
       ),

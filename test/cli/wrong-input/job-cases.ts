@@ -305,20 +305,6 @@ export const jobCases: readonly WrongInput[] = [
     says: ["job.json: Expected `devices` to be a number <= 128, got `500` (number)"],
   },
   {
-    title: "a table of one row block that is cut by rows",
-    set: { "model.tables.0.sharding": "row-wise", "model.tables.0.rowBlocks": 1 },
-    says: [
-      'job.json: Expected `model.tables[0].rowBlocks` to be left out, or at least 2, where `sharding` is "row-wise", which cuts between row blocks, got `1` (number)',
-    ],
-  },
-  {
-    title: "a narrow table that is cut by columns",
-    set: { "model.tables.0.sharding": "column-wise" },
-    says: [
-      "job.json: Expected `model.tables[0].sharding` to be another scheme for a table of 4 columns, as columns are cut in quanta of 32, got `column-wise` (string)",
-    ],
-  },
-  {
     title: "a share of everything held out",
     set: { "evaluation.fraction": 1 },
     says: ["job.json: Expected `evaluation.fraction` to be a number < 1, got `1` (number)"],

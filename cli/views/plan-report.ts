@@ -35,8 +35,17 @@ export interface StatisticsSource {
   readonly samples: number | undefined;
   readonly poolingFactor: number | undefined;
   readonly data: { readonly kind: string; readonly ikjt?: unknown };
+  readonly fixed: FixedParts;
   /** Groups of features whose lists may be deduplicated; left out: not measured. */
   readonly ikjt?: readonly GroupOfLists[] | undefined;
+}
+
+/** The parts of the arithmetic that a job has chosen, or that are written in it. */
+interface FixedParts {
+  readonly slices: number;
+  readonly model: {
+    readonly tables: readonly { readonly name: string; readonly rowBlocks: number }[];
+  };
 }
 
 /** A group of features, and what deduplication of its lists would save. */
@@ -83,6 +92,7 @@ export function reportOf(
     "",
     ...tableLines(found),
     ...listLines(statistics),
+    fixedLine(statistics.fixed),
     ...stepLines(found),
     "",
     ...learnedLines(found),
@@ -90,6 +100,18 @@ export function reportOf(
     times,
     `Plan                 sha256:${sha256}`,
   ];
+}
+
+/** Most tables whose row blocks are listed. */
+const cutShown = 8;
+
+/** The slices of a batch, and the row blocks of tables that have several. */
+function fixedLine({ slices, model }: FixedParts): string {
+  const cut = model.tables.filter(({ rowBlocks }) => rowBlocks > 1);
+  const shown = cut.slice(0, cutShown).map(({ name, rowBlocks }) => `${name} ${rowBlocks}`);
+  const more = cut.length > cutShown ? [`${cut.length - cutShown} tables more`] : [];
+  const blocks = cut.length === 0 ? "" : `; row blocks: ${[...shown, ...more].join(", ")}`;
+  return `Fixed by the job     ${plural(slices, "slice")}${blocks}`;
 }
 
 /** The sentence on the source of bag sizes and of the popularity of ids. */

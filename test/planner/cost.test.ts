@@ -104,7 +104,7 @@ test("calibrated costs of blocks, sums of distinct rows, and splitting of ids", 
   // Whole, in eight blocks: the tree costs only in the forward pass, and no id is split by shard.
   const all = cost("table-wise", {});
   const lookup = (1920 + 122_880 + 20_480) / 1e6;
-  near(t, all.lookup, 3 * lookup);
+  near(t, all.lookup, (1 + 2 * (2 / 3)) * lookup); // Two of the three ids of a bag.
   near(t, all.update, 2 * lookup);
   near(t, all.inputExchange, (1920 + 320) / 1e4 + 240e-4);
   // Half the columns: their gradients are summed a second time.
@@ -116,6 +116,15 @@ test("calibrated costs of blocks, sums of distinct rows, and splitting of ids", 
   near(t, block.lookup, secondsOf("row-wise", { blocks: 1 }).lookup);
   near(t, block.inputExchange, (30 * 8 + 320) / 1e4 + 30e-4 + 240e-5);
   near(t, block.update, 2 * block.lookup);
+});
+
+test("row blocks cost nothing in bags of one id", (t) => {
+  const own = plannedTable("T", { ...table, poolingFactor: 1 });
+  const at = (blocksFactor: number) => {
+    const machine = { ...constants, blocksFactor };
+    return costOf(settingOf([own], devices, machine, 80), own, "table-wise", "memory", whole);
+  };
+  near(t, at(3).seconds.lookup, at(1).seconds.lookup);
 });
 
 test("an all-reduce counts hosts up to two, and doubles beyond two", (t) => {

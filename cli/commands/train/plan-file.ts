@@ -113,7 +113,8 @@ export async function planFile(path: string, options: PlanningArguments): Promis
     choice?.found ??
     (isSearched ? await heard(plansWith, options.seconds) : untilDone(plansWith()));
   if (options.from !== undefined) checkFits(options.from, found, constants, options);
-  const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
+  const of = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
+  const source = { ...of, fixed: job };
   return { found, constants, source, choice };
 }
 

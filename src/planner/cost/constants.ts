@@ -67,7 +67,7 @@ const constantsSchema = z.strictObject({
     .prefault({}),
   /** Narrower rows cost as much as rows with this many columns. */
   columnsMin: z.int().min(1).default(32),
-  /** Cost factor of lookups in a shard with several row blocks: their sums form a tree. */
+  /** Cost factor of lookups of long bags in a shard with several row blocks: sums form a tree. */
   blocksFactor: factor.default(1),
   /** Backward pass with fused update, as a multiple of forward. */
   backwardFactor: factor.default(2),

@@ -18,7 +18,7 @@ import {
 } from "../shards.ts";
 import type { MachineConstants } from "./constants.ts";
 import { distinctIds, missRatioAt } from "./miss-curve.ts";
-import { type RowCosts, rowCostsOf } from "./row-costs.ts";
+import { type RowCosts, rowCostsOf, treeFactor } from "./row-costs.ts";
 import { distinctShares, rowShare } from "./row-shares.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
 
@@ -141,7 +141,7 @@ function secondsOf(
  */
 function rowSeconds({ constants }: Setting, table: PlannedTable, work: Work, blocks: number) {
   const { ids, vectors, columns, distinct, sumRounds } = work;
-  const tree = blocks > 1 ? constants.blocksFactor : 1;
+  const tree = blocks > 1 ? treeFactor(table, constants.blocksFactor) : 1;
   const told = sumRounds * constants.rowSumSeconds * distinct;
   const costs = rowCostsIn(constants, columns);
   if (costs !== undefined) {

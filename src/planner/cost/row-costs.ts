@@ -1,6 +1,8 @@
 // Costs of rows on a CPU, which depend more on the number of accesses than on bytes. Calibration
 // measures the costs for some row widths (calibration-rows.ts).
 
+import type { PlannedTable } from "../shards.ts";
+
 /**
  * The costs, in seconds. `lookupId`: each id that is looked up; `lookupRow`: in addition each
  * distinct row of a batch, which is read from memory; `vector`: each pooled vector. `updateId` and
@@ -41,4 +43,16 @@ export function rowCostsOf(measured: readonly RowCosts[], columns: number): RowC
   };
   const costs = Object.fromEntries(rowCostNames.map((name) => [name, between(name)]));
   return { columns, ...(costs as Omit<RowCosts, "columns">) };
+}
+
+/**
+ * Cost factor of lookups in a shard with several row blocks: `blocksFactor` for long bags. The tree
+ * over the rows of a bag of one id is the row; the more ids, the more blocks have sums to add.
+ */
+export function treeFactor(
+  { poolingFactor, lookups = 1 }: Pick<PlannedTable, "poolingFactor" | "lookups">,
+  blocksFactor: number,
+): number {
+  const others = poolingFactor > lookups ? 1 - lookups / poolingFactor : 0;
+  return 1 + (blocksFactor - 1) * others;
 }

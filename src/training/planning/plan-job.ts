@@ -10,7 +10,13 @@ import { type Paused, untilDone } from "../../planner/paused.ts";
 import { readPlan, writePlan } from "../../planner/plan-file.ts";
 import { type Relaxation, relaxations } from "../../planner/relax.ts";
 import { type Considered, searchPlan } from "../../planner/search.ts";
-import type { Devices, Plan, PlannedTable, Workload } from "../../planner/shards.ts";
+import {
+  type Devices,
+  deviceCount,
+  type Plan,
+  type PlannedTable,
+  type Workload,
+} from "../../planner/shards.ts";
 import { planWithCaches, withCurves, withLeastCaches } from "../../planner/size-caches.ts";
 import { type PlannedTiers, plannedTiers } from "../../planner/table-tiers.ts";
 import { type UnmetNeed, unmetNeeds } from "../../planner/unmet.ts";
@@ -159,6 +165,13 @@ function judged(
 /** The parts of the plan that a run does not support. */
 function missingFor(job: PlannableJob, plan: Plan): string[] {
   const missing: string[] = [];
+  const devices = deviceCount(plan.devices);
+  const { slices = devices } = job;
+  if (devices > slices) {
+    missing.push(
+      `A run of the job has at most ${slices} devices, as its batches have ${slices} slices`,
+    );
+  }
   const whole = new Set(
     job.model.tables.filter(({ l2Scope }) => l2Scope === "table").map(({ name }) => name),
   );

@@ -35,6 +35,8 @@ export interface PlannableJob {
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };
   readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
   readonly readers: number;
+  /** The most devices of a run; left out: any number. */
+  readonly slices?: number | undefined;
   /** `auto`: tables whose own `sharding` is `auto` may be cut in any way. */
   readonly sharding?: "auto" | "as-written" | undefined;
 }

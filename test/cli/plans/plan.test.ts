@@ -33,6 +33,7 @@ test.serial("plan prints load, memory, step time and the number of candidates", 
   t.is(code, 0, stderr);
   t.regex(stdout, /^job\.json: 3 shards on 2 devices of 1 host\n/);
   t.regex(stdout, /device +load +memory +shards\n0 +\S+ us +\S+ MB +2\n1 /);
+  t.regex(stdout, /\nFixed by the job {5}8 slices\nExchanged a step /);
   t.regex(stdout, /Exchanged a step +ids \S+ kB, pooled \S+ kB, gradients/);
   const stages =
     "input exchange,prefetch,lookup,output exchange,dense layers,backward exchange,update,all-reduce";

@@ -116,6 +116,13 @@ struct RowRange {
 struct Completed {
   const float* mean = nullptr;  // means of squares
   const float* trust = nullptr;
+  int64_t rows = -1;            // their number; -1: none are given
+};
+
+/// The distinct rows of a table, where another number of sums was given.
+struct WrongSums {
+  int64_t rows = 0;
+  int64_t sums = 0;
 };
 
 /// The pooled sums (B,columns) of a run of row blocks; `from` nullptr: zeros.
@@ -195,7 +202,7 @@ struct Scratches {
   Scratch averaged;
   Scratch squares, trees, starts, misses;
   Scratch leftOperand, rightOperand, mixed;
-  Scratch parts, areFinite;
+  Scratch parts, updated;
 };
 
 inline Scratches& scratches() {

@@ -239,6 +239,13 @@ struct Argument<Element* const*> {
   Element* const* get() const { return value.value.of.data(); }
 };
 
+/// A result; or, with a text, a refusal of the call.
+template <typename Value>
+struct Refusable {
+  Value value;
+  std::string refusal;
+};
+
 /// Values that are copied into a new typed array.
 template <typename Element>
 struct Copied {
@@ -279,6 +286,13 @@ napi_value answer(napi_env env, const Copied<Element>& of) {
   if (bytes > 0) std::memcpy(data, of.values, bytes);
   napi_create_typedarray(env, arrayOf<Element>, count, buffer, 0, &result);
   return result;
+}
+
+template <typename Value>
+napi_value answer(napi_env env, const Refusable<Value>& of) {
+  if (of.refusal.empty()) return answer(env, of.value);
+  napi_throw_range_error(env, nullptr, of.refusal.c_str());
+  return nullptr;
 }
 
 /// Calls a function with parameters of these types. `arguments`: their number in JavaScript.

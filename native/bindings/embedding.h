@@ -17,31 +17,74 @@ inline void pool(float* out, Lookups& of, int64_t first, int64_t count,
   running().pool(out, of.tables.data(), of.bags, first, count, of.columns);
 }
 
+/// The memory of an order of lookups (src/kernels/contract/tables.ts), as the kernels use it.
+inline uint64_t* wordsOf(Optional<double> order) {
+  return reinterpret_cast<uint64_t*>(static_cast<double*>(order));
+}
+
+inline std::string wrongSums(const WrongSums& of) {
+  return "Expected a sum for each of " + std::to_string(of.rows) + " distinct rows, got " +
+         std::to_string(of.sums);
+}
+
 /// means, trusts: for each table, the completed means and trust ratios of its rows, or an empty
 /// array; no lists where the rows are whole. Returns the first table with a row that is no longer
-/// finite, or -1.
-inline int64_t updateRows(const Lookups& of, const float* dPooled, const Slices& slices,
-                          const FloatLists& means, const FloatLists& trusts) {
+/// finite, or -1. Refuses another number of sums than of distinct rows.
+inline Refusable<int64_t> updateRows(const Lookups& of, const float* dPooled,
+                                     const Slices& slices,
+                                     const FloatLists& means, const FloatLists& trusts,
+                                     Optional<double> order) {
   std::vector<Completed> completed;
-  for (size_t t = 0; t < means.of.size(); t++) completed.push_back({means.of[t], trusts.of[t]});
+  for (size_t t = 0; t < means.of.size(); t++) {
+    const int64_t mean = means.lengths[t], trust = trusts.lengths[t];
+    if (mean > 0 && trust > 0 && mean != trust) return {-1, wrongSums({mean, trust})};
+    const int64_t rows = mean + trust == 0 ? -1 : mean > 0 ? mean : trust;
+    completed.push_back({means.of[t], trusts.of[t], rows});
+  }
   const Completed* known = completed.empty() ? nullptr : completed.data();
-  return running().updateRows(of.tables.data(), of.bags, dPooled, of.columns, slices, known);
+  WrongSums wrong;
+  const int64_t bad = running().updateRows(of.tables.data(), of.bags, dPooled, of.columns, slices,
+                                           known, wordsOf(order), &wrong);
+  return {bad, wrong.rows == wrong.sums ? std::string() : wrongSums(wrong)};
 }
 
-/// dPooled: the columns of the one table that is looked up.
-inline Copied<float> rowSquares(const Lookups& of, Columns dPooled, const Slices& slices) {
-  float* squares = nullptr;
-  const int64_t count = running().rowSquares(&squares, of.tables.data(), 0, of.bags, dPooled.at,
-                                             dPooled.stride, slices);
-  return {squares, count};
+/// Joins the sums of all tables in `all`. `sumsOf` returns the number of sums of the table at an
+/// index, and their place; `counts` receives the numbers.
+template <typename Sum, typename SumsOf>
+inline Copied<Sum> joined(std::vector<Sum>& all, const Lookups& of, Optional<int32_t> counts,
+                          const SumsOf& sumsOf) {
+  all.clear();
+  const int64_t tables = static_cast<int64_t>(of.tables.size());
+  for (int64_t index = 0; index < tables; index += of.tables[index].lookups) {
+    Sum* sums = nullptr;
+    const int64_t count = sumsOf(&sums, index);
+    all.insert(all.end(), sums, sums + count);
+    if (counts != nullptr) counts[index] = static_cast<int32_t>(count);
+  }
+  return {all.data(), static_cast<int64_t>(all.size())};
 }
 
+/// dPooled: the columns of the tables that are looked up.
+inline Copied<float> rowSquares(const Lookups& of, Columns dPooled, const Slices& slices,
+                                Optional<int32_t> counts, Optional<double> order) {
+  static thread_local std::vector<float> all;
+  return joined(all, of, counts, [&](float** squares, int64_t index) {
+    return running().rowSquares(squares, of.tables.data(), index, of.bags, dPooled.at,
+                                dPooled.stride, slices, wordsOf(order));
+  });
+}
+
+/// means: of the rows of all tables, one table after the other.
 inline Copied<double> rowNorms(const Lookups& of, Columns dPooled, const Slices& slices,
-                               Optional<const float> means) {
-  double* norms = nullptr;
-  const int64_t count = running().rowNorms(&norms, of.tables.data(), 0, of.bags, dPooled.at,
-                                           dPooled.stride, slices, means);
-  return {norms, count};
+                               Optional<const float> means, Optional<int32_t> counts) {
+  static thread_local std::vector<double> all;
+  const float* next = means;
+  return joined(all, of, counts, [&](double** norms, int64_t index) {
+    const int64_t count = running().rowNorms(norms, of.tables.data(), index, of.bags, dPooled.at,
+                                             dPooled.stride, slices, next);
+    if (next != nullptr) next += count / (2 * ((of.tables[index].dim + 31) / 32));
+    return count;
+  });
 }
 
 inline void dRows(float* const* dRows, float* const* counts, const Lookups& of, Columns dPooled,

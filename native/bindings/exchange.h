@@ -7,6 +7,13 @@
 
 namespace osiris::binding {
 
+/// runs: first column of out, first column of from, and columns of each range.
+inline void copyRuns(float* out, int64_t outWidth, const float* from, int64_t fromWidth,
+                     int64_t samples, const Array<const int32_t>& runs) {
+  running().copyRuns({out, outWidth}, {const_cast<float*>(from), fromWidth}, samples, runs.data,
+                     runs.length / 3);
+}
+
 /// The columns of each value are its elements / rows.
 inline void addBeside(float* out, const FloatLists& values, const float* other, int64_t rows) {
   std::vector<int32_t> widths;

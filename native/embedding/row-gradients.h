@@ -130,10 +130,12 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
 }
 
 /// The sorted lookups of `rows` in the table at `index`, which is the first entry with its rows.
+/// `order`: the sorted lookups of all its rows, if they are known; else null.
 [[gnu::noinline]] inline Gradients gradientsOf(const Table* tables, int64_t index,
                                                const Bags& bags, const float* dPooled,
                                                int64_t columns, const Slices& slices,
-                                               const int32_t* sliceOf, const RowRange& rows) {
+                                               const int32_t* sliceOf, const RowRange& rows,
+                                               const Lookup* order = nullptr) {
   const Table& t = tables[index];
   const int32_t* offsets = bags.offsets + index * bags.samples;
   const int64_t all = offsets[t.lookups * bags.samples] - offsets[0];
@@ -143,6 +145,10 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
   const float* d = dPooled + t.column;
   float* stack = scratches().fold.take<float>(64 * t.dim);
   if (!isPlaced(t, bags)) {
+    if (order != nullptr) {
+      return {order,  all,    sliceOf, offsets, d,       columns, t.dim,
+              t.mean, stack, nullptr, nullptr, nullptr, nullptr};
+    }
     for (int64_t b = 0; b < bags.samples; b++) {
       for (int64_t k = offsets[b]; k < offsets[b + 1]; k++) {
         count = listIfWithin(from, count, bags.ids[k], static_cast<uint64_t>(b), rows);
@@ -161,7 +167,7 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
                          columns, slices, rows);
     bool mean = false;
     for (int64_t i = index; i < index + t.lookups; i++) mean = mean || tables[i].mean;
-    const Lookup* sorted = sortLookups(from, to, count, t.rows);
+    const Lookup* sorted = order != nullptr ? order : sortLookups(from, to, count, t.rows);
     return {sorted, count, sliceOf,  nullptr,    d,        columns, t.dim,
             mean,   stack, sampleAt, gradientAt, lengthAt, weightAt};
   }

@@ -65,14 +65,27 @@ template <Precision precision>
   finite = seen;
 }
 
+/// Number of distinct rows among sorted lookups.
+inline int64_t distinctRows(const Gradients& g) {
+  int64_t rows = 0;
+  for (int64_t k = 0; k < g.count; k++) {
+    rows += k == 0 || rowOf(g.lookups[k]) != rowOf(g.lookups[k - 1]);
+  }
+  return rows;
+}
+
 /// Updates `rows` of the table at `index`, and records in `finite` whether they are still finite.
-inline void updateTableRows(const Table* tables, int64_t index, const Bags& bags,
-                            const float* dPooled, int64_t columns, const Slices& slices,
-                            const int32_t* sliceOf, const RowRange& rows, const Completed& known,
-                            Finite& finite) {
+/// Returns the number of distinct rows; where `known` has another number of sums, it updates none.
+inline int64_t updateTableRows(const Table* tables, int64_t index, const Bags& bags,
+                               const float* dPooled, int64_t columns, const Slices& slices,
+                               const int32_t* sliceOf, const RowRange& range, const Lookup* order,
+                               const Completed& known, Finite& finite) {
   const Table& t = tables[index];
   const Gradients g =
-      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf, rows);
+      gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf, range, order);
+  if (known.rows >= 0) {
+    if (const int64_t rows = distinctRows(g); rows != known.rows) return rows;
+  }
   withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
     if constexpr (precision != Precision::float32) {
       if (isPlain(t)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
@@ -80,24 +93,37 @@ inline void updateTableRows(const Table* tables, int64_t index, const Bags& bags
     if (heldVectors(t) > 0) return updateHeld(t, g, slices.first, known.mean, finite);
     updateTable(t, g, slices.first, known, finite);
   });
+  return known.rows;
 }
 
 template <bool placed>
 inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index, const Bags& bags,
-                            const float* dPooled, int64_t columns, const Slices& slices) {
+                            const float* dPooled, int64_t columns, const Slices& slices,
+                            Lookup* order) {
   const Table& t = tables[index];
   const int32_t* sliceOf = slicesOfSamples(slices);
   const Gradients found =
       gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf, {0, t.rows});
   const Gradients g = found;  // A copy that no store can alias.
+  if (order != nullptr) std::memcpy(order, g.lookups, g.count * sizeof(Lookup));
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
+  const bool changed = placed || g.mean || t.rule.clip != 0 || t.rule.l2 > 0;
+  int64_t asked = 0;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
-    float* gradient = clippedRow<placed>(t, g, slices.first, from, to);
-    if (t.rule.l2 > 0) {
-      float* decoded = scratches().decoded.take<float>(t.dim);
-      regularise(gradient, rowWeights(t, row, decoded), t.rule.l2, t.dim);
+    for (; asked < g.count && asked < to + updateAhead; asked++) {
+      prefetch(g.gradientOf<placed>(asked), g.dim * sizeof(float));
+    }
+    const bool lone = !changed && to == from + 1;
+    const float* gradient = g.gradientOf<placed>(from);
+    if (!lone) {
+      float* sum = clippedRow<placed>(t, g, slices.first, from, to);
+      if (t.rule.l2 > 0) {
+        float* decoded = scratches().decoded.take<float>(t.dim);
+        regularise(sum, rowWeights(t, row, decoded), t.rule.l2, t.dim);
+      }
+      gradient = sum;
     }
     for (int64_t c = 0; c < t.dim; c += 32) *out++ = quantumSquares(gradient + c, t.dim - c);
   });
@@ -176,6 +202,14 @@ struct UpdatePart {
   RowRange rows;
 };
 
+/// What became of a part: the distinct rows that it found, and the sums that the exchange completed
+/// for them; if the numbers differ, no row was updated. Both are -1 where rows are whole.
+struct Updated {
+  bool isFinite;
+  int64_t rows;
+  int64_t sums;
+};
+
 /// Lists the parts of an update: whole tables, and of large ones ranges of rows, `most` at most.
 /// `out` has room for `most` parts of each table.
 inline int64_t updateParts(UpdatePart* out, int64_t most, const Table* tables, const Bags& bags,
@@ -185,8 +219,7 @@ inline int64_t updateParts(UpdatePart* out, int64_t most, const Table* tables, c
   for (int64_t index = 0; index < bags.tables; index += tables[index].lookups) {
     const Table& t = tables[index];
     // Completed values are in the order of the table's distinct rows, which a part does not count.
-    const bool isWhole = completed != nullptr &&
-                         (completed[index].mean != nullptr || completed[index].trust != nullptr);
+    const bool isWhole = completed != nullptr && completed[index].rows >= 0;
     const int64_t parts = isWhole ? 1 : partsOf(nsOfUpdate(tables, index, bags), most);
     const int32_t* offsets = bags.offsets + index * bags.samples;
     const int64_t lookups = offsets[t.lookups * bags.samples] - offsets[0];
@@ -197,15 +230,30 @@ inline int64_t updateParts(UpdatePart* out, int64_t most, const Table* tables, c
 }
 
 inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dPooled,
-                          int64_t columns, const Slices& slices, const Completed* completed) {
+                          int64_t columns, const Slices& slices, const Completed* completed,
+                          const uint64_t* order, WrongSums* wrong) {
   const int32_t* sliceOf = slicesOfSamples(slices);
   int64_t firstBad = -1;
   const auto update = [&](const UpdatePart& part) {
     const Completed known = completed == nullptr ? Completed{} : completed[part.index];
     Finite finite;
-    updateTableRows(tables, part.index, bags, dPooled, columns, slices, sliceOf, part.rows, known,
-                    finite);
-    return finite.all();
+    // Lookups of tables without completed sums have not been sorted yet.
+    const bool sorted = order != nullptr && known.rows >= 0;
+    const Lookup* own = sorted ? order + bags.offsets[part.index * bags.samples] : nullptr;
+    const int64_t rows = updateTableRows(tables, part.index, bags, dPooled, columns, slices,
+                                         sliceOf, part.rows, own, known, finite);
+    return Updated{finite.all(), rows, known.rows};
+  };
+  // Notes what became of a part, in the order of tables: the first fault wins. Returns whether the
+  // sums were wrong.
+  const auto isWrong = [&](const Updated& done, int64_t index) {
+    if (done.rows != done.sums) {
+      *wrong = {done.rows, done.sums};
+      firstBad = index;
+    } else if (!done.isFinite && firstBad < 0) {
+      firstBad = index;
+    }
+    return done.rows != done.sums;
   };
   double ns = 0;
   for (int64_t index = 0; index < bags.tables; index += tables[index].lookups) {
@@ -214,25 +262,26 @@ inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dP
   const int64_t most = partsOf(ns, INT64_MAX);
   if (most == 1) {
     for (int64_t index = 0; index < bags.tables; index += tables[index].lookups) {
-      if (!update({index, {0, tables[index].rows}}) && firstBad < 0) firstBad = index;
+      if (isWrong(update({index, {0, tables[index].rows}}), index)) break;
     }
     return firstBad;
   }
   UpdatePart* parts = scratches().parts.take<UpdatePart>(most * bags.tables);
   const int64_t count = updateParts(parts, most, tables, bags, completed);
-  bool* areFinite = scratches().areFinite.take<bool>(count);
-  inParts(count, [&](int64_t part) { areFinite[part] = update(parts[part]); });
-  // Parts are in the order of their tables.
-  for (int64_t i = 0; i < count && firstBad < 0; i++) {
-    if (!areFinite[i]) firstBad = parts[i].index;
+  Updated* updated = scratches().updated.take<Updated>(count);
+  inParts(count, [&](int64_t part) { updated[part] = update(parts[part]); });
+  for (int64_t i = 0; i < count; i++) {
+    if (isWrong(updated[i], parts[i].index)) break;
   }
   return firstBad;
 }
 
 inline int64_t rowSquares(float** squares, const Table* tables, int64_t index, const Bags& bags,
-                          const float* dPooled, int64_t columns, const Slices& slices) {
+                          const float* dPooled, int64_t columns, const Slices& slices,
+                          uint64_t* order) {
   const auto of = isPlaced(tables[index], bags) ? rowSquaresOf<true> : rowSquaresOf<false>;
-  return of(squares, tables, index, bags, dPooled, columns, slices);
+  Lookup* own = order == nullptr ? nullptr : order + bags.offsets[index * bags.samples];
+  return of(squares, tables, index, bags, dPooled, columns, slices, own);
 }
 
 inline int64_t rowNorms(double** norms, const Table* tables, int64_t index, const Bags& bags,

@@ -1,10 +1,14 @@
 // The kernels that update tables, and dense tensors by the same rules: rows of native/table.h.
 
-/// Returns the first table with a NaN or an infinity after the update, or -1.
+/// Returns the first table with a NaN or an infinity after the update, or -1. Ends at a table with
+/// a wrong number of sums, and tells the numbers in `wrong`, which is given where `completed` is.
 ADAPTED(int64_t, updateRows, const Table* tables, const Bags& bags, const float* dPooled,
-        int64_t columns, const Slices& slices, const Completed* completed)
+        int64_t columns, const Slices& slices, const Completed* completed, const uint64_t* order,
+        WrongSums* wrong)
+/// `order`: receives the sorted lookups of the table at the place of its ids, for `updateRows`; or
+/// null.
 ADAPTED(int64_t, rowSquares, float** squares, const Table* tables, int64_t index, const Bags& bags,
-        const float* dPooled, int64_t columns, const Slices& slices)
+        const float* dPooled, int64_t columns, const Slices& slices, uint64_t* order)
 ADAPTED(int64_t, rowNorms, double** norms, const Table* tables, int64_t index, const Bags& bags,
         const float* dPooled, int64_t columns, const Slices& slices, const float* mean)
 ADAPTED(void, dRows, float* const* dRows, float* const* counts, const Table* tables, int64_t index,

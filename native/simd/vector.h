@@ -258,6 +258,27 @@ inline void copyColumns(Columns out, Columns from, int64_t samples, int64_t colu
   endFar();
 }
 
+/// Copies ranges of columns of each sample: three numbers a range, its first columns in `out` and in
+/// `from`, and its columns. Sample by sample, so that memory is read and written in order.
+inline void copyRuns(Columns out, Columns from, int64_t samples, const int32_t* runs,
+                     int64_t count) {
+  int64_t all = 0;
+  for (int64_t i = 0; i < count; i++) all += runs[3 * i + 2];
+  const bool far = samples * all > farFloats;
+  for (int64_t b = 0; b < samples; b++, out.at += out.stride, from.at += from.stride) {
+    for (int64_t i = 0; i < count; i++) {
+      float* to = out.at + runs[3 * i];
+      const float* source = from.at + runs[3 * i + 1];
+      const int64_t columns = runs[3 * i + 2];
+      for (int64_t c = 0; c < columns; c += lanes) {
+        if (c + lanes <= columns) storeFar(to + c, lanes, load(source + c), far);
+        else storeSome(to + c, left(columns, c), loadSome(source + c, left(columns, c)));
+      }
+    }
+  }
+  endFar();
+}
+
 /// out += row, over n columns.
 inline void addRow(float* out, const float* row, int64_t n) {
   for (int64_t c = 0; c < n; c += lanes) {

@@ -87,7 +87,7 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
   const auto bounds = boundsOf(count, samples);
   const Slices slices{0, count, bounds.data()};
   float* squares = nullptr;
-  k.rowSquares(&squares, tables.data(), 0, bags, d.data(), columns, slices);
+  k.rowSquares(&squares, tables.data(), 0, bags, d.data(), columns, slices, nullptr);
   if (tables[0].rule.isLamb()) {
     double* norms = nullptr;
     k.rowNorms(&norms, tables.data(), 0, bags, d.data(), columns, slices, nullptr);
@@ -96,7 +96,7 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
   float* const dRowsOf[] = {dRows.data()};
   float* const countsOf[] = {counts.data()};
   k.dRows(dRowsOf, countsOf, tables.data(), 0, bags, d.data(), columns, slices);
-  k.updateRows(tables.data(), bags, d.data(), columns, slices, nullptr);
+  k.updateRows(tables.data(), bags, d.data(), columns, slices, nullptr, nullptr, nullptr);
   for (int64_t t = 0; t < tableCount && kind == RuleKind::sgd; t++) {
     for (int64_t i = 0; i < rows[t] * dims[t]; i++) {
       expect(near(tables[t].weights[i], expected[t][i]), k.name, "updateRows");
@@ -133,8 +133,8 @@ inline void testCodes(const Kernels& k, Precision precision) {
   const auto bounds = boundsOf(1, samples);
   const Slices slices{0, 1, bounds.data()};
   float* squares = nullptr;
-  k.rowSquares(&squares, &table, 0, bags, d.data(), dim, slices);
-  const int64_t bad = k.updateRows(&table, bags, d.data(), dim, slices, nullptr);
+  k.rowSquares(&squares, &table, 0, bags, d.data(), dim, slices, nullptr);
+  const int64_t bad = k.updateRows(&table, bags, d.data(), dim, slices, nullptr, nullptr, nullptr);
   expect(bad == -1, k.name, "updateRows, rows that are finite");
   k.pool(after.data(), &table, bags, 0, samples, dim);
   for (int64_t i = 0; i < out.size(); i++) {

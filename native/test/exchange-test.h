@@ -16,6 +16,16 @@ inline void testColumns(const Kernels& k) {
   }
   k.copyColumns({out.data(), outStride}, {from.data(), fromStride}, samples, columns);
   expect(std::equal(expected.begin(), expected.end(), out.data()), k.name, "copyColumns");
+  std::fill(out.data(), out.data() + out.size(), -1.0f);
+  const int32_t half = static_cast<int32_t>(columns / 2), rest = static_cast<int32_t>(columns) - half;
+  const int32_t runs[] = {0, 0, half, half, half, rest};
+  k.copyRuns({out.data(), outStride}, {from.data(), fromStride}, samples, runs, 2);
+  bool same = true;
+  for (int64_t s = 0; s < samples; s++) {
+    const float* copied = out.data() + s * outStride;
+    same = same && std::equal(copied, copied + columns, from.data() + s * fromStride);
+  }
+  expect(same, k.name, "copyRuns");
 }
 
 /// Expands distinct lists, and backward: lists without a sample get a zero gradient, as do columns

@@ -43,23 +43,29 @@ export interface RowStore {
     of?: { readonly first: number; readonly count: number },
     average?: RowAverage,
   ): void;
-  /** Sums of squares of the gradient, per distinct row and quantum of the shard at `at`. */
+  /**
+   * For each shard of a range: sums of squares of the gradient, per distinct row and quantum. The
+   * arrays share memory.
+   */
   squares(
-    at: number,
+    of: { readonly first: number; readonly count: number },
     bags: StagedBags,
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
-  ): Float32Array;
-  /** LAMB: sums of squares of weights and direction, per distinct row and quantum. */
+  ): Float32Array[];
+  /**
+   * LAMB: sums of squares of weights and direction, as `squares`. `means`: the completed means of
+   * squares of each shard of the range, for rules that take them.
+   */
   norms(
-    at: number,
+    of: { readonly first: number; readonly count: number },
     bags: StagedBags,
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
-    means?: Float32Array,
-  ): Float64Array;
+    means?: readonly Float32Array[],
+  ): Float64Array[];
   /**
    * Applies each touched row's gradient once. Only this initialises rows. `completed`: the sums
    * over all devices' columns, for each shard; undefined where whole rows are local. Returns the

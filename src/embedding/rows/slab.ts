@@ -9,6 +9,7 @@ import {
   bagsFrom,
   type Pooling,
   quantumColumns,
+  type RowOrder,
   type RowRule,
   type RowSums,
   type Rows,
@@ -112,18 +113,45 @@ export function createSlab(options: SlabOptions): Slab {
   };
   const rowsAt = runsOf(lookedUp);
   const columnOf = firstColumnsOf(lookedUp);
-  /** The lookups of one shard: a kernel's call costs as much as the lookups that it is given. */
-  const ownOf = (place: number, bags: Bags, rules: readonly RowRule[]) => {
-    const { first, shard } = at(place);
-    const run = { first, count: shard.lookups.length };
+  /** The lookups of some shards: a kernel's call costs as much as the lookups that it is given. */
+  const lookupsOf = (of: Run, bags: Bags) => {
+    const [{ first }, last] = [at(of.first), at(of.first + of.count - 1)];
+    const run = { first, count: last.first + last.shard.lookups.length - first };
     return {
-      tables: rowsAt(run),
-      ownBags: bagsFrom(bags, run.first, run.count),
-      column: columnOf[first] ?? 0,
-      ownRules: shard.lookups.map(() => rules[place] as RowRule),
+      ...{ run, tables: rowsAt(run), ownBags: bagsFrom(bags, run.first, run.count) },
+      ...{ column: columnOf[first] ?? 0, counts: new Int32Array(run.count) },
     };
   };
-  const byLookup = <T>(byShard: readonly T[]): T[] => repeated(held, byShard);
+  const sorted: RowOrder = { lookups: new Float64Array(0), ids: undefined };
+  /** Memory for the order of the lookups of these bags. */
+  const orderOf = ({ ids }: Bags): RowOrder => {
+    const { length } = ids;
+    if (sorted.lookups.length < length) sorted.lookups = new Float64Array(length + (length >> 1));
+    sorted.ids = ids;
+    return sorted;
+  };
+  // Equal lists are the same array, as kernels cache data by array.
+  const byLookup = <T>(byShard: readonly T[]): readonly T[] => {
+    return held.length === lookedUp.length ? byShard : repeated(held, byShard);
+  };
+  const rulesIn = ({ first, count }: Run, rules: readonly RowRule[]): readonly RowRule[] => {
+    const all = byLookup(rules);
+    return count === all.length ? all : all.slice(first, first + count);
+  };
+  /** The sums of each shard, of the sums of all, in ascending order of rows. */
+  const split = <S extends Float32Array | Float64Array>(
+    sums: S,
+    of: Run,
+    { counts, run }: { readonly counts: Int32Array; readonly run: Run },
+    bags: StagedBags,
+  ): S[] => {
+    let end = 0;
+    return held.slice(of.first, of.first + of.count).map(({ first }, i) => {
+      const begin = end;
+      end += counts[first - run.first] ?? 0;
+      return inRows(sums.subarray(begin, end) as S, order(of.first + i, bags));
+    });
+  };
   return {
     shards,
     columns,
@@ -137,22 +165,26 @@ export function createSlab(options: SlabOptions): Slab {
       kernels.pool(out, rowsAt(of), bagsFrom(bags, of.first, of.count), first, count, average);
     },
     gradients(place, dRows, counts, bags, dPooled, slices) {
-      const { tables, ownBags, column } = ownOf(place, bags, []);
+      const { tables, ownBags, column } = lookupsOf({ first: place, count: 1 }, bags);
       kernels.dRows(dRows, counts, tables, ownBags, dPooled, column, slices);
     },
-    squares(place, bags, dPooled, slices, rules) {
-      const { tables, ownBags, column, ownRules } = ownOf(place, bags, rules);
-      const sums = kernels.rowSquares(tables, ownBags, dPooled, column, slices, ownRules);
-      return inRows(sums, order(place, bags));
+    squares(of, bags, dPooled, slices, rules) {
+      const own = lookupsOf(of, bags);
+      const { tables, ownBags, column, run, counts } = own;
+      const ownRules = rulesIn(run, rules);
+      const given = [tables, ownBags, dPooled, column, slices, ownRules] as const;
+      return split(kernels.rowSquares(...given, counts, orderOf(bags)), of, own, bags);
     },
-    norms(place, bags, dPooled, slices, rules, means) {
-      const own = order(place, bags);
-      const known = own && means ? byPlaces({ means }, own).means : means;
-      const { tables, ownBags, column, ownRules } = ownOf(place, bags, rules);
-      return inRows(
-        kernels.rowNorms(tables, ownBags, dPooled, column, slices, ownRules, known),
-        own,
-      );
+    norms(of, bags, dPooled, slices, rules, means) {
+      const own = lookupsOf(of, bags);
+      const { tables, ownBags, column, run, counts } = own;
+      const ownRules = rulesIn(run, rules);
+      const known = means?.map((each, i) => {
+        const placed = order(of.first + i, bags);
+        return (placed ? byPlaces({ means: each }, placed).means : each) ?? none;
+      });
+      const given = [tables, ownBags, dPooled, column, slices, ownRules] as const;
+      return split(kernels.rowNorms(...given, known && joined(known), counts), of, own, bags);
     },
     update(bags, dPooled, slices, rules, completed) {
       for (const one of held) noteChanges(one, bags);
@@ -161,7 +193,9 @@ export function createSlab(options: SlabOptions): Slab {
         return own ? byPlaces(one, own) : one;
       });
       const all = [byLookup(rules), sums && byLookup(sums)] as const;
-      const bad = kernels.updateRows(lookedUp, bags, dPooled, slices, ...all);
+      const known = sums && sorted.ids === bags.ids ? sorted : undefined;
+      const bad = kernels.updateRows(lookedUp, bags, dPooled, slices, ...all, known);
+      sorted.ids = undefined;
       return bad < 0 ? bad : held.findIndex(({ first }) => first === bad);
     },
     async evict(place, rows) {
@@ -308,6 +342,19 @@ async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise
   const { kernels, tiers } = options;
   if (own.cached && tiers) await evictFromBacking(kernels, own.cached, tiers.backing, rows);
   else evictInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
+}
+
+const none = new Float32Array(0);
+
+/** Sums of several shards, one after the other. */
+function joined(sums: readonly Float32Array[]): Float32Array {
+  const all = new Float32Array(sums.reduce((length, own) => length + own.length, 0));
+  let end = 0;
+  for (const own of sums) {
+    all.set(own, end);
+    end += own.length;
+  }
+  return all;
 }
 
 function inRows<S extends Float32Array | Float64Array>(sums: S, order: Int32Array | undefined): S {

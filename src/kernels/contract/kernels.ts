@@ -21,7 +21,7 @@ import type { RowAverage } from "./row-average.ts";
 import type { CacheKernels } from "./row-cache.ts";
 import type { RowRule } from "./rules.ts";
 import type { Slices, Subtree } from "./slices.ts";
-import type { Bags, RowSums, Rows, RowsSpec } from "./tables.ts";
+import type { Bags, RowOrder, RowSums, Rows, RowsSpec } from "./tables.ts";
 import type { Tensor } from "./tensor.ts";
 
 export * from "./blocks.ts";
@@ -74,6 +74,12 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     fromFirst: number,
     columns: number,
   ): void;
+  /**
+  /**
+   * `copyColumns` of several ranges of columns. `runs` (3n): the first column in `out`, the first in
+   * `from`, and the number of columns of each range; ranges in `out` do not overlap.
+   */
+  copyRuns(out: Tensor, from: Tensor, runs: Int32Array): void;
   /**
    * Allocates R rows, 0 or more, with `touched`, weights and state all 0; or opens the rows that
    * lie in `spec.memory`.
@@ -220,7 +226,8 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
    * `completed` have a value per entry of `tables`; for several lookups in the same rows, that of
    * the first entry is used. `completed`: the whole-row values from the exchange; undefined: the
    * rows are whole. Returns the first entry of the first table with weights or state that are no
-   * longer finite; -1: none. This check costs nothing beside the update.
+   * longer finite; -1: none. This check costs nothing beside the update. `order`: kept by
+   * `rowSquares` for the tables with completed values, and for the same bags; left out: none.
    */
   updateRows(
     tables: readonly Rows[],
@@ -229,12 +236,15 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     slices: Slices,
     rules: readonly RowRule[],
     completed?: readonly (RowSums | undefined)[],
+    order?: RowOrder,
   ): number;
   /**
-   * First phase of an update of rows that are split by columns. `tables`: the lookups of one table.
-   * dPooled (B,V) has the gradients of their columns from column `first` on. Per distinct row
-   * (ascending) and per quantum of 32 columns: the sum of squares of its gradient, l2 included, as
-   * a pairwise tree over the quantum (lane i + lane i+16, then 8, 4, 2, 1; missing columns are 0).
+   * First phase of an update of rows that are split by columns. `tables`: the lookups of one table
+   * or of several, side by side. dPooled (B,V) has the gradients of their columns from column
+   * `first` on. Per table, per distinct row (ascending) and per quantum of 32 columns: the sum of
+   * squares of its gradient, l2 included, as a pairwise tree over the quantum (lane i + lane i+16,
+   * then 8, 4, 2, 1; missing columns are 0). `counts` (T), if given, receives the number of sums of
+   * each table, at its first entry. `order`, if given, keeps the order of the lookups.
    */
   rowSquares(
     tables: readonly Rows[],
@@ -243,6 +253,8 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     first: number,
     slices: Slices,
     rules: readonly RowRule[],
+    counts?: Int32Array,
+    order?: RowOrder,
   ): Float32Array;
   /**
    * Means of squares (n) of whole rows of `dim` columns. squares[i] is (n, quanta[i]) from
@@ -251,10 +263,10 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
    */
   rowMeans(squares: readonly Float32Array[], quanta: readonly number[], dim: number): Float32Array;
   /**
-   * Second phase of LAMB for rows split by columns: per distinct row and quantum, the sums of
+   * Second phase of LAMB for rows split by columns: per table, distinct row and quantum, the sums of
    * squares of the weights and of their update u (n, quanta, 2). Changes no memory. Takes
    * the arguments of `rowSquares`, and for partial row-wise LAMB `means`, the completed means of
-   * squares.
+   * squares of all tables, one after the other.
    */
   rowNorms(
     tables: readonly Rows[],
@@ -264,6 +276,7 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     slices: Slices,
     rules: readonly RowRule[],
     means?: Float32Array,
+    counts?: Int32Array,
   ): Float64Array;
   /**
    * Trust ratios (n) of whole rows. norms[i] is (n, quanta[i], 2) from `rowNorms`, for consecutive

@@ -128,6 +128,17 @@ export interface RowsSpec {
 }
 
 /**
+ * The order of a batch's lookups by row, which `rowSquares` keeps for `updateRows`: sorting them
+ * again would take as long. The layout is private to the implementation.
+ */
+export interface RowOrder {
+  /** At least as many elements as the bags have ids. */
+  lookups: Float64Array;
+  /** The ids whose order it is; undefined: none yet. */
+  ids: Bags["ids"] | undefined;
+}
+
+/**
  * Whole-row values for a tile with some of its table's columns, which the exchange has completed
  * over all tiles: one per distinct row of the tile, ascending.
  */

@@ -58,16 +58,10 @@ export function isCompiledFor(isa: InstructionSet): boolean {
  */
 export function createNative(addon: Addon | undefined = loadAddon()): Kernels | undefined {
   if (addon === undefined) return undefined;
-  const memory = createMemory((length) => aligned(addon, length));
   const own = {
     arithmetic: String(addon.arithmetic!()),
-    ...memory,
-    rows(spec: Parameters<Kernels["rows"]>[0]) {
-      const rows = memory.rows(spec);
-      const pages = [data(rows.weights), rows.codes, data(rows.state), rows.touched];
-      for (const t of pages) addon.useLargePages!(asFloats(t));
-      return rows;
-    },
+    ...createMemory((length) => aligned(addon, length)),
+    rows: createMemory(sharedRooms(addon)).rows,
     ...shared,
     ...computed(addon),
     ...cache(addon),
@@ -105,9 +99,23 @@ function aligned(addon: Addon, length: number): Float32Array {
   return room.subarray(first, first + length);
 }
 
-/** The same memory as float32 words. */
-function asFloats({ buffer, byteOffset, byteLength }: ArrayBufferView): Float32Array {
-  return new Float32Array(buffer, byteOffset, Math.floor(byteLength / 4));
+/** Floats of memory that small tables share. Its untouched pages take no memory. */
+const roomFloats = 2 ** 23;
+
+/**
+ * Returns an allocator of rows. Small tables share memory: their states and marks alone would be on
+ * small pages, so that each access to a row of many tables would translate an address anew.
+ */
+function sharedRooms(addon: Addon): (length: number) => Float32Array {
+  let room: Float32Array = new Float32Array(0);
+  return (length) => {
+    const whole = 16 * Math.ceil(length / 16);
+    if (whole > roomFloats / 4) return aligned(addon, length);
+    if (whole > room.length) room = aligned(addon, roomFloats);
+    const own = room.subarray(0, length);
+    room = room.subarray(whole);
+    return own;
+  };
 }
 
 /** Outputs in a panel of packed weights, as in native/dense/packed.h. */

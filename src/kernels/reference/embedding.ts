@@ -1,10 +1,12 @@
 // Embedding bags in plain loops: pooling, and the exact update of each touched row.
 
+import assert from "node:assert/strict";
 import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "../contract/kernels.ts";
 import { bagsFrom, lookupsFrom, quantumColumns, ruleStateIn } from "../contract/kernels.ts";
 import { decodeRow, encodeRow } from "../contract/precision.ts";
 import { lagShare, type RowAverage } from "../contract/row-average.ts";
 import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
+import { expectedSums } from "../table/sums.ts";
 import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 import { allFinite, createApplyFlat } from "./optimizers.ts";
@@ -39,57 +41,73 @@ export function createEmbedding(round: Round, allocate: (length: number) => Valu
 
     updateRows(tables, bags, dPooled, slices, rules, completed) {
       let firstBad = -1;
-      for (let table = 0; table < tables.length; table += lookupsFrom(tables, table)) {
-        const rows = tables[table]!;
-        const rule = rules[table]!;
-        const whole = { first: 0, count: slices.bounds.length - 1 };
-        const some = lookupsFrom(tables, table);
-        const own = {
-          tables: tables.slice(table, table + some),
-          bags: bagsFrom(bags, table, some),
-        };
-        const d = { dPooled, first: columnsOf(tables.slice(0, table)), width: columnsOf(tables) };
-        const gradients = gradientsOf(round, allocate, own, d, slices);
+      eachTable(tables, bags, (own, table, column) => {
+        const [rows, rule] = [tables[table]!, rules[table]!];
+        const d = { dPooled, first: column, width: columnsOf(tables) };
         let index = 0;
-        gradients(whole, (row, gradient) => {
+        gradientsOf(
+          round,
+          allocate,
+          own,
+          d,
+          slices,
+        )(allOf(slices), (row, gradient) => {
           const { means, trust } = completed?.[table] ?? {};
           const known = { mean: means?.[index], trust: trust?.[index] };
           index++;
           const good = update(rows, rowAt(round, rows, row, gradient, rule), row, rule, known);
           if (firstBad < 0 && !good) firstBad = table;
         });
-      }
+        for (const sums of [completed?.[table]?.means, completed?.[table]?.trust]) {
+          const isEach = sums === undefined || sums.length === 0 || sums.length === index;
+          assert(isEach, expectedSums(index, sums?.length ?? 0));
+        }
+      });
       return firstBad;
     },
 
-    rowSquares(tables, bags, dPooled, first, slices, rules) {
-      const [rows, rule] = [tables[0]!, rules[0]!];
-      const whole = { first: 0, count: slices.bounds.length - 1 };
+    rowSquares(tables, bags, dPooled, first, slices, rules, counts) {
       const squares: number[] = [];
-      const d = { dPooled, first, width: dPooled.shape[1]! };
-      const gradients = gradientsOf(round, allocate, { tables, bags }, d, slices);
-      gradients(whole, (row, gradient) => {
-        const at = rowAt(round, rows, row, gradient, rule);
-        for (let quantum = 0; quantum * quantumColumns < rows.dim; quantum++) {
-          squares.push(quantumSquares(round, at, rule.l2, quantum));
-        }
+      eachTable(tables, bags, (own, table, column) => {
+        const [rows, rule, before] = [tables[table]!, rules[table]!, squares.length];
+        const d = { dPooled, first: first + column, width: dPooled.shape[1]! };
+        gradientsOf(
+          round,
+          allocate,
+          own,
+          d,
+          slices,
+        )(allOf(slices), (row, gradient) => {
+          const at = rowAt(round, rows, row, gradient, rule);
+          for (let quantum = 0; quantum * quantumColumns < rows.dim; quantum++) {
+            squares.push(quantumSquares(round, at, rule.l2, quantum));
+          }
+        });
+        if (counts !== undefined) counts[table] = squares.length - before;
       });
       return Float32Array.from(squares);
     },
 
-    rowNorms(tables, bags, dPooled, first, slices, rules, means) {
-      const [rows, rule] = [tables[0]!, rules[0]! as AdamRule];
-      const whole = { first: 0, count: slices.bounds.length - 1 };
+    rowNorms(tables, bags, dPooled, first, slices, rules, means, counts) {
       const norms: number[] = [];
       let index = 0;
-      const d = { dPooled, first, width: dPooled.shape[1]! };
-      const gradients = gradientsOf(round, allocate, { tables, bags }, d, slices);
-      gradients(whole, (row, gradient) => {
-        const at = rowAt(round, rows, row, gradient, rule);
-        // The moments are updated in a copy, as this phase must change nothing.
-        const state = at.state.slice(at.stateAt, at.stateAt + ruleStateIn(rows).width);
-        const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
-        norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
+      eachTable(tables, bags, (own, table, column) => {
+        const [rows, rule, before] = [tables[table]!, rules[table]! as AdamRule, norms.length];
+        const d = { dPooled, first: first + column, width: dPooled.shape[1]! };
+        gradientsOf(
+          round,
+          allocate,
+          own,
+          d,
+          slices,
+        )(allOf(slices), (row, gradient) => {
+          const at = rowAt(round, rows, row, gradient, rule);
+          // The moments are updated in a copy, as this phase must change nothing.
+          const state = at.state.slice(at.stateAt, at.stateAt + ruleStateIn(rows).width);
+          const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
+          norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
+        });
+        if (counts !== undefined) counts[table] = norms.length - before;
       });
       return Float64Array.from(norms);
     },
@@ -122,6 +140,24 @@ export function createEmbedding(round: Round, allocate: (length: number) => Valu
 
     applyFlat: createApplyFlat(round),
   } satisfies Partial<Kernels>;
+}
+
+/** Calls `visit` for each table, with its lookups, its first entry, and its first column. */
+function eachTable(
+  tables: readonly Rows[],
+  bags: Bags,
+  visit: (own: TableLookups, table: number, column: number) => void,
+): void {
+  for (let table = 0; table < tables.length; ) {
+    const count = lookupsFrom(tables, table);
+    const own = { tables: tables.slice(table, table + count), bags: bagsFrom(bags, table, count) };
+    visit(own, table, columnsOf(tables.slice(0, table)));
+    table += count;
+  }
+}
+
+function allOf({ bounds }: Slices): Subtree {
+  return { first: 0, count: bounds.length - 1 };
 }
 
 /** The state floats of a row. */
@@ -311,6 +347,12 @@ function lookupsOf(bags: Bags<Int32Array>, slices: Slices): Lookups {
   return { sorted, ...all, start };
 }
 
+/** The lookups of one table. */
+interface TableLookups {
+  readonly tables: readonly Rows[];
+  readonly bags: Bags;
+}
+
 /** Gradients of pooled vectors: (samples, width), those of a table from column `first` on. */
 interface PooledGradients {
   readonly dPooled: Tensor;
@@ -322,7 +364,7 @@ interface PooledGradients {
 function gradientsOf(
   round: Round,
   allocate: (length: number) => Values,
-  { tables, bags }: { readonly tables: readonly Rows[]; readonly bags: Bags },
+  { tables, bags }: TableLookups,
   { dPooled, first, width }: PooledGradients,
   slices: Slices,
 ): Gradients {

@@ -66,6 +66,11 @@ export function createMemory(allocate: (length: number) => Values) {
     copy: (out, from) => valuesOf(out).set(valuesOf(from)),
     firstNonFinite: (t) => valuesOf(t).findIndex((value: number) => !Number.isFinite(value)),
     copyColumns,
+    copyRuns(out, from, runs) {
+      for (let at = 0; at < runs.length; at += 3) {
+        copyColumns(out, runs[at]!, from, runs[at + 1]!, runs[at + 2]!);
+      }
+    },
     scaleColumns,
     rows: (spec) => reserve(tensor, spec),
     readRows,
@@ -137,7 +142,7 @@ function allocateRows(
     codes: reserveCodes(tensor, precision, rows * dim),
     exponents: createExponents(precision, rows, dim),
     state: tensor([rows, stateWidth]),
-    touched: new Uint8Array(rows),
+    touched: reserveMarks(tensor, rows),
   };
 }
 
@@ -160,6 +165,12 @@ function openRows(spec: RowsSpec, { buffer, at }: RowsMemory): RowArrays {
     state: floats(state.at, rows, stateWidth),
     touched: new Uint8Array(buffer, at + touched.at, rows),
   };
+}
+
+/** Allocates a byte for each row, in memory of the allocator of tensors. */
+function reserveMarks(tensor: (shape: readonly number[]) => Tensor, rows: number): Uint8Array {
+  const { buffer, byteOffset } = valuesOf(tensor([Math.ceil(rows / 4)]));
+  return new Uint8Array(buffer, byteOffset, rows);
 }
 
 /** Allocates codes, in memory of the allocator of tensors. */

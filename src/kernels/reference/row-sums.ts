@@ -5,15 +5,15 @@ import type { Kernels } from "../contract/kernels.ts";
 
 /** The means of squares, with the bits of an unsplit update; see `Kernels.rowMeans`. */
 export const rowMeans: Kernels["rowMeans"] = (squares, quanta, dim) => {
+  // Storing rounds to float32 after each addition, and after the division.
   const means = new Float32Array((squares[0]?.length ?? 0) / (quanta[0] ?? 1));
-  for (let row = 0; row < means.length; row++) {
-    let sum = 0;
-    for (const [i, run] of squares.entries()) {
-      const width = quanta[i]!;
-      for (let q = row * width; q < (row + 1) * width; q++) sum = Math.fround(sum + run[q]!);
+  for (let i = 0; i < squares.length; i++) {
+    const [run, width] = [squares[i]!, quanta[i]!];
+    for (let row = 0, q = 0; row < means.length; row++) {
+      for (const end = q + width; q < end; q++) means[row]! += run[q]!;
     }
-    means[row] = sum / dim;
   }
+  for (let row = 0; row < means.length; row++) means[row]! /= dim;
   return means;
 };
 

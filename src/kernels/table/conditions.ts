@@ -18,8 +18,8 @@ import {
 import { recordBytesOf } from "../contract/records.ts";
 import { cacheWays } from "../contract/row-cache.ts";
 import type { Slices } from "../contract/slices.ts";
-import { columns, holds, isPowerOfTwo, within } from "./asserts.ts";
-import { completes } from "./sums.ts";
+import { columns, holds, isPowerOfTwo, size, within } from "./asserts.ts";
+import { areOfEachRow, haveSums } from "./sums.ts";
 
 /** A check of all arguments of a kernel. @throws AssertionError where they break its condition */
 type Condition<Name extends keyof Kernels> = Kernels[Name] extends (...given: infer All) => unknown
@@ -87,16 +87,15 @@ export function areAll({ first, bounds }: Slices): void {
 }
 
 /** Slices are those of the whole batch, and each table has the sums that its rule needs. */
-export const areUpdated: Condition<"updateRows"> = (tables, bags, _d, slices, rules, completed) => {
+export const areUpdated: Condition<"updateRows"> = (tables, ...given) => {
+  const [, , slices, rules, completed] = given;
   areAll(slices);
   const count = completed?.length ?? tables.length;
   assert.equal(count, tables.length, "Expected completed sums of every table");
   for (let t = 0; t < tables.length; t += lookupsFrom(tables, t)) {
-    completes(tables, rules[t]!, completed?.[t], bags, t);
+    haveSums(tables[t]!, rules[t]!, completed?.[t]);
   }
 };
-
-const none = new Float32Array();
 
 /** Tables are the lookups of one table. */
 export function isOneTable(tables: readonly Rows[]): void {
@@ -104,14 +103,40 @@ export function isOneTable(tables: readonly Rows[]): void {
   assert(isOne, "Expected the lookups of one table");
 }
 
-/** The slices cover the whole batch, and the rule of the one table takes a trust ratio. */
-export const haveNorms: Condition<"rowNorms"> = (...given) => {
-  const [tables, bags, , , slices, rules, means] = given;
-  isOneTable(tables);
+/** There is a table, and, if counts are asked for, one for each entry. */
+function areCounted(tables: readonly Rows[], counts: Int32Array | undefined): void {
+  assert(tables.length > 0, "Expected at least one table");
+  const count = counts?.length ?? tables.length;
+  assert.equal(count, tables.length, "Expected a count for every entry of the tables");
+}
+
+/** The slices cover the whole batch. */
+export const haveSquares: Condition<"rowSquares"> = (tables, ...given) => {
+  const [, , , slices, , counts] = given;
+  areCounted(tables, counts);
   areAll(slices);
-  const { kind } = rules[0]!;
-  assert(takesTrust(kind), `Expected a rule that takes a trust ratio, got ${kind}`);
-  if (takesMean(kind)) completes(tables, rules[0]!, { means, trust: none }, bags, 0);
+};
+
+/** The slices cover the whole batch, and the rules take a trust ratio. */
+export const haveNorms: Condition<"rowNorms"> = (...given) => {
+  const [tables, bags, , , slices, rules, means, counts] = given;
+  areCounted(tables, counts);
+  areAll(slices);
+  for (const [t, { kind }] of rules.entries()) {
+    assert(takesTrust(kind), `Expected a rule that takes a trust ratio, got ${kind}`);
+    if (takesMean(kind)) haveSums(tables[t]!, rules[t]!, { means, trust: means });
+  }
+  if (means !== undefined && means.length > 0) areOfEachRow(tables, means, bags);
+};
+
+/** Each range of columns lies in both tensors. */
+export const areColumns: Condition<"copyRuns"> = (out, from, runs) => {
+  assert.equal(runs.length % 3, 0, "Expected three numbers for every range of columns");
+  const [outWidth, fromWidth] = [out, from].map((t) => size(t) / t.shape[0]!);
+  for (let at = 0; at < runs.length; at += 3) {
+    within("the columns of a range in out", runs[at]!, runs[at + 2]!, outWidth!);
+    within("the columns of a range in from", runs[at + 1]!, runs[at + 2]!, fromWidth!);
+  }
 };
 
 /** Every range of quanta, with `each` numbers a quantum, has the same number of rows. */

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import {
   type Bags,
   type PackedAt,
+  type RowOrder,
   type RowRule,
   type RowSums,
   type Rows,
@@ -155,6 +156,20 @@ export const kinds: Readonly<Record<string, Kind>> = {
         for (let t = 0; t < all.length; t++) holdsState(tables[t]!, all[t]!);
       },
       native: { count: 1, push: (into, all) => void into.push(listRules(all)) },
+    };
+  }),
+
+  /** Memory for the order of lookups, or none; its ids are those of the parameter `bags`. */
+  order: kind<RowOrder | undefined>(({ argumentOf }) => {
+    const bagsOf = argumentOf("bags");
+    return {
+      check(order, given) {
+        if (order === undefined) return;
+        const { offsets, ids } = bagsOf(given) as Bags;
+        assert(order.ids === ids, "Expected the order of these bags");
+        assert(order.lookups.length >= offsets.at(-1)!, "Expected a place for every id");
+      },
+      native: { count: 1, push: (into, order) => void into.push(order?.lookups) },
     };
   }),
 

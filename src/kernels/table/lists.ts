@@ -55,8 +55,17 @@ export function listCompleted(completed: readonly (RowSums | undefined)[]): Floa
 
 type RuleNumber = (typeof ruleNumbers)[number];
 
+/** Cached numbers by list of rules, as both phases of an update have the same list. */
+const numbersOf = new WeakMap<readonly RowRule[], Float64Array>();
+
 /** The numbers of each rule: kind, parameters, average, rounding, as native/rule.h reads them. */
 export function listRules(rules: readonly RowRule[]): Float64Array {
+  const known = numbersOf.get(rules) ?? listNumbers(rules);
+  numbersOf.set(rules, known);
+  return known;
+}
+
+function listNumbers(rules: readonly RowRule[]): Float64Array {
   const width = 7 + ruleNumbers.length;
   const numbers = new Float64Array(width * rules.length);
   for (let i = 0; i < rules.length; i++) {

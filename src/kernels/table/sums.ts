@@ -1,5 +1,5 @@
-// Checks the whole-row sums that the exchange completed: native code reads one number per distinct
-// row without a bounds check, so there must be exactly one for each.
+// Checks the whole-row sums that the exchange completed: kernels read one number per distinct row.
+// `updateRows` counts the rows itself, where it has sorted them.
 
 import { strict as assert } from "node:assert";
 import {
@@ -12,31 +12,30 @@ import {
 } from "../contract/kernels.ts";
 import type { Rows } from "../contract/tables.ts";
 
-/**
- * Asserts that a tile with some of its table's columns is given the whole-row values that its rule
- * needs, with one value for every distinct row of the tile's bags.
- */
-export function completes(
-  tables: readonly Rows[],
-  { kind }: RowRule,
-  sums: RowSums | undefined,
-  bags: Bags,
-  table: number,
-): void {
-  const rows = tables[table]!;
+/** Asserts that a tile with some of its table's columns is given the sums that its rule needs. */
+export function haveSums(rows: Rows, { kind }: RowRule, sums: RowSums | undefined): void {
   const lacksMean = takesMean(kind) && sums?.means === undefined;
   const lacksTrust = takesTrust(kind) && sums?.trust === undefined;
   if (rows.dim !== rows.tableDim && (lacksMean || lacksTrust)) {
     const what = lacksMean ? "means of squares" : "trust ratios";
     assert.fail(`Expected ${what} for ${rows.dim} of ${rows.tableDim} columns under ${kind}`);
   }
-  const given = [sums?.means, sums?.trust].filter((one) => one !== undefined);
-  if (given.every(({ length }) => length === 0)) return;
-  const distinct = distinctRows(rows.rows, bags, table, lookupsFrom(tables, table));
-  for (const { length } of given) {
-    const isEnough = length === 0 || length === distinct;
-    assert(isEnough, `Expected a sum for each of ${distinct} distinct rows, got ${length}`);
+}
+
+/** Asserts that there is one sum for every distinct row of the tables' bags. */
+export function areOfEachRow(tables: readonly Rows[], sums: Float32Array, bags: Bags): void {
+  let distinct = 0;
+  for (let table = 0; table < tables.length; ) {
+    const lookups = lookupsFrom(tables, table);
+    distinct += distinctRows(tables[table]!.rows, bags, table, lookups);
+    table += lookups;
   }
+  assert.equal(sums.length, distinct, expectedSums(distinct, sums.length));
+}
+
+/** The message where sums were given for another number of distinct rows. */
+export function expectedSums(distinct: number, given: number): string {
+  return `Expected a sum for each of ${distinct} distinct rows, got ${given}`;
 }
 
 /** Grow-only, all zero between calls. */

@@ -152,21 +152,20 @@ export const table: Table = {
     native: "out tables - bags first count average",
   },
   updateRows: {
-    takes: "tables bags dPooled=samples*width slices(samples) rules completed",
-    native: "tables rules bags dPooled slices completed",
+    takes: "tables bags dPooled=samples*width slices(samples) rules completed order",
+    native: "tables rules bags dPooled slices completed order",
     also: conditions.areUpdated,
   },
   rowSquares: {
-    takes: "tables bags dPooled=(samples,V) first=range(width<V) slices(samples) rules",
-    native: "tables rules bags dPooled first V slices",
-    also: (...[tables, , , , slices]) => {
-      conditions.isOneTable(tables);
-      conditions.areAll(slices);
-    },
+    takes:
+      "tables bags dPooled=(samples,V) first=range(width<V) slices(samples) rules counts order",
+    native: "tables rules bags dPooled first V slices counts order",
+    also: conditions.haveSquares,
   },
   rowNorms: {
-    takes: "tables bags dPooled=(samples,V) first=range(width<V) slices(samples) rules means",
-    native: "tables rules bags dPooled first V slices means",
+    takes:
+      "tables bags dPooled=(samples,V) first=range(width<V) slices(samples) rules means counts",
+    native: "tables rules bags dPooled first V slices means counts",
     also: conditions.haveNorms,
   },
   dRows: {
@@ -194,6 +193,12 @@ export const table: Table = {
     takes: "out=B:V outFirst=range(columns<V) from=B:W fromFirst=range(columns<W) columns",
     native: "out outFirst V from fromFirst W B columns",
     unless: "B",
+  },
+  copyRuns: {
+    takes: "out=B:V from=B:W runs",
+    native: "out V from W B runs",
+    unless: "B",
+    also: conditions.areColumns,
   },
   foldPooled: {
     takes: "out=B:V outFirst=range(columns<V) parts blocks columns lengths=#B? precision",

@@ -228,7 +228,14 @@ function placeOf({ graph }: Network, lookup: number) {
   return place;
 }
 
+/** The first rows of a tensor that were asked for last: a step asks once for each lookup. */
+const asked = new WeakMap<Tensor, Tensor>();
+
 function tensorOf(kernels: Kernels, of: Tensor | undefined, samples: number): Tensor {
   if (of === undefined) throw new RangeError("The network has no such tensor");
-  return kernels.part(of, 0, samples);
+  const known = asked.get(of);
+  if (known?.shape[0] === samples) return known;
+  const part = kernels.part(of, 0, samples);
+  asked.set(of, part);
+  return part;
 }

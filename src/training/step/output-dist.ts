@@ -23,6 +23,7 @@ import type { HeldLookup } from "../topology/held-shard.ts";
 import { sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { tableOf } from "../topology/topology.ts";
 import { type Axes, copyToPlaces } from "./axes.ts";
+import { ColumnCopies } from "./column-copies.ts";
 import { type DistinctVectorsDevice, distinctVectors } from "./dedup/dedup-state.ts";
 import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./group-vectors.ts";
 import {
@@ -139,10 +140,17 @@ function partFinder(
   found: readonly { readonly block: AxisBlock; readonly out: Tensor }[],
 ): (lookup: HeldLookup) => PooledPart {
   return (lookup) => {
-    const own = found.find(({ block: { column, columns } }) => {
-      return column <= lookup.column && lookup.column < column + columns;
-    });
-    if (own === undefined) throw new RangeError(`Lookup ${lookup.lookup} was not looked up`);
+    // Blocks lie side by side, and there is one for each change of axis.
+    let [low, high] = [0, found.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const { column = 0, columns = 0 } = found[middle]?.block ?? {};
+      if (column + columns <= lookup.column) low = middle + 1;
+      else high = middle;
+    }
+    const own = found[low];
+    if (own === undefined || lookup.column < own.block.column)
+      throw new RangeError(`Lookup ${lookup.lookup} was not looked up`);
     return partIn(own.out, own.block)(lookup);
   };
 }
@@ -227,14 +235,16 @@ function assemble(
 ): void {
   const { kernels, network, rank, topology } = device;
   const { shardGroupsOf, distinctGroups, replicatedGroups } = topology;
+  const copies = new ColumnCopies(kernels);
   for (const shardGroups of [...shardGroupsOf, distinctGroups, replicatedGroups]) {
     for (const { shardGroup, lookup, axis, firstColumn, columns } of shardGroups) {
       const [only] = parts[shardGroup] ?? [];
       if (only === undefined || isFolded(topology, lookup)) continue;
       const { of, column } = vectorsOf(network, lookup, axisAt(plan.axes, axis).rows);
-      kernels.copyColumns(of, column + firstColumn, only.from, only.first, columns);
+      copies.add(of, column + firstColumn, only.from, only.first, columns);
     }
   }
+  copies.flush();
   for (const [lookup, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
     const { table = -1, pooling } = topology.lookups[lookup] ?? {};
     const { rowBlocks } = tableOf(topology.input.model.tables, table);
@@ -289,13 +299,15 @@ export async function sendVectorGradients(
   const used = [...plan.counts.keys()].map((peer) => {
     const { own: shardGroups, hostSums } = sendListOf(topology, peer, rank);
     const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
+    const copies = new ColumnCopies(kernels);
     let at = byteOffset;
     if (backward === "float32" && topology.isPlain[peer] === true) {
       for (const { axis, first, count, column, columns } of topology.blocksBy[peer] ?? []) {
         const out = kernels.view(buffer, at, [rowsOn(axis), columns]);
         for (const one of (topology.lookupsBy[peer] ?? []).slice(first, first + count)) {
-          copyGradient(device, rows, plan, out, one, one.column - column);
+          copyGradient(device, rows, plan, copies, out, one, one.column - column);
         }
+        copies.flush();
         at += 4 * rowsOn(axis) * columns;
       }
       return at - byteOffset;
@@ -303,7 +315,8 @@ export async function sendVectorGradients(
     for (const shardGroup of [...shardGroups, ...hostSums]) {
       const count = rowsOn(shardGroup.axis);
       const own = kernels.reshape(rounded.scratch, [count, shardGroup.columns]);
-      copyGradient(device, rows, plan, own, shardGroup, 0);
+      copyGradient(device, rows, plan, copies, own, shardGroup, 0);
+      copies.flush();
       kernels.packColumns({ buffer, byteOffset: at }, own, 0, shardGroup.columns, backward);
       at += packedBytes(count, shardGroup.columns, backward);
     }

@@ -60,23 +60,25 @@ export async function completeRows(
   }
   const means = new Map<number, Float32Array>();
   if (takesMean(kind)) {
-    const squares = await share(device, updates, plan, Float32Array, (own, at) =>
-      own.slab.squares(at, own.bags, own.dPooled, own.slices, own.rules),
-    );
-    for (const { group, parts, quanta } of squares) {
+    const squares: SumsOf<Float32Array> = (own, of) =>
+      own.slab.squares(of, own.bags, own.dPooled, own.slices, own.rules);
+    await share(device, updates, plan, Float32Array, squares, (group, parts, quanta) => {
       const whole = kernels.rowMeans(parts, quanta, dimOf(group));
       for (const { shard } of group) means.set(shard, whole);
-    }
+    });
   }
   const trust = new Map<number, Float32Array>();
   if (takesTrust(kind)) {
-    const norms = await share(device, updates, plan, Float64Array, (own, at, shard) =>
-      own.slab.norms(at, own.bags, own.dPooled, own.slices, own.rules, means.get(shard)),
-    );
-    for (const { group, parts, quanta } of norms) {
+    const norms: SumsOf<Float64Array> = (own, of) => {
+      const shards = own.slab.shards.slice(of.first, of.first + of.count);
+      const known = shards.map(({ shard }) => means.get(shard) ?? new Float32Array(0));
+      const given = takesMean(kind) ? known : undefined;
+      return own.slab.norms(of, own.bags, own.dPooled, own.slices, own.rules, given);
+    };
+    await share(device, updates, plan, Float64Array, norms, (group, parts, quanta) => {
       const whole = kernels.rowTrust(parts, quanta);
       for (const { shard } of group) trust.set(shard, whole);
-    }
+    });
   }
   return new Map(
     [...means.keys(), ...trust.keys()].map((shard) => {
@@ -85,12 +87,17 @@ export async function completeRows(
   );
 }
 
-/** The sums of all parts of a group's rows: each part (n, quanta) floats, or (n, quanta, 2). */
-interface SharedSums<S> {
-  readonly group: ColumnGroup;
-  readonly parts: readonly S[];
-  readonly quanta: readonly number[];
+/** A range of the shards of a slab. */
+interface ShardRange {
+  readonly first: number;
+  readonly count: number;
 }
+
+/** The sums of each shard of a range: (n, quanta) floats, or (n, quanta, 2). */
+type SumsOf<S> = (own: RowUpdate, of: ShardRange) => readonly S[];
+
+/** Uses the sums of all parts of a group's rows. The parts are valid during the call. */
+type UseSums<S> = (group: ColumnGroup, parts: readonly S[], quanta: readonly number[]) => void;
 
 /** The array type of sums, over its own memory or that of the exchange. */
 interface SumsArray<S> {
@@ -98,64 +105,91 @@ interface SumsArray<S> {
   new (buffer: ArrayBufferLike, byteOffset: number, length: number): S;
 }
 
-/** One round: sends the sums of this device's parts of rows and receives the other devices'. */
+/**
+ * One round: sends the sums of this device's parts of rows, and calls `use` for each group when
+ * those of the other devices are there.
+ */
 async function share<S extends Float32Array | Float64Array>(
   device: RowSumsDevice,
   updates: readonly RowUpdate[],
   plan: StepPlan,
   Sums: SumsArray<S>,
-  sumsAt: (own: RowUpdate, at: number, shard: number) => S,
-): Promise<SharedSums<S>[]> {
+  sumsOf: SumsOf<S>,
+  use: UseSums<S>,
+): Promise<void> {
   const { rank, topology } = device;
   const { rowSums } = device.frames;
   const groups = topology.columnGroups.filter((group) => isIn(group, rank));
-  const inGroups = new Set(groups.flatMap((group) => group.map(({ shard }) => shard)));
-  const sums = new Map<number, S>();
-  for (const own of updates) {
-    for (const [at, { shard }] of own.slab.shards.entries()) {
-      if (inGroups.has(shard)) sums.set(shard, sumsAt(own, at, shard));
-    }
-  }
+  const sums = ownSums(groups, updates, sumsOf);
   await rowSums.open(plan.bytes.rowSums);
-  const used = plan.counts.map((_, peer) => {
-    if (peer === rank) return 0;
-    const parts = groups
-      .filter((one) => isIn(one, peer))
-      .flatMap((group) => group.filter((one) => one.device === rank))
-      .map(({ shard }) => sums.get(shard) ?? new Sums(0));
-    const bytes = parts.reduce((sum, own) => sum + own.byteLength, 0);
-    const { buffer, byteOffset } = rowSums.outbox(peer, bytes);
-    let at = byteOffset;
-    for (const own of parts) {
-      new Sums(buffer, at, own.length).set(own);
-      at += own.byteLength;
-    }
-    return bytes;
+  const bytes = plan.counts.map(() => 0);
+  const sent = groups.map((group) => {
+    const own = group.filter((one) => one.device === rank);
+    const peers = [...new Set(group.map((one) => one.device))].filter((one) => one !== rank);
+    const all = own.reduce((sum, { shard }) => sum + (sums.get(shard)?.byteLength ?? 0), 0);
+    for (const peer of peers) if (typeof peer === "number") bytes[peer] = (bytes[peer] ?? 0) + all;
+    return { own, peers };
   });
-  rowSums.start((peer) => used[peer] ?? 0);
-  const frames = await rowSums.finish();
-  for (const [peer, { buffer, byteOffset }] of frames.entries()) {
-    let at = byteOffset;
-    for (const group of groups) {
-      // This device's part has the same rows, and so gives the number of rows.
-      const here = group.find((one) => one.device === rank);
-      const like = sums.get(here?.shard ?? -1) ?? new Sums(0);
-      for (const { shard, columns } of group.filter((one) => one.device === peer)) {
-        if (peer === rank) continue;
-        const length = (like.length / quantaOf(here?.columns ?? 1)) * quantaOf(columns);
-        const theirs = new Sums(length);
-        theirs.set(new Sums(buffer, at, length));
-        sums.set(shard, theirs);
-        at += theirs.byteLength;
+  const places = bytes.map((most, peer) => {
+    return peer === rank ? undefined : rowSums.outbox(peer, most);
+  });
+  const used = plan.counts.map(() => 0);
+  for (const { own, peers } of sent) {
+    for (const peer of peers) {
+      const place = typeof peer === "number" ? places[peer] : undefined;
+      if (place === undefined || typeof peer !== "number") continue;
+      for (const { shard } of own) {
+        const part = sums.get(shard) ?? new Sums(0);
+        const at = used[peer] ?? 0;
+        new Sums(place.buffer, place.byteOffset + at, part.length).set(part);
+        used[peer] = at + part.byteLength;
       }
     }
   }
+  rowSums.start((peer) => used[peer] ?? 0);
+  const frames = await rowSums.finish();
+  const next = frames.map(({ byteOffset }) => byteOffset);
+  for (const group of groups) {
+    // This device's part has the same rows, and so gives the number of rows.
+    const here = group.find((one) => one.device === rank);
+    const like = sums.get(here?.shard ?? -1)?.length ?? 0;
+    const quanta = group.map(({ columns }) => quantaOf(columns));
+    const rowsEach = like / quantaOf(here?.columns ?? 1);
+    const parts = group.map(({ shard, device: peer }, i) => {
+      const frame = typeof peer === "number" ? frames[peer] : undefined;
+      if (peer === rank || typeof peer !== "number" || frame === undefined) {
+        return sums.get(shard) ?? new Sums(0);
+      }
+      const theirs = new Sums(frame.buffer, next[peer] ?? 0, rowsEach * (quanta[i] ?? 0));
+      next[peer] = (next[peer] ?? 0) + theirs.byteLength;
+      return theirs;
+    });
+    use(group, parts, quanta);
+  }
   rowSums.close();
-  return groups.map((group) => ({
-    group,
-    parts: group.map(({ shard }) => sums.get(shard) ?? new Sums(0)),
-    quanta: group.map(({ columns }) => quantaOf(columns)),
-  }));
+}
+
+/** The sums of this device's shards in groups: one call for each range of such shards of a slab. */
+function ownSums<S>(
+  groups: readonly ColumnGroup[],
+  updates: readonly RowUpdate[],
+  sumsOf: SumsOf<S>,
+): Map<number, S> {
+  const inGroups = new Set(groups.flatMap((group) => group.map(({ shard }) => shard)));
+  const sums = new Map<number, S>();
+  for (const own of updates) {
+    const { shards } = own.slab;
+    for (let first = 0; first < shards.length; first++) {
+      let end = first;
+      while (inGroups.has(shards[end]?.shard ?? -1)) end++;
+      if (end === first) continue;
+      for (const [i, sum] of sumsOf(own, { first, count: end - first }).entries()) {
+        sums.set(shards[first + i]?.shard ?? -1, sum);
+      }
+      first = end;
+    }
+  }
+  return sums;
 }
 
 function isIn(group: ColumnGroup, device: number): boolean {

@@ -164,8 +164,8 @@ test("the two-phase update gives the bits of one phase, where no row is split", 
     kernels.write(d, Float32Array.from(dPooled));
     const slices = slicesOf(0, 2, 2, 4);
     const rules = [rowRuleOf(subject.optimizer, 0, { step: 0, plateau: 1 })];
-    const squares = slab.squares(0, bags, d, slices, rules);
-    const means = kernels.rowMeans([squares], [1], dim);
+    const squares = slab.squares({ first: 0, count: 1 }, bags, d, slices, rules);
+    const means = kernels.rowMeans(squares, [1], dim);
     slab.update(bags, d, slices, rules, inTwoPhases ? [{ means }] : undefined);
     return allOf(slab.records(0));
   });

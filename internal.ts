@@ -170,6 +170,8 @@ export {
   planningJob,
 } from "./src/training/planning/plan-job.ts";
 
+export { type CostSearchModule, searchPlansWith } from "./actors/threads/data/cost-files.ts";
+
 export { type Paused, untilDone } from "./src/planner/paused.ts";
 export { schemes, type Plan, type PlacedShard, type Scheme } from "./src/planner/shards.ts";
 export {

@@ -13,6 +13,7 @@ import { addInit } from "../packages/ingest/commands/init.ts";
 import { addWarehouse } from "../packages/ingest/commands/warehouse.ts";
 import { addPredict } from "../packages/serve/commands/predict.ts";
 import { addServe } from "../packages/serve/commands/serve.ts";
+import { offerLearnedSearch } from "../packages/sharding/commands/learned-search.ts";
 import { packageVersion } from "../src/ports/entry-file.ts";
 import { addChaos } from "./commands/chaos/chaos.ts";
 import { addCalibrate } from "./commands/checkpoints/calibrate.ts";
@@ -101,6 +102,7 @@ const commands = [
  */
 export async function osiris(args: readonly string[]): Promise<number> {
   process.exitCode = exitCodes.done;
+  offerLearnedSearch();
   try {
     await programOf().parseAsync(args, { from: "user" });
   } catch (error) {

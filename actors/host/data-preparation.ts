@@ -25,6 +25,7 @@ import {
   openMailbox,
   type RunScope,
 } from "../runtime/mailbox.ts";
+import { planSearchModule } from "../threads/data/cost-files.ts";
 import type { DataPart, IndexTask } from "../threads/data/index-program.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
 import type { GenerationLayout } from "../threads/generation-layout.ts";
@@ -72,7 +73,8 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   const { command, hosts } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
   const memoryBytes = memoryOf(network);
-  const planFor = hosts && { hosts, memoryBytes, pins, measured };
+  const searchModule = planSearchModule();
+  const planFor = hosts && { hosts, memoryBytes, pins, measured, searchModule };
   const task: PrepareTask = { program: "prepare", job, planFor };
   const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
   const helpers = helpersOf(launcher, job, memoryBytes);

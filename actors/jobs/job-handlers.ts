@@ -4,7 +4,7 @@
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { checkSchemes } from "../../src/job/check-placement.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
-import { withFiles, withModel } from "../../src/job/job-files.ts";
+import { withCosts, withFiles, withModel } from "../../src/job/job-files.ts";
 import { shownOptions } from "../../src/job/shown-job.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -173,7 +173,7 @@ async function submit(caller: Caller, request: RequestOf<"submit">): Promise<Rep
   const asIs = withinRoots(asked, input.access, tenant);
   const { cacheBytesMax } = quotaOf(input.access.tenants, tenant);
   const bounded = withCachesOf(asIs, cacheBytesMax);
-  const job = withWarmStart(withModel(await withFiles(bounded)), network.disk);
+  const job = withWarmStart(withCosts(withModel(await withFiles(bounded))), network.disk);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
   if (known === undefined) {

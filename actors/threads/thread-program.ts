@@ -128,6 +128,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "prepare": {
         const onProgress = (fraction: number) => report({ type: "preparing", fraction });
         const { prepareData } = await import("./data/prepare-data.ts");
+        const learned = await learnedCostsOf(task);
         const { heldBytesMax } = await import("../../src/data/sample-order.ts");
         const helpFor = (part: DataPart): IndexHelp => ({
           start: (claims, files) => report({ type: "indexing", part, claims, files }),
@@ -144,7 +145,9 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         if (task.planFor === undefined) return;
         const { planOrNone } = await import("./data/plan-program.ts");
         const known = { statistics, ikjt: plan.ikjt };
-        const placement = await planOrNone(task.job, task.planFor, known, ports.constantsOf);
+        const placement = await planOrNone(
+          ...([task.job, task.planFor, known, ports.constantsOf, learned] as const),
+        );
         return report({ type: "placed", placement });
       }
       case "index": {
@@ -172,6 +175,13 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
 }
 
 const noRows: RowsToKeep = { tiles: [], undoBytes: 0 };
+
+/** The search by learned costs that a job asks for. Refuses wrong files before data are read. */
+async function learnedCostsOf({ job, planFor }: PrepareTask) {
+  if (planFor === undefined || job.planner.costs === undefined) return undefined;
+  const { learnedCosts } = await import("./data/cost-files.ts");
+  return learnedCosts(job, planFor.hosts, planFor.searchModule);
+}
 
 async function probe(
   { role, index, generations }: ProbeTask,

@@ -1,4 +1,7 @@
-// The door of packages/sharding: all that other code may import of it.
+// The door of packages/sharding: all that other code may import of it. Runs of a process that opens
+// it may search plans by learned costs.
+
+import { offerLearnedSearch } from "./commands/learned-search.ts";
 
 export {
   type ReadCostNetworks,
@@ -21,3 +24,5 @@ export {
   trainCostNetworks,
 } from "./training/train-cost-networks.ts";
 export { type PolicyTrainingOptions, trainPolicy } from "./training/train-policy.ts";
+
+offerLearnedSearch();

@@ -86,9 +86,24 @@ export function checkSchemes({ model }: { readonly model: ModelSpec }): void {
   if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
 }
 
-/** @throws InvalidOptionError where `planner.adapt` would change a placement that the job fixes */
+/**
+ * @throws InvalidOptionError where `planner.adapt` or `planner.costs` would change a placement that
+ * the job fixes, or both are given
+ */
 export function checkAdapt({ planner, plan, sharding }: AdaptedJob): void {
-  const { adapt } = planner;
+  const { adapt, costs } = planner;
+  if (costs !== undefined) {
+    if (plan !== undefined) {
+      throw expected("planner.costs", "left out, as the job fixes its `plan`", costs);
+    }
+    if (sharding !== "auto") {
+      throw expected("planner.costs", `left out, as \`sharding\` is "${sharding}"`, costs);
+    }
+    if (adapt !== undefined) {
+      const why = "left out, as `planner.adapt` searches by measured formulas";
+      throw expected("planner.costs", why, costs);
+    }
+  }
   if (adapt === undefined) return;
   if (plan !== undefined) {
     throw expected("planner.adapt", "left out, as the job fixes its `plan`", adapt);

@@ -2,10 +2,13 @@
 // directories and patterns are replaced by the names of their files, and a model's module and
 // vocabularies get the hashes of their contents.
 
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { isTable } from "../data/data-kinds.ts";
 import { filesOf, tableFilesOf } from "../data/files.ts";
 import { s3FilesOf } from "../data/remote/s3-list.ts";
 import { withHashes } from "../data/transforms/vocabulary.ts";
+import { InputUnusableError } from "../errors/errors.ts";
 import { withModule } from "../model/custom/custom-model.ts";
 import type { JobSpec } from "./job.ts";
 
@@ -27,6 +30,43 @@ export async function withFiles(job: JobSpec): Promise<JobSpec> {
  */
 export function withModel(job: JobSpec): JobSpec {
   return job.model.kind === "custom" ? { ...job, model: withModule(job.model) } : job;
+}
+
+/**
+ * Returns the job with the hashes of its files of learned costs. @throws InputUnusableError where a
+ * file cannot be read, or has another hash than the job says
+ */
+export function withCosts(job: JobSpec): JobSpec {
+  const { costs } = job.planner;
+  if (costs === undefined) return job;
+  const hashed = costs.map(({ file, sha256 }) => ({ file, sha256: hashOfCosts(file, sha256) }));
+  return { ...job, planner: { ...job.planner, costs: hashed } };
+}
+
+/**
+ * The SHA-256 of a file of learned costs. `expected`: the hash of the submitted job, if it is known.
+ * @throws InputUnusableError
+ */
+export function hashOfCosts(path: string, expected: string | undefined): string {
+  const actual = createHash("sha256").update(readCosts(path)).digest("hex");
+  if (expected === undefined || expected === actual) return actual;
+  throw new InputUnusableError(
+    path,
+    `Expected the costs ${path} to have the SHA-256 of the submitted job, ${expected}, got ` +
+      `${actual}: put the former file back, or submit the job anew with this one`,
+  );
+}
+
+function readCosts(path: string): Uint8Array {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message =
+      `Cannot read the costs ${path}, which \`planner.costs\` names: ${reason}; put the file ` +
+      "there, or leave the option out";
+    throw new InputUnusableError(path, message, { cause });
+  }
 }
 
 /** The section with the files of its data by name, if it has data of its own. */

@@ -39,13 +39,34 @@ const adapt = z.strictObject({
     ),
 });
 
-/** Schema of `JobOptions.planner`: whether the run searches for better plans while it trains. */
+const costsPath = pathOption("data", z.string().min(1));
+const costFile = z.strictObject({
+  file: costsPath.describe("File of learned costs, of `osiris plan --calibrate --learn`."),
+  sha256: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("SHA-256 of the file. Left out: filled in when the job is submitted."),
+});
+
+type CostFile = z.output<typeof costFile>;
+
+/** Schema of `JobOptions.planner`: by which costs the run searches its plans, and whether the run searches for better plans while it trains. */
 export const plannerOptions = z.strictObject({
   adapt: z
     .union([adapt, z.boolean().transform((is) => (is ? adapt.parse({}) : undefined))])
     .optional()
     .describe(
       "`true`, or an object with the options below: the run measures its devices, searches for better plans while it trains, and moves to a plan that saves enough time; changes no bit. `false` or left out: the run keeps its plan. Requires `sharding: auto` and no `plan`.",
+    ),
+  costs: z
+    .union([
+      costsPath.transform((file): CostFile[] => [{ file }]),
+      z.array(costFile).min(1).max(16),
+    ])
+    .optional()
+    .describe(
+      "A file of learned costs, or a list of files for other numbers of devices, by which the run searches its plans, also after a failure. Changes no bit. With other devices, hosts or batches than those of the files, and where left out, formulas decide. Requires `sharding: auto` and no `plan`.",
     ),
 });
 

@@ -7,6 +7,7 @@ import type { JobSpec } from "../../../src/job/job.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
 import {
+  type LearnedCosts,
   type MeasuredRun,
   planRun,
   type RunPlan,
@@ -22,6 +23,8 @@ export interface PlanRequest {
   readonly pins?: readonly ShardPin[] | undefined;
   /** The run's measured plans, the present one last; left out: none. */
   readonly measured?: readonly MeasuredRun[] | undefined;
+  /** URL of the module that searches by learned costs; left out: this process has none. */
+  readonly searchModule?: string | undefined;
 }
 
 /** The plan of a generation; if the search fails, no plan and the reason. */
@@ -30,11 +33,12 @@ export async function planOrNone(
   request: PlanRequest,
   { statistics, ikjt }: Pick<PreparedData, "statistics" | "ikjt">,
   constantsOf: (arithmetic: JobSpec["arithmetic"]) => Promise<MachineConstants>,
+  learned?: LearnedCosts | undefined,
 ): Promise<RunPlan> {
   try {
     const constants = await constantsOf(job.arithmetic);
-    const { measured, ...others } = request;
-    const setting = { ...others, constants, statistics, ikjt };
+    const { measured, searchModule: _, ...others } = request;
+    const setting = { ...others, constants, statistics, ikjt, learned };
     if (measured === undefined) return planRun(job, setting);
     return replanRun(job, setting, measured) ?? unplanned(unsearched("no plan has room"));
   } catch (error) {

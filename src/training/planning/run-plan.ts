@@ -21,7 +21,7 @@ import {
   schemes,
 } from "../../planner/shards.ts";
 import { withCurves } from "../../planner/size-caches.ts";
-import { planJob } from "./plan-job.ts";
+import { type PlanSource, planJob } from "./plan-job.ts";
 import {
   type MeasuredGroup,
   type PlannableJob,
@@ -57,6 +57,8 @@ export const planReportSchema = z.object({
   memoryBytes: z.array(bytes).readonly().optional(),
   /** Source of the machine constants behind the predictions. */
   constants: z.string().optional(),
+  /** Hash of the file of learned costs that the search followed; left out: formulas decided. */
+  costs: z.string().optional(),
   /** Whether the data's statistics were known; else bags and popularity are assumed. */
   statistics: z.boolean().optional(),
 });
@@ -92,6 +94,14 @@ export interface RunPlanJob extends PlannableJob {
   readonly checkpoint: { readonly partial?: object | undefined };
 }
 
+/**
+ * The search by a job's learned costs; or, where no file fits these devices, the reason why formulas
+ * decide.
+ */
+export type LearnedCosts =
+  | { readonly source: PlanSource<unknown>; readonly sha256: string }
+  | { readonly source: undefined; readonly why: string };
+
 /** The devices and measurements that a plan is made for. */
 export interface RunPlanSetting {
   /** The devices of each host, in the order of their ranks. */
@@ -106,6 +116,8 @@ export interface RunPlanSetting {
   readonly pins?: readonly ShardPin[] | undefined;
   /** As of `WorkloadOptions`. */
   readonly costFactors?: ReadonlyMap<string, number> | undefined;
+  /** The search by learned costs; left out: formulas decide. */
+  readonly learned?: LearnedCosts | undefined;
 }
 
 /**
@@ -156,9 +168,12 @@ function placed(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
     return { report: reportOf("plan", setting, pinned, assessPlan(of, pinned)) };
   }
   if (job.sharding === "as-written") return unplanned();
-  if (deviceCount(devices) === 1) return planAlone(job, { ...setting, pins: [] });
+  if (deviceCount(devices) === 1) {
+    return planAlone(job, { ...setting, pins: [], learned: undefined });
+  }
   const pins = setting.pins?.filter(({ device }) => device < deviceCount(devices));
-  return planAmong(job, { ...setting, pins }, devices) ?? unplanned(lackOf(setting));
+  const found = planByCosts(job, { ...setting, pins }, devices);
+  return found ?? unplanned(lackOf(setting));
 }
 
 /**
@@ -188,7 +203,7 @@ export function replanRun(
 }
 
 /** The devices of these hosts, for the planner: unequal hosts count as one. */
-function evenDevices(hosts: readonly number[]): Devices {
+export function evenDevices(hosts: readonly number[]): Devices {
   const [first = 1] = hosts;
   if (hosts.every((count) => count === first)) return { hosts: hosts.length, perHost: first };
   return { hosts: 1, perHost: hosts.reduce((sum, count) => sum + count, 0) };
@@ -204,6 +219,33 @@ function planAlone(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   const isInMemory = attempt(alone, setting, devices, setting.memoryBytes) !== undefined;
   if (isInMemory) return unplanned();
   return planBelow(alone, setting, devices) ?? unplanned(lackOf(setting));
+}
+
+/** A plan by learned costs, where they fit the job; else one by formulas, which says why. */
+function planByCosts(
+  job: RunPlanJob,
+  setting: RunPlanSetting,
+  devices: Devices,
+): RunPlan | undefined {
+  const { learned } = setting;
+  if (learned === undefined) return planAmong(job, setting, devices);
+  const byFormulas = (why: string) => {
+    const found = planAmong(job, { ...setting, learned: undefined }, devices);
+    const note = `formulas decide instead of learned costs: ${why}`;
+    return found && { ...found, report: { ...found.report, note: noted(found.report, note) } };
+  };
+  if (learned.source === undefined) return byFormulas(learned.why);
+  try {
+    const found = planAmong(job, setting, devices);
+    if (found?.report.costs !== undefined) return found;
+  } catch (error) {
+    return byFormulas(error instanceof Error ? error.message : String(error));
+  }
+  return byFormulas("no plan that the search tried has room");
+}
+
+function noted({ note }: PlanReport, more: string): string {
+  return note === undefined ? more : `${note}; ${more}`;
 }
 
 /** Prefers a plan in memory, even one without the pins, to a plan with tables below memory. */
@@ -256,7 +298,7 @@ function attempt(
   memoryBytes: number,
   more: WorkloadOptions = {},
 ): RunPlan | undefined {
-  const { constants, statistics, ikjt, pins, costFactors: factors } = setting;
+  const { constants, statistics, ikjt, pins, costFactors: factors, learned } = setting;
   const machine = { ...constants, memoryBytes };
   const found = planJob(job, {
     devices,
@@ -265,12 +307,15 @@ function attempt(
     ikjt,
     pins,
     costFactors: factors,
+    ...(learned?.source && { source: learned.source }),
     ...more,
   });
   if (!found.isFeasible || !fitsHosts(setting, found.assessment)) return undefined;
+  const report = reportOf("auto", setting, found.plan, found.assessment);
+  const costs = found.learned !== undefined && learned?.source ? learned.sha256 : undefined;
   return {
     plan: packPlan(found.plan, job.model.tables),
-    report: reportOf("auto", setting, found.plan, found.assessment),
+    report: costs === undefined ? report : { ...report, costs },
   };
 }
 

@@ -439,6 +439,7 @@ export {
 } from "./storage/checkpoints/open-checkpoint.ts";
 export { idsOfTable, type TableIds } from "./storage/checkpoints/part-ids.ts";
 export { type Manifest, bytesToRead } from "./storage/checkpoints/store/checkpoint-store.ts";
+export { partsByName, partsOfTable } from "./storage/checkpoints/store/part-index.ts";
 export { needState } from "./storage/checkpoints/store/file-checkpoint-store.ts";
 export {
   chunkBytes,

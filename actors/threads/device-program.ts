@@ -374,9 +374,16 @@ async function restore(
   if (manifest !== undefined && manifest.arithmetic !== arithmetic) {
     throw new ArithmeticMismatchError(manifest.arithmetic, arithmetic);
   }
-  const names = (manifest?.parts ?? []).map(({ name }) => name);
-  for (const name of partsNeeded(device, names, kept)) {
-    await restorePart(device, name, await source.files(name), kept);
+  // In the order of their places, so that files are read front to back.
+  const names = (manifest?.parts ?? [])
+    .toSorted((a, b) => (a.file === b.file ? a.at - b.at : a.file < b.file ? -1 : 1))
+    .map(({ name }) => name);
+  try {
+    for (const name of partsNeeded(device, names, kept)) {
+      await restorePart(device, name, await source.files(name), kept);
+    }
+  } finally {
+    source.close();
   }
 }
 

@@ -82,6 +82,8 @@ class ReplicaService {
   readonly #serving: Subscription;
   readonly #others: readonly string[];
   readonly #own: readonly number[];
+  /** Index of each file that devices await. */
+  readonly #awaited: ReadonlyMap<string, number>;
   #pieces = 0;
   #isOver = false;
   /** The manifest that is being replicated, or was last. P2 */
@@ -94,6 +96,8 @@ class ReplicaService {
     const { spec } = generation;
     const places = hostPlaces(spec);
     const { first = 0, count = 0 } = places[position] ?? {};
+    const { awaited } = generation.memory.replicas;
+    this.#awaited = new Map(awaited.map((copy, at) => [keyOf(copy), at]));
     this.#own = Array.from({ length: count }, (_, i) => first + i);
     // The next host comes first, because it has the parts to fetch.
     this.#others = places
@@ -215,8 +219,9 @@ class ReplicaService {
   /** The replica of a file that a device of this host has read from the store. */
   #readByDevice(file: NamedFile): PartReplica | undefined {
     const { awaited, filled } = this.#options.generation.memory.replicas;
-    const at = awaited.findIndex((one) => keyOf(one) === keyOf(file));
-    return at >= 0 && Atomics.load(new Int32Array(filled), at) === 1 ? awaited[at] : undefined;
+    const at = this.#awaited.get(keyOf(file));
+    if (at === undefined || Atomics.load(new Int32Array(filled), at) !== 1) return undefined;
+    return awaited[at];
   }
 
   #subjectOf(position: number): string {

@@ -11,7 +11,7 @@ import { survivingCut } from "../../storage/checkpoints/surviving-cut.ts";
 import type { Generation } from "./generation-memory.ts";
 
 /**
- * Writes all parts of the device as whole files. `isFirst`: the dense network and replicated tables
+ * Writes all parts of the device, whole. `isFirst`: the dense network and replicated tables
  * too.
  */
 export async function writeSurvivingState(
@@ -21,13 +21,13 @@ export async function writeSurvivingState(
 ): Promise<SavedPart[]> {
   const { generation, job } = spec;
   const store = openParts(job.checkpoint.directory, disk);
-  const saving = createSaving({ store, generation, differential: "none", manifest: undefined });
+  const about = { generation, owner: `d${device.rank}`, manifest: undefined };
+  const saving = createSaving({ ...about, store, differential: "none" });
   const cut = survivingCut(layout.schedule.steps, step);
-  const parts: SavedPart[] = [];
   for (const part of survivingParts(device, isFirst)) {
-    const file = saving.begin(cut, part.name, true);
-    for await (const bytes of part.bytes()) file.write(bytes);
-    parts.push(file.finish(await part.leaves()));
+    saving.begin(cut, part.name, true);
+    for await (const bytes of part.bytes()) saving.write(bytes);
+    saving.end(await part.leaves());
   }
-  return parts;
+  return saving.finish();
 }

@@ -16,7 +16,6 @@ import { openParts } from "../../storage/checkpoints/store/part-files.ts";
 import { receiveItem } from "../../storage/checkpoints/store/part-stream.ts";
 import {
   createSaving,
-  type PartSaving,
   type SavedPart,
   type Saving,
 } from "../../storage/checkpoints/store/part-writer.ts";
@@ -28,7 +27,7 @@ export type WriterReport =
   | { readonly type: "writing" }
   /** The disk is full, and the writer waits for room. */
   | { readonly type: "paused" }
-  /** A part is on disk: its bytes, for the replica caches of hosts. */
+  /** A part was written: its bytes, for the replica caches of hosts. */
   | { readonly type: "copy"; readonly copy: PartReplica }
   /** All parts of the device are on disk. */
   | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
@@ -55,12 +54,12 @@ export async function runWriter(
   const { spec } = generation;
   const { manifest, job } = spec;
   const { directory, differential, bits } = job.checkpoint;
+  const about = { generation: spec.generation, owner: `d${rank}`, differential, manifest };
   const end = { cells, isWriter: true };
   const pipe = createPipeReader(pipePlaceOf(generation, rank, end));
   const patiently = patience(roomWaitMs(spec), holdOf(generation), ports);
   let saving: Saving | undefined;
-  let part: PartSaving | undefined;
-  let parts: SavedPart[] = [];
+  let isWriting = false;
   let stored = (bytes: Uint8Array) => bytes;
   const copyBytesMax = hasBuddies(spec) ? generation.memory.replicaBytes : 0;
   let copied = createCopier(copyBytesMax);
@@ -69,38 +68,37 @@ export async function runWriter(
     const item = await receiveItem(pipe);
     switch (item.kind) {
       case "part": {
-        if (parts.length === 0) report({ type: "writing" });
-        const store = openParts(directory, disk);
-        const own =
-          saving ?? createSaving({ store, generation: spec.generation, differential, manifest });
+        if (!isWriting) report({ type: "writing" });
+        isWriting = true;
+        const own = saving ?? createSaving({ ...about, store: openParts(directory, disk) });
         saving = own;
         stored = bits === 32 ? (bytes) => bytes : createPartQuantiser(bits);
-        part = await patiently(() => own.begin(item.cut, item.name, item.isWhole));
+        await patiently(() => own.begin(item.cut, item.name, item.isWhole));
         copied = createCopier(copyBytesMax);
         cut = item.cut;
         break;
       }
       case "bytes": {
         const bytes = stored(item.bytes);
-        await patiently(() => part?.write(bytes));
+        await patiently(() => saving?.write(bytes));
         copied.add(bytes);
         break;
       }
       case "leaves":
-        if (part !== undefined) {
-          const saved = part.finish(item.leaves);
-          parts.push(saved);
+        if (saving !== undefined) {
+          const { name, bytes, sha256 } = saving.end(item.leaves);
           const memory = copied.memory();
-          const { name, bytes, sha256 } = saved;
           const copy = { name, cut, generation: spec.generation, bytes, sha256 };
           if (memory !== undefined) report({ type: "copy", copy: { ...copy, memory } });
         }
         break;
-      case "cut":
+      case "cut": {
         pipe.rewind();
+        const parts = (await patiently(() => saving?.finish())) ?? [];
         report({ type: "saved", cut: item.cut, parts });
-        parts = [];
+        isWriting = false;
         break;
+      }
       default:
         item satisfies never;
     }

@@ -70,10 +70,11 @@ export async function drawCheckpoint(directory: string, bytes: number): Promise<
   const leaves = new Map<string, readonly string[]>();
   const parts: PartRecord[] = [];
   const dense = denseOf(directory);
+  const writer = store.packWriter(generation, 1, "drawn");
   const write = async (part: Part) => {
-    const writer = store.partWriter(generation, 1, part.name);
+    writer.begin(part.name);
     for await (const piece of part.bytes()) writer.write(piece);
-    parts.push(writer.finish());
+    parts.push(writer.end());
     leaves.set(part.name, await part.leaves());
   };
   await write(dense);
@@ -85,6 +86,7 @@ export async function drawCheckpoint(directory: string, bytes: number): Promise<
       await write(await drawnPart(job, table, tile, tiles.length === 0));
     }
   }
+  writer.finish();
   const modelDigest = digestOf(leaves, job.model.tables);
   commit(store, { generation, parts, modelDigest });
   return parts.reduce((sum, part) => sum + part.bytes, 0);

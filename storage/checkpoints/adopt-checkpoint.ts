@@ -12,6 +12,7 @@ import { hold } from "./pinned-checkpoint.ts";
 import type { CheckpointStore, Manifest, PartRecord } from "./store/checkpoint-store.ts";
 import { openExistingStore } from "./store/directory-checkpoint-store.ts";
 import { isModelFile, needState } from "./store/file-checkpoint-store.ts";
+import { filesNeeded } from "./store/part-index.ts";
 import { pathsOf } from "./store/store-paths.ts";
 
 /**
@@ -91,15 +92,11 @@ export function adoptCheckpoint(
   });
 }
 
-/** Links a checkpoint's files and their base files into directory `to`. */
+/** Links the files of a checkpoint and of its base into directory `to`. */
 function linkParts(from: string, manifest: Manifest, to: string, generation: number) {
   const [source, target] = [pathsOf(from), pathsOf(to)];
-  for (const { name, base } of manifest.parts) {
-    const path = source.part(manifest.cut, manifest.generation, name);
-    hold(path, target.part(manifest.cut, generation, name));
-    for (const { cut, generation: of } of base) {
-      hold(source.part(cut, of, name), target.part(cut, of, name));
-    }
+  for (const { cut, generation: of, file, isOwn } of filesNeeded(manifest)) {
+    hold(source.file(cut, of, file), target.file(cut, isOwn ? generation : of, file));
   }
   return manifest.parts;
 }
@@ -111,13 +108,16 @@ function copyParts(
   target: CheckpointStore,
   generation: number,
 ): PartRecord[] {
-  return manifest.parts.map(({ name }) => {
-    const writer = target.partWriter(generation, manifest.cut, name);
-    try {
+  const writer = target.packWriter(generation, manifest.cut, "adopted");
+  try {
+    const parts = manifest.parts.map(({ name }) => {
+      writer.begin(name);
       for (const piece of source.readPart(manifest, name)) writer.write(piece);
-      return writer.finish();
-    } finally {
-      writer.discard();
-    }
-  });
+      return writer.end();
+    });
+    writer.finish();
+    return parts;
+  } finally {
+    writer.discard();
+  }
 }

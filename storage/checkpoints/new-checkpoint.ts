@@ -22,7 +22,7 @@ import type { Progress } from "../disk/progress.ts";
 import { digestOfParts } from "./part-digest.ts";
 import type { Manifest, ManifestFields, PartRecord } from "./store/checkpoint-store.ts";
 import { openExistingStore, openStore } from "./store/directory-checkpoint-store.ts";
-import { formatVersion } from "./store/manifest.ts";
+import { manifestVersion } from "./store/manifest.ts";
 import { pathsOf } from "./store/store-paths.ts";
 
 /** The caller's description of the checkpoint. */
@@ -109,19 +109,21 @@ export async function newCheckpoint(
     const store = openStore({ directory, disk, jobIdentity, jobText });
     const { generation } = store.beginGeneration();
     const parts: PartRecord[] = [];
-    await body(async (name, pieces) => {
-      const writer = store.partWriter(generation, fields.cut, name);
-      try {
+    const writer = store.packWriter(generation, fields.cut, "new");
+    try {
+      await body(async (name, pieces) => {
+        writer.begin(name);
         for await (const piece of pieces) writer.write(piece);
-        parts.push(writer.finish());
-      } finally {
-        writer.discard();
-      }
-    });
+        parts.push(writer.end());
+      });
+      writer.finish();
+    } finally {
+      writer.discard();
+    }
     // A provisional manifest, with the fields that reading the parts needs.
     const written = { baseline: 0, differences: 0, sum: 0, last: 0 };
     const manifest: Manifest = {
-      ...{ version: formatVersion, jobIdentity, written, lineage: [], parent: null, sha256: "" },
+      ...{ version: manifestVersion, jobIdentity, written, lineage: [], parent: null, sha256: "" },
       ...{ ...fields, generation, parts, modelDigest: "" },
     };
     const modelDigest = await digestOfParts({ store, job, manifest }, progress); // N1

@@ -16,6 +16,7 @@ import { denseHeaderBytes } from "../../src/training/checkpoint/parts.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
 import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
+import { partsOfTable } from "./store/part-index.ts";
 import { rowsOfPart } from "./table-rows.ts";
 
 /**
@@ -38,20 +39,18 @@ export async function digestsByName(
   progress: Progress,
 ): Promise<Map<string, string>> {
   const { tables } = checkpoint.job.model;
-  const leaves = [...(await leavesOfParts(checkpoint, progress))];
-  const digests = new Map([
-    ["dense network", leaves.find(([name]) => name === densePart)?.[1][0] ?? ""],
-  ]);
+  const leaves = await leavesOfParts(checkpoint, progress);
+  const leavesOf = (name: string) => leaves.get(name) ?? [];
+  const digests = new Map([["dense network", leavesOf(densePart)[0] ?? ""]]);
   for (const [index, { name, dynamic }] of tables.entries()) {
-    const shards = leaves.flatMap(([part, own]) => {
-      const tile = tableOfPart(part, tables);
-      return tile?.table === index ? { ...tile, leaves: own } : [];
+    const parts = partsOfTable(checkpoint.manifest, tables, index);
+    const shards = parts.tiles.map(({ tile, part }) => {
+      return { ...tile, leaves: leavesOf(part.name) };
     });
     digests.set(`table ${name}`, tableDigest(shards));
     if (dynamic === undefined) continue;
-    const ids = leaves.flatMap(([part, own]) => {
-      const blocks = idsOfPart(part, tables);
-      return blocks?.table === index ? [{ first: blocks.firstBlock, own }] : [];
+    const ids = parts.ids.map((name) => {
+      return { first: idsOfPart(name, tables)?.firstBlock ?? 0, own: leavesOf(name) };
     });
     const inOrder = ids.sort((a, b) => a.first - b.first).flatMap(({ own }) => own);
     digests.set(`ids of table ${name}`, dynamicDigest("", inOrder));

@@ -2,8 +2,8 @@
 
 import { idsOfBlocks } from "../../src/embedding/checkpoint/ids-part.ts";
 import { blockRowsOf } from "../../src/embedding/tables/shards.ts";
-import { idsOfPart } from "../../src/training/checkpoint/part-names.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
+import { partsOfTable } from "./store/part-index.ts";
 
 /** The ids of a table by row. */
 export interface TableIds {
@@ -26,9 +26,9 @@ export function idsOfTable(
   const { tables } = job.model;
   const spec = tables[table];
   if (spec?.dynamic === undefined) return undefined;
-  const blocks = manifest.parts
-    .filter(({ name }) => idsOfPart(name, tables)?.table === table)
-    .flatMap(({ name }) => [...idsOfBlocks(store.readWholePart(manifest, name), name)]);
+  const blocks = partsOfTable(manifest, tables, table).ids.flatMap((name) => [
+    ...idsOfBlocks(store.readWholePart(manifest, name), name),
+  ]);
   const blockRows = blockRowsOf(spec);
   const byBlock = new Map(blocks.map((one) => [one.block, one]));
   return {

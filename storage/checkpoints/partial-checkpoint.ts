@@ -20,10 +20,17 @@ import {
   tableOfPart,
 } from "../../src/training/checkpoint/part-names.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
-import { onDisk, readWhole } from "../disk/durable-files.ts";
+import { openEach } from "../disk/held-files.ts";
 import { progressOf } from "../disk/progress.ts";
 import { leavesOfPart } from "./part-digest.ts";
-import type { BasePart, CheckpointStore, Manifest, PartRecord } from "./store/checkpoint-store.ts";
+import type {
+  BasePart,
+  CheckpointStore,
+  Manifest,
+  PackWriter,
+  PartRecord,
+} from "./store/checkpoint-store.ts";
+import { streamPlace } from "./store/part-files.ts";
 import type { SavedPart } from "./store/part-writer.ts";
 import { pathsOf } from "./store/store-paths.ts";
 import { survivingCut } from "./surviving-cut.ts";
@@ -93,19 +100,21 @@ export async function commitPartial(
 
   const leaves = new Map<string, readonly string[]>();
   const parts: PartRecord[] = [];
+  const writer = store.packWriter(generation, cut, "partial");
   for (const [name, { step, part }] of left) {
     leaves.set(name, part.leaves);
-    const { bytes, sha256 } = part;
-    const base = { cut: survivingCut(steps, step), generation, bytes, sha256 };
-    if (name === densePart) parts.push(copyDense(options, cut, base));
-    else parts.push(await restOn(options, cut, name, [base]));
+    const { file, at, bytes, sha256 } = part;
+    const base = { cut: survivingCut(steps, step), generation, file, at, bytes, sha256 };
+    if (name === densePart) parts.push(copyDense(options, writer, base));
+    else parts.push(await restOn(options, writer, name, [base]));
   }
   for (const part of lostParts) {
-    const { name, bytes, sha256, base } = part;
+    const { name, file, at, bytes, sha256, base } = part;
     leaves.set(name, await leavesOfPart({ store, job, manifest: latest }, name, progressOf({})));
-    const own = { cut: latest.cut, generation: latest.generation, bytes, sha256 };
-    parts.push(await restOn(options, cut, name, [...base, own]));
+    const own = { cut: latest.cut, generation: latest.generation, file, at, bytes, sha256 };
+    parts.push(await restOn(options, writer, name, [...base, own]));
   }
+  writer.finish();
   const metrics = latest.metrics as { readonly lost?: Lost };
   const lostDevices = devices - surviving.length;
   const lost = {
@@ -136,10 +145,10 @@ export function addLost(a: Lost, b: Lost): Lost {
   };
 }
 
-/** Writes an empty increment on these base files. */
+/** Writes an empty increment on this base. */
 async function restOn(
-  { store, generation, job }: PartialOptions,
-  cut: number,
+  { job }: PartialOptions,
+  writer: PackWriter,
   name: string,
   base: readonly BasePart[],
 ): Promise<PartRecord> {
@@ -148,21 +157,18 @@ async function restOn(
   const spec = tableOf(job.model.tables, part.table);
   const { columns } = extentOf(spec, part);
   const width = rowStateWidth(job.optimizer.sparse, columns);
-  const writer = store.partWriter(generation, cut, name);
+  writer.begin(name);
   for await (const bytes of encodeRows(columns, width, [], spec.precision)) writer.write(bytes);
-  return { ...writer.finish(), base };
+  return { ...writer.end(), base };
 }
 
-/** Copies the dense network, which is one file and never an increment. */
-function copyDense(
-  { store, disk, generation }: PartialOptions,
-  cut: number,
-  from: BasePart,
-): PartRecord {
-  const path = pathsOf(store.directory).part(from.cut, from.generation, densePart);
-  const writer = store.partWriter(generation, cut, densePart);
-  writer.write(onDisk("read", path, () => readWhole(disk, path)));
-  return writer.finish();
+/** Copies the dense network, which is never an increment. */
+function copyDense({ store, disk }: PartialOptions, writer: PackWriter, from: BasePart) {
+  const path = pathsOf(store.directory).file(from.cut, from.generation, from.file);
+  writer.begin(densePart);
+  const pieces = streamPlace({ ...from, name: densePart }, path, openEach({ disk }));
+  for (const piece of pieces) writer.write(piece);
+  return writer.end();
 }
 
 function rowsOf(name: string, { model }: JobSpec): number {

@@ -9,7 +9,8 @@ import { makeDirectories, realDisk } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 import type { Manifest } from "./store/checkpoint-store.ts";
 import { encodeRecord, formatVersion } from "./store/manifest.ts";
-import { pathsOf, type StorePaths } from "./store/store-paths.ts";
+import { filesNeeded } from "./store/part-index.ts";
+import { pathsOf } from "./store/store-paths.ts";
 
 /**
  * Makes `to`, which must not exist, a checkpoint directory of the same job that continues from this
@@ -22,7 +23,9 @@ export function pinCheckpoint(from: string, manifest: Manifest, to: string): voi
   try {
     makeDirectories(target.generations);
     copyFileSync(source.job, target.job);
-    for (const path of filesOf(manifest)) hold(path(source), path(target));
+    for (const { cut, generation, file } of filesNeeded(manifest)) {
+      hold(source.file(cut, generation, file), target.file(cut, generation, file));
+    }
     // The store may rewrite or remove a manifest, so it is copied, never linked.
     const path = target.manifest(cut, generation);
     writeFileSync(path, readFileSync(source.manifest(cut, generation)));
@@ -35,15 +38,6 @@ export function pinCheckpoint(from: string, manifest: Manifest, to: string): voi
     ...{ from: { cut, generation, sha256 }, writer: realDisk.writer },
   });
   writeFileSync(target.generation(generation + 1), bytes);
-}
-
-/** Path getters for the files of all parts and their base files. */
-function filesOf({ parts, cut, generation }: Manifest): ((paths: StorePaths) => string)[] {
-  return parts.flatMap(({ name, base }) =>
-    [{ cut, generation }, ...base].map((one) => (paths: StorePaths) => {
-      return paths.part(one.cut, one.generation, name);
-    }),
-  );
 }
 
 /**

@@ -18,7 +18,7 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { placesOf, type Schedule } from "../../src/training/loop/schedule.ts";
 import type { Manifest } from "./store/checkpoint-store.ts";
 import { openExistingStore } from "./store/directory-checkpoint-store.ts";
-import { type Place, readGeneration } from "./store/manifest-chain.ts";
+import { readGeneration } from "./store/manifest-chain.ts";
 import { parseCheckpointName, pathsOf } from "./store/store-paths.ts";
 
 /** Steps `from` to `to` - 1, trained by one generation and committed. */
@@ -58,9 +58,8 @@ export function stretchesOf(directory: string, disk: Disk = realDisk): Stretch[]
  * generation's record is damaged, the cut of the manifest's `parent` is used.
  */
 function beginOf(directory: string, disk: Disk, manifest: Manifest): number {
-  const { generation, jobIdentity, parent } = manifest;
-  const place: Place = { disk, paths: pathsOf(directory), jobIdentity };
-  const record = readGeneration(place, generation);
+  const { generation, parent } = manifest;
+  const record = readGeneration({ disk, paths: pathsOf(directory) }, generation);
   if (record !== undefined) return record.from?.cut ?? 0;
   return parseCheckpointName(dirname(parent?.file ?? ""))?.cut ?? 0;
 }

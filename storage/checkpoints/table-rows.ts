@@ -16,6 +16,7 @@ import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { idsOfTable, type TableIds } from "./part-ids.ts";
 import { bytesToRead, type Manifest } from "./store/checkpoint-store.ts";
+import { partsOfTable } from "./store/part-index.ts";
 
 /** A table in a checkpoint. */
 export interface StoredTable {
@@ -73,13 +74,11 @@ function storedAt(job: JobSpec, manifest: Manifest, table: number): StoredTable 
   const { sparse } = job.optimizer;
   const runs = new Map<number, RowRun & { readonly tiles: TilePart[] }>();
   let bytes = 0;
-  for (const record of manifest.parts) {
-    const { name } = record;
-    const part = tableOfPart(name, tables);
-    if (part?.table !== table) continue;
-    bytes += bytesToRead(record);
-    const { firstBlock, blocks, firstQuantum, quanta } = part;
-    const { firstRow, rows, firstColumn, columns } = extentOf(spec, part);
+  for (const { tile, part } of partsOfTable(manifest, tables, table).tiles) {
+    const { name } = part;
+    bytes += bytesToRead(part);
+    const { firstBlock, blocks, firstQuantum, quanta } = tile;
+    const { firstRow, rows, firstColumn, columns } = extentOf(spec, tile);
     const run = runs.get(firstBlock) ?? { firstBlock, blocks, firstRow, rows, tiles: [] };
     runs.set(firstBlock, run);
     run.tiles.push({ name, firstQuantum, quanta, firstColumn, columns });

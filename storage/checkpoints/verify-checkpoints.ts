@@ -80,7 +80,7 @@ export async function verifyCheckpoints(
       }
     } catch (error) {
       if (!(error instanceof TrainingError)) throw error;
-      reason = (blamedFile(store, manifest) ?? error).message;
+      reason = ((await blamedFile(store, manifest)) ?? error).message;
     }
     const [bytes, digest] = [bytesOf(manifest), `sha256:${modelDigest}`];
     const about = { cut, generation, manifest: sha256, bytes, digest };
@@ -102,9 +102,12 @@ export async function verifyCheckpoints(
  * The error that names the damaged file. A flipped byte may cause a decoding error before the
  * file's hash is checked; this error is clearer.
  */
-function blamedFile(store: CheckpointStore, manifest: Manifest): TrainingError | undefined {
+async function blamedFile(
+  store: CheckpointStore,
+  manifest: Manifest,
+): Promise<TrainingError | undefined> {
   try {
-    store.verify(manifest);
+    await store.verify(manifest);
     return undefined;
   } catch (error) {
     if (!(error instanceof TrainingError)) throw error;

@@ -223,12 +223,14 @@ export class Model implements AsyncDisposable {
     const { generation } = store.beginGeneration();
     const leaves = new Map<string, readonly string[]>();
     const parts: PartRecord[] = [];
+    const writer = store.packWriter(generation, manifest.cut, "saved");
     for (const part of partsOf(device)) {
-      const writer = store.partWriter(generation, manifest.cut, part.name);
+      writer.begin(part.name);
       for await (const bytes of part.bytes()) writer.write(bytes);
-      parts.push(writer.finish());
+      parts.push(writer.end());
       leaves.set(part.name, await part.leaves());
     }
+    writer.finish();
     const modelDigest = digestOf(leaves, this.job.model.tables);
     // Weights that are stored in fewer bits change the digest.
     assert(this.job.checkpoint.bits !== 32 || modelDigest === manifest.modelDigest, "M1");

@@ -3,10 +3,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { realDisk } from "../../src/ports/disk.ts";
 import { runCli } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
-import { flipByte } from "../helpers/stores/checkpoints.ts";
+import { flipInPart } from "../helpers/stores/checkpoints.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
 interface Listed {
@@ -74,8 +73,8 @@ test.serial("a run restored to an earlier checkpoint ends with the same model", 
   const intact = await run("checkpoint", "verify", "checkpoints");
   t.is(intact.code, 0, intact.stderr);
   t.regex(intact.stdout, /\(step 43, .*\): intact, sha256:/);
-  const part = join(directory, "checkpoints", "checkpoints", "000000040-g000001", "table-00001");
-  flipByte(realDisk, part, 60);
+  const of = { cut: 40, generation: 1 };
+  flipInPart(join(directory, "checkpoints"), of, "table-00001", 60);
   const damaged = await run("checkpoint", "verify", "checkpoints", "--json");
   t.is(damaged.code, 1);
   t.like(lastJson(damaged), { report: "checkpoint.verify", isIntact: false });

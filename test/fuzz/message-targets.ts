@@ -102,7 +102,14 @@ const msgpackValues: Values = {
   write: (value) => encode(value, { maxDepth: 3000 }),
 };
 
-const manifestPart = { name: "dense", bytes: 3, sha256: "a".repeat(64), base: [] };
+const manifestPart = {
+  name: "dense",
+  file: "pack-d0-00000",
+  at: 0,
+  bytes: 3,
+  sha256: "a".repeat(64),
+  base: [],
+};
 
 const envelopes: readonly unknown[] = [
   [1, "device.run", "r7", 4, "coordinator:0", { command: 3, toStep: 9, lossSum: 0.5, plateau: 1 }],

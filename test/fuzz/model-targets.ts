@@ -2,7 +2,7 @@
 // deltas.
 
 import { createHash } from "node:crypto";
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { exportModel } from "../../packages/formats/exports/export-model.ts";
 import { openSource } from "../../packages/formats/imports/import-model.ts";
@@ -13,6 +13,8 @@ import { readFloats } from "../../packages/sharding/files/float-tensors.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
+import { openCheckpoint } from "../../storage/checkpoints/open-checkpoint.ts";
+import { decodeManifest, encodeManifest } from "../../storage/checkpoints/store/manifest.ts";
 import { hashOf, pageBytes } from "../../storage/checkpoints/store/model-file.ts";
 import { verifyCheckpoints } from "../../storage/checkpoints/verify-checkpoints.ts";
 import { seal } from "../../storage/disk/sealed-json.ts";
@@ -265,24 +267,23 @@ const records: Target = {
 const parts: Target = {
   name: "parts of checkpoints",
   async seeds(home) {
-    const folder = join(await drawnIn(home), cut);
-    const names = readdirSync(folder).filter((name) => name !== "manifest.json");
-    return names
-      .sort()
-      .map((name, i) => Buffer.concat([Buffer.from([i]), readFileSync(join(folder, name))]));
+    const { store, manifest } = openCheckpoint(await drawnIn(home));
+    return manifest.parts.map(({ name }, i) =>
+      Buffer.concat([Buffer.from([i]), store.readWholePart(manifest, name)]),
+    );
   },
   read(bytes, home) {
     const path = join(home, "checkpoints", cut, "manifest.json");
-    const { sha256: _, ...manifest } = JSON.parse(readFileSync(path, "utf8"));
-    const names = manifest.parts.map(({ name }: { name: string }) => name).sort();
+    const { sha256: _, ...manifest } = decodeManifest(readFileSync(path), path);
     const own = bytes.subarray(1);
-    const name = names[(bytes[0] ?? 0) % names.length];
+    const changed = (bytes[0] ?? 0) % manifest.parts.length;
     const sha256 = createHash("sha256").update(own).digest("hex");
-    for (const part of manifest.parts) {
-      if (part.name === name) Object.assign(part, { bytes: own.length, sha256 });
-    }
-    const directory = withFile(home, `${cut}/${name}`, own);
-    writeFileSync(join(directory, cut, "manifest.json"), seal(manifest).text);
+    const place = { file: "pack-changed-00000", at: 0, bytes: own.length, sha256 };
+    const all = manifest.parts.map((part, i) => (i === changed ? { ...part, ...place } : part));
+    const directory = withFile(home, `${cut}/${place.file}`, own);
+    writeFileSync(join(directory, cut, place.file), own);
+    const sealed = encodeManifest({ ...manifest, parts: all });
+    writeFileSync(join(directory, cut, "manifest.json"), sealed.bytes);
     return readCheckpoint(directory);
   },
 };

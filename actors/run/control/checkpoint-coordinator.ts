@@ -25,7 +25,11 @@ import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from
 import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
-import { digestOf, missingParts } from "../../../src/training/checkpoint/part-names.ts";
+import {
+  createPartTally,
+  digestOf,
+  type PartTally,
+} from "../../../src/training/checkpoint/part-names.ts";
 import type {
   CheckpointStore,
   Manifest,
@@ -64,7 +68,10 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
   /** Stall in ms of each device that has taken the cut. */
   readonly stalls: ReadonlyMap<number, number>;
-  readonly parts: ReadonlyMap<string, SavedPart>;
+  /** The reported parts by name. It is filled as they come: a copy for each report would cost. */
+  readonly parts: Map<string, SavedPart>;
+  /** Counts them. */
+  readonly tally: PartTally;
   /** How many parts the writer of each device has reported, of how many. */
   readonly reported: ReadonlyMap<number, { readonly parts: number; readonly of: number }>;
   /** Start of the current wait for devices or writers. */
@@ -77,20 +84,30 @@ type CheckpointEvent =
   | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
   | ErrorActorEvent<unknown, "copying">;
 
+/** Most missing parts that an error names. */
+const namedMax = 20;
+
 /** Interval at which requests to devices and writers are repeated. */
 const repeatMs = 1000;
 
-const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
-  const { network, store, scope, job, cut, parts } = input;
+const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (begun) => {
+  const { network, store, scope, job, cut, parts } = begun.input;
+  // Each piece of the work takes long where tables are many: messages are answered between them.
+  const nextTurn = async () => {
+    await new Promise<void>((resume) => network.clock.after(0, resume));
+    begun.signal.throwIfAborted();
+  };
   if (cut === undefined) throw new RangeError("There is no cut to commit");
   const saved = [...parts.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const leaves = new Map(saved.map((part) => [part.name, part.leaves]));
+  const modelDigest = digestOf(leaves, job.model.tables);
+  await nextTurn();
   const manifest = store.commit({
     run: scope.run,
     generation: scope.generation,
     cut: cut.cut,
     parts: saved.map(({ leaves: _leaves, ...part }) => part),
-    modelDigest: digestOf(leaves, job.model.tables),
+    modelDigest,
     arithmetic: cut.arithmetic,
     metrics: cut.metrics,
     position: { step: cut.cut },
@@ -98,7 +115,8 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ 
     best: cut.best,
     createdBy: network.createdBy,
   });
-  store.collect({ generation: scope.generation, keep: job.checkpoint.keep });
+  await nextTurn();
+  await store.collect({ generation: scope.generation, keep: job.checkpoint.keep });
   return manifest;
 });
 
@@ -124,7 +142,8 @@ const machine = setup({
     }),
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
-      parts: new Map(),
+      parts: () => new Map(),
+      tally: ({ context }) => createPartTally(context.job.model.tables),
       reported: new Map(),
       stalls: new Map(),
     }),
@@ -161,11 +180,15 @@ const machine = setup({
     collect: assign(({ context, event }) => {
       if (event.type !== "part.saved" || event.body.cut !== context.cut?.cut) return {}; // C2
       const { device, of } = event.body;
-      const parts = new Map(context.parts);
-      for (const part of event.body.parts) parts.set(part.name, part);
+      const { parts, tally } = context;
+      const sizeBefore = parts.size;
+      for (const part of event.body.parts) {
+        parts.set(part.name, part);
+        tally.add(part.name);
+      }
       const before = context.reported.get(device)?.parts ?? 0;
-      const now = { parts: before + parts.size - context.parts.size, of };
-      return { parts, reported: new Map([...context.reported, [device, now]]) };
+      const now = { parts: before + parts.size - sizeBefore, of };
+      return { reported: new Map([...context.reported, [device, now]]) };
     }),
     sendCommitted: ({ context }) => {
       if (context.committed === undefined) return;
@@ -178,15 +201,17 @@ const machine = setup({
       throw new StepTimeoutError(wait, deadlinesOf(job).taken);
     },
     giveUpWriters: ({ context }) => {
-      const wait = `the parts ${missingOf(context).join(", ")} of cut ${context.cut?.cut}`;
+      const missing = context.tally.missing();
+      const others = missing.length > namedMax ? ` and ${missing.length - namedMax} others` : "";
+      const names = missing.slice(0, namedMax).join(", ");
+      const wait = `the parts ${names}${others} of cut ${context.cut?.cut}`;
       throw new StepTimeoutError(wait, deadlinesOf(context.job).saved);
     },
   },
   guards: {
     isTakenByAll: ({ context }) => context.stalls.size === context.devices,
-    // All tables are searched only when no writer has parts left to report. C1
-    isComplete: ({ context }) => {
-      return [...context.reported.values()].every(isWhole) && missingOf(context).length === 0;
+    isComplete: ({ context: { reported, tally } }) => {
+      return tally.isWhole && [...reported.values()].every(isWhole); // C1
     },
     isTaken: ({ context, event }) =>
       event.type === "checkpoint.cut" && event.body.command === context.cut?.command,
@@ -204,6 +229,7 @@ const machine = setup({
     cut: undefined,
     stalls: new Map(),
     parts: new Map(),
+    tally: createPartTally(input.job.model.tables),
     reported: new Map(),
     waitsSinceMs: 0,
     committed: undefined,
@@ -280,10 +306,6 @@ const machine = setup({
 /** Whether a writer has reported all parts of its device. */
 function isWhole(report: { readonly parts: number; readonly of: number } | undefined): boolean {
   return report !== undefined && report.parts === report.of;
-}
-
-function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
-  return missingParts(parts.keys(), job.model.tables);
 }
 
 function deviceWait(context: CheckpointCoordinatorContext) {

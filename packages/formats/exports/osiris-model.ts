@@ -19,7 +19,6 @@ import {
   finishModelFile,
   hashOf,
   idLeavesOfPart,
-  idsOfPart,
   idsPartNameOf,
   joinIds,
   leavesOfSums,
@@ -28,6 +27,7 @@ import {
   type Progress,
   pageBytes,
   partNameOf,
+  partsOfTable,
   type RowRecords,
   rowHashing,
   rowsOfTable,
@@ -105,8 +105,8 @@ export async function writeOsiris(
   put(densePart, dense, [hashOf(dense.subarray(denseHeaderBytes))]);
   for (const [table, { dynamic }] of specs.entries()) {
     if (dynamic === undefined) continue;
-    const sources = manifest.parts.filter(({ name }) => idsOfPart(name, specs)?.table === table);
-    const own = sources.map(({ name }) => store.readWholePart(manifest, name));
+    const sources = partsOfTable(manifest, specs, table).ids;
+    const own = sources.map((source) => store.readWholePart(manifest, source));
     const name = idsPartNameOf(wholeTable(table, specs), specs);
     const joined = joinIds(own, name);
     put(name, joined, idLeavesOfPart(joined, name));

@@ -48,12 +48,14 @@ export async function drawnCheckpoint(
   const { generation } = store.beginGeneration();
   const parts: PartRecord[] = [];
   const leaves = new Map<string, readonly string[]>();
+  const writer = store.packWriter(generation, 1, "drawn");
   for (const part of partsOf(device)) {
-    const writer = store.partWriter(generation, 1, part.name);
+    writer.begin(part.name);
     for await (const bytes of part.bytes()) writer.write(bytes);
-    parts.push(writer.finish());
+    parts.push(writer.end());
     leaves.set(part.name, await part.leaves());
   }
+  writer.finish();
   const modelDigest = digestOf(leaves, job.model.tables);
   const about = { run: "bench", metrics: null, position: null, createdBy: "bench", best: false };
   const { arithmetic } = kernels;

@@ -10,6 +10,7 @@ import {
   mergeFiles,
   type OpenCheckpoint,
   type Progress,
+  partsByName,
   type RowRecords,
   rowsOfTable,
   type StoredTable,
@@ -86,7 +87,7 @@ interface Increments {
  */
 function incrementsBetween({ from, to, later }: TwoCheckpoints): Increments | undefined {
   const partOf = ({ manifest }: OpenCheckpoint, name: string | undefined) =>
-    manifest.parts.find((part) => part.name === name);
+    partsByName(manifest).get(name ?? "");
   const [found, known]: [Iterable<RowRecords>[], Iterable<RowRecords>[]] = [[], []];
   for (const { tiles } of later.runs) {
     const [tile, second] = tiles;

@@ -35,7 +35,7 @@ export function idsPartNameOf(part: IdsPart, tables: readonly TableSpec[]): stri
 
 /** The blocks of the ids in this part; undefined for every other part. */
 export function idsOfPart(name: string, tables: readonly TableSpec[]): IdsPart | undefined {
-  const match = idsForm.exec(name);
+  const match = name.startsWith("ids-") ? idsForm.exec(name) : null;
   if (match === null) return undefined;
   const [table = 0, firstBlock = 0, blocks = 0] = match.slice(1).map(Number);
   if (tables[table]?.dynamic === undefined) return undefined;
@@ -52,13 +52,67 @@ export function partNameOf(part: TablePart, tables: readonly TableSpec[]): strin
 
 /** The tile of this part; undefined for the dense part and for names of other files. */
 export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePart | undefined {
-  const match = form.exec(name);
+  const match = name.startsWith("table-") ? form.exec(name) : null;
   if (match === null) return undefined;
-  const [table = 0, ...tile] = match.slice(1).map(Number);
+  const table = Number(match[1]);
   if (tables[table] === undefined) return undefined;
   if (match[2] === undefined) return wholeTable(table, tables);
-  const [firstBlock = 0, blocks = 0, firstQuantum = 0, quanta = 0] = tile;
-  return { table, firstBlock, blocks, firstQuantum, quanta };
+  return {
+    table,
+    firstBlock: Number(match[2]),
+    blocks: Number(match[3]),
+    firstQuantum: Number(match[4]),
+    quanta: Number(match[5]),
+  };
+}
+
+/** Counts the parts of a model that are there: no search is needed to know that none is missing. */
+export interface PartTally {
+  /** Counts a part, once. */
+  add(name: string): void;
+  /** Whether the parts are the whole model. */
+  readonly isWhole: boolean;
+  /** The parts of the model that the counted ones do not cover, as names of whole parts. */
+  missing(): string[];
+}
+
+/** A tally of the parts of a job's model, of which none is counted yet. */
+export function createPartTally(tables: readonly TableSpec[]): PartTally {
+  const given = new Set<string>();
+  // Quanta of each table's rows, and blocks of its dynamic ids, that no counted part has.
+  const rows = tables.map((_, table) => {
+    const { blocks, quanta } = wholeTable(table, tables);
+    return blocks * quanta;
+  });
+  const ids = tables.map(({ dynamic, rowBlocks }) => (dynamic === undefined ? 0 : rowBlocks));
+  let open = 1 + [...rows, ...ids].filter((left) => left !== 0).length;
+  const take = (left: number[], table: number, count: number) => {
+    const before = left[table] ?? 0;
+    left[table] = before - count;
+    if (before === 0) open++;
+    if (before === count) open--;
+  };
+  return {
+    add(name) {
+      if (given.has(name)) return;
+      given.add(name);
+      if (name === densePart) open--;
+      const part = tableOfPart(name, tables);
+      if (part !== undefined) take(rows, part.table, part.blocks * part.quanta);
+      const own = idsOfPart(name, tables);
+      if (own !== undefined) take(ids, own.table, own.blocks);
+    },
+    get isWhole() {
+      return open === 0;
+    },
+    missing() {
+      const without = (left: readonly number[]) =>
+        [...left.keys()].filter((table) => left[table] !== 0);
+      const ofRows = without(rows).map((table) => partNameOf(wholeTable(table, tables), tables));
+      const ofIds = without(ids).map((table) => idsPartNameOf(wholeTable(table, tables), tables));
+      return [...(given.has(densePart) ? [] : [densePart]), ...ofRows, ...ofIds];
+    },
+  };
 }
 
 /**
@@ -66,27 +120,9 @@ export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePa
  * parts; empty: `names` is complete.
  */
 export function missingParts(names: Iterable<string>, tables: readonly TableSpec[]): string[] {
-  const given = new Set(names);
-  const held = tables.map(() => 0);
-  const blocksOfIds = tables.map(() => 0);
-  for (const name of given) {
-    const part = tableOfPart(name, tables);
-    if (part !== undefined) held[part.table] = (held[part.table] ?? 0) + part.blocks * part.quanta;
-    const ids = idsOfPart(name, tables);
-    if (ids !== undefined) blocksOfIds[ids.table] = (blocksOfIds[ids.table] ?? 0) + ids.blocks;
-  }
-  const missing = [...tables.keys()].filter((table) => {
-    const { blocks, quanta } = wholeTable(table, tables);
-    return held[table] !== blocks * quanta;
-  });
-  const ofTables = missing.map((table) => partNameOf(wholeTable(table, tables), tables));
-  const ofIds = [...tables.keys()]
-    .map((table) => wholeTable(table, tables))
-    .filter(({ table, blocks }) => {
-      return tables[table]?.dynamic !== undefined && blocksOfIds[table] !== blocks;
-    })
-    .map((part) => idsPartNameOf(part, tables));
-  return [...(given.has(densePart) ? [] : [densePart]), ...ofTables, ...ofIds];
+  const tally = createPartTally(tables);
+  for (const name of names) tally.add(name);
+  return tally.missing();
 }
 
 /**

@@ -85,12 +85,12 @@ const metrics = taskMetrics.extend({
   tasks: z.record(z.string(), taskMetrics).optional(),
 });
 
-const partFile = { bytes: z.number(), sha256: z.string() };
+const partPlace = { file: z.string(), at: z.number(), bytes: z.number(), sha256: z.string() };
 
 const savedPart = z.object({
   name: z.string(),
-  ...partFile,
-  base: z.array(z.object({ cut: step, generation: z.int().min(0), ...partFile })).readonly(),
+  ...partPlace,
+  base: z.array(z.object({ cut: step, generation: z.int().min(0), ...partPlace })).readonly(),
   leaves: z.array(z.string()).readonly(),
 });
 

@@ -9,26 +9,27 @@
 
 import type { BasePart, Manifest, PartRecord } from "../store/checkpoint-store.ts";
 
-/** A file of a part, as a manifest names it. */
-export interface NamedFile extends BasePart {
+/** The bytes of a part in one checkpoint, as a manifest names them. */
+export interface NamedFile extends Pick<BasePart, "cut" | "generation" | "bytes" | "sha256"> {
   readonly name: string;
 }
 
-/** A file's bytes in memory. Written once, then never again. */
+/** The bytes in memory. Written once, then never again. */
 export interface PartReplica extends NamedFile {
   readonly memory: SharedArrayBuffer;
 }
 
-/** The files that make up a part, newest first. */
+/** The bytes that make up a part, newest first. */
 export function filesOfPart(
   { cut, generation }: Pick<Manifest, "cut" | "generation">,
   { name, bytes, sha256, base }: PartRecord,
 ): NamedFile[] {
   const own = { name, cut, generation, bytes, sha256 };
-  return [own, ...[...base].reverse().map((file) => ({ name, ...file }))];
+  const below = base.map(({ file: _, at: _at, ...one }) => ({ name, ...one }));
+  return [own, ...below.reverse()];
 }
 
-/** The files that make up all parts of these names. */
+/** The bytes that make up all parts of these names. */
 export function filesOfParts(manifest: Manifest, names: readonly string[]): NamedFile[] {
   const wanted = new Set(names);
   const parts = manifest.parts.filter(({ name }) => wanted.has(name));

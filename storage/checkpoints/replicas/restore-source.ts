@@ -8,6 +8,7 @@ import { createHash } from "node:crypto";
 import type { Cells } from "../../../src/exchange/cells.ts";
 import type { Manifest } from "../store/checkpoint-store.ts";
 import type { PartStore } from "../store/part-files.ts";
+import { partsByName } from "../store/part-index.ts";
 import { filesOfPart, keyOf, type NamedFile, type PartReplica } from "./replica-cache.ts";
 
 /**
@@ -33,13 +34,15 @@ export interface RestoreSource {
   files(name: string): Promise<Iterable<Uint8Array>[]>;
   /** Bytes read from memory and from the store so far. */
   readonly restored: { memoryBytes: number; storeBytes: number };
+  /** Closes the files that were read. */
+  close(): void;
 }
 
 /** Most bytes of a yielded piece. */
 const pieceBytes = 1024 * 1024;
 
 export function createRestoreSource(options: {
-  readonly store: Pick<PartStore, "readFiles">;
+  readonly store: Pick<PartStore, "readFiles" | "close">;
   readonly manifest: Manifest;
   readonly atHand: ReplicasAtHand;
   readonly cells: Cells;
@@ -49,13 +52,14 @@ export function createRestoreSource(options: {
 }): RestoreSource {
   const { store, manifest, atHand, cells, cellBase, peer } = options;
   const here = new Map(atHand.here.map((copy) => [keyOf(copy), copy]));
+  const placeOf = new Map(atHand.awaited.map((copy, at) => [keyOf(copy), at]));
   const filled = new Int32Array(atHand.filled);
   const restored = { memoryBytes: 0, storeBytes: 0 };
 
   async function replicaOf(file: NamedFile): Promise<PartReplica | undefined> {
     const own = here.get(keyOf(file));
-    const at = atHand.awaited.findIndex((one) => keyOf(one) === keyOf(file));
-    if (own !== undefined || at < 0) return own;
+    const at = placeOf.get(keyOf(file));
+    if (own !== undefined || at === undefined) return own;
     const state = () => cells.load(cellBase + 1 + at);
     while (state() === awaitedStates.pending) {
       const pieces = cells.load(cellBase);
@@ -70,7 +74,7 @@ export function createRestoreSource(options: {
 
   /** Reads from the store, and fills the file's replica if memory was allotted for it. */
   function* fromStore(file: NamedFile, pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
-    const at = atHand.awaited.findIndex((one) => keyOf(one) === keyOf(file));
+    const at = placeOf.get(keyOf(file)) ?? -1;
     const awaited = atHand.awaited[at];
     const copy = awaited && new Uint8Array(awaited.memory);
     let done = 0;
@@ -85,8 +89,9 @@ export function createRestoreSource(options: {
 
   return {
     restored,
+    close: () => store.close(),
     async files(name) {
-      const part = manifest.parts.find((one) => one.name === name);
+      const part = partsByName(manifest).get(name);
       if (part === undefined) throw new RangeError(`Cut ${manifest.cut} has no part ${name}`);
       const stored = store.readFiles(manifest, name);
       const files: Iterable<Uint8Array>[] = [];

@@ -8,8 +8,8 @@
 //   generation 1   10 ── 20    30            30 came after generation 2 had begun: off the chain
 //   generation 2          └─── 30 ── 40
 //
-// Every call is synchronous and blocks the calling thread. A store may be open in many threads and
-// processes at once.
+// Calls are synchronous and block the calling thread, except `verify` and `collect`, which read
+// whole checkpoints. A store may be open in many threads and processes at once.
 
 import type { z } from "zod";
 import type { Written } from "../../../src/ports/written.ts";
@@ -22,16 +22,13 @@ export type Manifest = Written<z.output<typeof manifestSchema>>;
 /** A part of a checkpoint. */
 export type PartRecord = Manifest["parts"][number];
 
-/** The file of the same part in an earlier checkpoint of the chain. */
+/** The same part in an earlier checkpoint of the chain. */
 export type BasePart = PartRecord["base"][number];
-
-/** A file of a checkpoint. */
-export type PartFile = Pick<BasePart, "bytes" | "sha256">;
 
 /** A generation that trained a part of a checkpoint's state. */
 export type Descent = Manifest["lineage"][number];
 
-/** Bytes of all files that a restore reads for a part: its own file and its base files. */
+/** Bytes that a restore reads for a part: its own and those of its base. */
 export function bytesToRead({ bytes, base }: PartRecord): number {
   return base.reduce((sum, one) => sum + one.bytes, bytes);
 }
@@ -63,17 +60,21 @@ export interface Generation {
 }
 
 /**
- * Writes one part, which belongs to a checkpoint only after `finish` and a commit that names it.
+ * Writes parts of one checkpoint, one after the other. They belong to the checkpoint only after
+ * `finish` and a commit that names them. Each method throws StoreFailedError where the disk fails,
+ * and may be called again after it: then it continues where it failed. It throws
+ * GenerationFencedError where a newer generation began.
  */
-export interface PartWriter {
-  /** Appends bytes. The caller keeps the buffer. @throws StoreFailedError, GenerationFencedError */
+export interface PackWriter {
+  /** Begins the next part; `name` is a lower-case file name. */
+  begin(name: string): void;
+  /** Appends bytes to the part. The caller keeps the buffer. */
   write(bytes: Uint8Array): void;
-  /**
-   * Returns the part's record once its bytes are on disk. `base` is empty. @throws
-   * StoreFailedError, GenerationFencedError
-   */
-  finish(): PartRecord;
-  /** Deletes an unfinished part. Does nothing after `finish`. */
+  /** Ends the part. Its bytes are on disk only after `finish`. `base` of the record is empty. */
+  end(): PartRecord;
+  /** Returns once all ended parts are on disk. */
+  finish(): void;
+  /** Deletes the file that is not finished; parts of earlier files stay. */
   discard(): void;
 }
 
@@ -100,15 +101,15 @@ export interface CheckpointStore {
   beginGeneration(from?: Manifest, passOver?: readonly string[]): Generation;
 
   /**
-   * Opens a part of checkpoint `cut`; `name` is a lower-case file name. Any thread may call it.
-   * @throws GenerationFencedError, StoreFailedError
+   * Writes parts of checkpoint `cut`. `owner`, lower-case letters and digits, names the writer
+   * among those of the checkpoint. Any thread may call it.
    */
-  partWriter(generation: number, cut: number, name: string): PartWriter;
+  packWriter(generation: number, cut: number, owner: string): PackWriter;
 
   /**
-   * Commits the checkpoint by writing its manifest, after checking that every part is on disk with
+   * Commits the checkpoint by writing its manifest, after checking that every file is on disk with
    * its size. `cut` grows within a generation and is never below the cut from which the generation
-   * continued. @throws GenerationFencedError, StoreFailedError, CheckpointCorruptError (a part is
+   * continued. @throws GenerationFencedError, StoreFailedError, CheckpointCorruptError (a file is
    * missing)
    */
   commit(fields: ManifestFields): Manifest;
@@ -116,7 +117,7 @@ export interface CheckpointStore {
   /** The newest usable checkpoint of the chain. */
   latest(): Manifest | undefined;
 
-  /** The chain, newest first, and its damaged checkpoints. Parts are checked by size only. */
+  /** The chain, newest first, and its damaged checkpoints. Files are checked by size only. */
   list(): { readonly manifests: readonly Manifest[]; readonly damaged: readonly Damage[] };
 
   /** The sealed text of a manifest, as it was committed. @throws CheckpointCorruptError */
@@ -138,15 +139,15 @@ export interface CheckpointStore {
   ): void;
 
   /**
-   * Reads every file of a checkpoint, base files included, and compares their hashes.
-   * @throws CheckpointCorruptError naming the file
+   * Reads every part of a checkpoint, base included, and compares their hashes. Yields the thread
+   * between two pieces. Rejects with CheckpointCorruptError naming the file and the part.
    */
-  verify(manifest: Manifest): void;
+  verify(manifest: Manifest): Promise<void>;
 
   /**
-   * The bytes of a part's own file, in pieces; each piece overwrites the one before. The hash is
-   * checked at the end: use nothing before the iteration has returned. @throws
-   * CheckpointCorruptError naming the file, CheckpointMissingError (no such part)
+   * The part's own bytes, in pieces; each piece overwrites the one before. The hash is checked at
+   * the end: use nothing before the iteration has returned. @throws CheckpointCorruptError naming
+   * the file and the part, CheckpointMissingError (no such part)
    */
   readPart(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>;
 
@@ -154,17 +155,17 @@ export interface CheckpointStore {
   readWholePart(manifest: Manifest, name: string): Uint8Array;
 
   /**
-   * The part's own file first, then the files of its base, newest first. Each file is opened when
-   * it is iterated over. Otherwise as `readPart`.
+   * The part's own bytes first, then those of its base, newest first. A file is opened when it is
+   * iterated over. Otherwise as `readPart`.
    */
   readFiles(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>[];
 
   /**
    * Removes old checkpoints and the files of unfinished writers. Keeps the newest `keep`
-   * checkpoints, the best one, and their base files. Reads the newest checkpoint back first and
-   * removes nothing if that fails. `generation` is the caller's; files of newer generations are
-   * kept. Returns the removed names. @throws CheckpointCorruptError, GenerationFencedError,
-   * StoreFailedError, InvalidOptionError
+   * checkpoints, the best one, and the checkpoints that these are increments on. Reads the newest
+   * checkpoint back first, as `verify` does, and removes nothing if that fails. `generation` is the
+   * caller's; files of newer generations are kept. Resolves with the removed names; rejects with
+   * CheckpointCorruptError, GenerationFencedError, StoreFailedError or InvalidOptionError.
    */
-  collect(options: { readonly generation: number; readonly keep: number }): string[];
+  collect(options: { readonly generation: number; readonly keep: number }): Promise<string[]>;
 }

@@ -3,12 +3,13 @@
 //
 // Invariants
 //   K1. A manifest is renamed into place after its parts, and their names, are durable.
-//   K2. Nothing is removed before a newer checkpoint was read back whole.
+//   K2. Nothing is removed before a newer checkpoint was read back whole. Reading takes long, so
+//       what may be removed is determined after it.
 //   K3. Removing a checkpoint removes its manifest first, durably: half a checkpoint never exists.
 //   K4. A directory without a checkpoint has no owner: a job that failed before its first
 //       checkpoint does not block other jobs. The next job claims a newer generation, which
 //       fences the failed one.
-//   K5. The base files of a kept checkpoint are kept with it.
+//   K5. The checkpoints that a kept one is an increment on are kept with it, with all their files.
 
 import { strict as assert } from "node:assert";
 import { dirname, join } from "node:path";
@@ -41,20 +42,23 @@ import { writtenAfter } from "./full-or-incremental.ts";
 import { readJob } from "./job-record.ts";
 import {
   decodeJob,
+  encodeManifest,
   encodeRecord,
   formatVersion,
   type JobRecord,
-  unsealedManifest,
+  manifestVersion,
 } from "./manifest.ts";
 import {
-  checkParts,
+  checkFiles,
   claimGeneration,
   hasCheckpoints,
   type Place,
   readGeneration,
   walkChain,
 } from "./manifest-chain.ts";
-import { openPart, readFiles, readWholePart, streamPart, verifyParts } from "./part-files.ts";
+import { openPacks } from "./pack-writer.ts";
+import { readFiles, readWholePart, streamPart, verifyParts } from "./part-files.ts";
+import { filesNeeded } from "./part-index.ts";
 import { checkpointName, manifestName, parseCheckpointName, pathsOf } from "./store-paths.ts";
 import { readCalibration, writeCalibration } from "./stored-calibration.ts";
 
@@ -63,6 +67,8 @@ export interface StoreOptions {
   readonly directory: string;
   /** The file system. @default the machine's own */
   readonly disk?: Disk;
+  /** Bytes after which a pack file is finished. @default 256 MiB */
+  readonly packBytes?: number;
   /** Hash of the job's specification: two jobs with the same one train the same model. */
   readonly jobIdentity: string;
   /** The specification, for people and for a job that resumes; JSON gives better error messages. */
@@ -75,7 +81,7 @@ export interface StoreOptions {
  * CheckpointCorruptError, InputUnusableError (it cannot be made)
  */
 export function openStore(options: StoreOptions): CheckpointStore {
-  const { directory, disk = realDisk, jobIdentity, jobText } = options;
+  const { directory, disk = realDisk, packBytes, jobIdentity, jobText } = options;
   const paths = pathsOf(directory);
   return usable(directory, () => {
     makeDurableDirectory(disk, directory);
@@ -86,14 +92,15 @@ export function openStore(options: StoreOptions): CheckpointStore {
     if (!disk.exists(paths.job)) sign();
     const found = readJob(directory, disk);
     if (found.jobIdentity !== jobIdentity) {
-      if (hasCheckpoints({ disk, paths, jobIdentity })) {
+      if (hasCheckpoints({ disk, paths })) {
         throw new CheckpointForeignError(directory, differenceOf(found, options));
       }
       sign(); // K4
     }
     makeDurableDirectory(disk, paths.generations);
     makeDurableDirectory(disk, paths.checkpoints);
-    return storeAt(directory, { disk, paths, jobIdentity }, jobText);
+    const place = { disk, paths, packBytes, jobIdentity, manifests: new Map() };
+    return storeAt(directory, place, jobText);
   });
 }
 
@@ -106,19 +113,19 @@ export function openExistingStore(directory: string, disk: Disk = realDisk): Che
   const paths = pathsOf(directory);
   return usable(directory, () => {
     const { jobIdentity, jobText } = readJob(directory, disk);
-    return storeAt(directory, { disk, paths, jobIdentity }, jobText);
+    return storeAt(directory, { disk, paths, jobIdentity, manifests: new Map() }, jobText);
   });
 }
 
 function storeAt(directory: string, place: Place, jobText: string): CheckpointStore {
   // A baseline is read back once, not again with every increment on it.
-  const verified = new Set<string>();
+  let verified: ReadonlySet<string> = new Set();
   return {
     directory,
     jobText,
     beginGeneration: (from, passOver) =>
       usable(directory, () => beginGeneration(directory, place, from, passOver)),
-    partWriter: (generation, cut, name) => openPart(place, generation, cut, name),
+    packWriter: (generation, cut, owner) => openPacks(place, generation, cut, owner),
     commit: (fields) => commit(place, fields),
     latest: () => latest(place),
     list: () => list(place),
@@ -129,11 +136,18 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
     calibration: (modelDigest) => readCalibration(place.disk, directory, modelDigest),
     setCalibration: ({ modelDigest }, calibration) =>
       writeCalibration(place.disk, directory, modelDigest, calibration),
-    verify: (manifest) => verifyParts(place, manifest),
+    async verify(manifest) {
+      await verifyParts(place, manifest);
+    },
     readPart: (manifest, name) => streamPart(place, manifest, name),
     readWholePart: (manifest, name) => readWholePart(place, manifest, name),
     readFiles: (manifest, name) => readFiles(place, manifest, name),
-    collect: (options) => collect(place, options, verified),
+    async collect(options) {
+      const newest = collectible(place, options)?.newest;
+      if (newest === undefined) return [];
+      verified = await verifyParts(place, newest, verified); // K2
+      return collect(place, options, newest.sha256);
+    },
   };
 }
 
@@ -166,24 +180,24 @@ function commit(place: Place, fields: ManifestFields): Manifest {
   assert(before === undefined || cut >= before.cut, `cut ${cut} is before that of ${before?.cut}`);
   return asGeneration(place, generation, "commit", path, () => {
     assert(!disk.exists(path), `cut ${cut} of generation ${generation} is committed already`);
-    const manifest = unsealedManifest.parse({
+    const { bytes, manifest } = encodeManifest({
       ...fields,
-      version: formatVersion,
+      version: manifestVersion,
       jobIdentity,
       parent: before === undefined ? null : { file: nameOf(before), sha256: before.sha256 },
       lineage: lineageAfter(before, fields),
       written: writtenAfter(before?.written, fields.parts),
       parts: [...fields.parts].sort((a, b) => (a.name < b.name ? -1 : 1)),
     });
-    const { bytes, sha256 } = encodeRecord(manifest);
     disk.makeDirectory(dirname(path));
-    checkParts(place, manifest);
+    checkFiles(place, manifest);
     disk.syncDirectory(dirname(path)); // K1
     disk.syncDirectory(paths.checkpoints);
     checkFence(place, generation);
     replaceDurably(disk, path, bytes);
     checkFence(place, generation); // C3 of manifest-chain.ts
-    return { ...manifest, sha256 };
+    place.manifests.set(manifest.sha256, manifest);
+    return manifest;
   });
 }
 
@@ -215,27 +229,23 @@ function list(place: Place): { manifests: Manifest[]; damaged: Damage[] } {
   return { manifests, damaged };
 }
 
-function collect(
+/** The newest checkpoint, and the directories that it makes useless; undefined: there are none. */
+function collectible(
   place: Place,
-  options: { generation: number; keep: number },
-  verified: Set<string>,
-): string[] {
+  { generation, keep }: { readonly generation: number; readonly keep: number },
+): { readonly newest: Manifest; readonly removed: readonly string[] } | undefined {
   const { disk, paths } = place;
-  const { generation, keep } = options;
-  const directory = dirname(paths.job);
   if (!Number.isInteger(keep) || keep < 1) throw expected("keep", "an integer >= 1", keep);
   checkFence(place, generation);
   const { manifests } = list(place);
   const newest = manifests[0];
-  if (newest === undefined) return [];
+  if (newest === undefined) return undefined;
   const best = manifests.find((one) => one.best);
-  const kept = new Set(
-    manifests
-      .slice(0, keep)
-      .concat(best ?? [])
-      .flatMap((one) => [one, ...one.parts.flatMap(({ base }) => base)]) // K5
-      .map((one) => directoryOf(one)),
-  );
+  const kept = new Set<string>();
+  for (const one of [...manifests.slice(0, keep), ...(best === undefined ? [] : [best])]) {
+    kept.add(directoryOf(one));
+    for (const file of filesNeeded(one)) kept.add(directoryOf(file)); // K5
+  }
   const removed = disk.list(paths.checkpoints).filter((name) => {
     const parsed = parseCheckpointName(name);
     if (parsed === undefined || kept.has(name) || parsed.generation > generation) return false;
@@ -243,10 +253,23 @@ function collect(
     if (parsed.generation < generation) return true;
     return newest.generation === generation && parsed.cut <= newest.cut;
   });
-  if (removed.length === 0) return [];
-  verifyParts(place, newest, verified); // K2
-  // Newest first, so that a base file goes after the increments that need it (K5).
-  for (const name of [...removed].reverse()) {
+  return removed.length === 0 ? undefined : { newest, removed };
+}
+
+/** Removes what `collectible` finds, if the newest checkpoint is still the one that was read. */
+function collect(
+  place: Place,
+  options: { readonly generation: number; readonly keep: number },
+  sha256: string,
+): string[] {
+  const { disk, paths } = place;
+  const { generation } = options;
+  const directory = dirname(paths.job);
+  const found = collectible(place, options);
+  if (found?.newest.sha256 !== sha256) return [];
+  const removed = [...found.removed];
+  // Newest first, so that a base goes after the increments that need it (K5).
+  for (const name of removed.toReversed()) {
     const path = join(paths.checkpoints, name);
     asGeneration(place, generation, "remove", path, () => {
       if (disk.exists(join(path, manifestName))) {

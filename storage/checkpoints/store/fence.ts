@@ -12,6 +12,8 @@ import { parseGenerationName, type StorePaths } from "./store-paths.ts";
 export interface FencedPlace {
   readonly disk: Disk;
   readonly paths: StorePaths;
+  /** Bytes after which a pack is finished (pack-writer.ts); left out: the usual number. */
+  readonly packBytes?: number | undefined;
 }
 
 /** The newest generation that was ever claimed; 0 before the first. */

@@ -1,6 +1,7 @@
 // A read-only checkpoint store over a model file (model-file.ts), which holds one checkpoint. So
 // all code that reads a checkpoint directory can read such a file too.
 
+import { setImmediate } from "node:timers/promises";
 import { CheckpointMissingError, InputUnusableError } from "../../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
 import { onDisk, rewriteDurably } from "../../disk/durable-files.ts";
@@ -41,8 +42,9 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
     const message = `Expected a checkpoint directory to write to, but ${path} is a file of one model`;
     throw new InputUnusableError(path, `${message}; name a directory`);
   };
+  const byName = new Map(parts.map((part) => [part.name, part]));
   const read = (name: string) => {
-    const part = parts.find((one) => one.name === name);
+    const part = byName.get(name);
     if (part === undefined) throw new CheckpointMissingError(`${path}: no part \`${name}\``);
     return contentsOf(path, disk, part);
   };
@@ -51,7 +53,7 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
     jobText: model.jobText,
     ...(statedDigests && { statedDigests }),
     beginGeneration: refuse,
-    partWriter: refuse,
+    packWriter: refuse,
     commit: refuse,
     collect: refuse,
     latest: () => manifest,
@@ -66,8 +68,8 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
         : checkedCalibration(calibration, modelDigest, path);
     },
     setCalibration: (_, calibration) => replaceCalibration(path, disk, model, calibration),
-    verify() {
-      for (const part of parts) for (const _ of contentsOf(path, disk, part));
+    async verify() {
+      for (const part of parts) for (const _ of contentsOf(path, disk, part)) await setImmediate();
     },
     readPart: (_, name) => read(name),
     readWholePart: (_, name) => {

@@ -20,6 +20,7 @@ import {
   CheckpointMissingError,
   StoreFailedError,
 } from "../../../src/errors/errors.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
 import { diskCode, isFull } from "../../../src/ports/disk-refusals.ts";
 import { onDisk, readWhole } from "../../disk/durable-files.ts";
 import type { Damage, Generation, Manifest } from "./checkpoint-store.ts";
@@ -31,12 +32,18 @@ import {
   formatVersion,
   type GenerationRecord,
 } from "./manifest.ts";
+import { filesNeeded } from "./part-index.ts";
 import { damagedSuffix, parseCheckpointName } from "./store-paths.ts";
 
 /** A store's directory, and the job that owns it. */
 export interface Place extends FencedPlace {
   readonly jobIdentity: string;
+  /** Manifests that were read before, by their seals. */
+  readonly manifests: Map<string, Manifest>;
 }
+
+/** Most manifests in memory: the newest, the best, a baseline, and some between. */
+const manifestsMax = 8;
 
 /** The reason given for a checkpoint in `passOver`, which a reader found damaged. */
 const unreadable = "a reader found one of its parts damaged";
@@ -161,7 +168,7 @@ export function* walkChain(
   }
 }
 
-/** Reads and checks the manifest of one checkpoint. Parts are checked by size only. */
+/** Reads and checks the manifest of one checkpoint. Files are checked by size only. */
 function look(
   place: Place,
   cut: number,
@@ -171,7 +178,10 @@ function look(
   const path = place.paths.manifest(cut, generation);
   const of = { cut, generation };
   try {
-    const manifest = onDisk("read", path, () => decodeManifest(readWhole(place.disk, path), path));
+    const manifest = onDisk("read", path, () => {
+      return decodeManifest(readWhole(place.disk, path), path, place.manifests);
+    });
+    forgetOldest(place);
     if (manifest.cut !== cut || manifest.generation !== generation) {
       return {
         path,
@@ -184,7 +194,7 @@ function look(
       const reason = `its hash is ${manifest.sha256}, a generation began from ${sha256}`;
       return { path, of, reason };
     }
-    checkParts(place, manifest);
+    checkFiles(place, manifest);
     return manifest;
   } catch (error) {
     if (!isDamage(error)) throw error;
@@ -196,38 +206,47 @@ function look(
   }
 }
 
+function forgetOldest({ manifests }: Place): void {
+  for (const sha256 of manifests.keys()) {
+    if (manifests.size <= manifestsMax) return;
+    manifests.delete(sha256);
+  }
+}
+
 /**
  * @throws CheckpointCorruptError naming the first file of the parts or their base that is missing
  * or has another size
  */
-export function checkParts({ disk, paths }: Place, manifest: Omit<Manifest, "sha256">): void {
-  const own = { cut: manifest.cut, generation: manifest.generation };
-  for (const part of manifest.parts) {
-    for (const { cut, generation, bytes } of [...part.base, { ...part, ...own }]) {
-      const path = paths.part(cut, generation, part.name);
-      if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
-      const size = onDisk("read", path, () => {
-        const file = disk.open(path, "read");
-        try {
-          return file.size();
-        } finally {
-          file.close();
-        }
-      });
-      if (size !== bytes) {
-        throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${bytes}`);
-      }
-    }
+export function checkFiles({ disk, paths }: FencedPlace, manifest: Omit<Manifest, "sha256">): void {
+  for (const { cut, generation, file, end, isOwn } of filesNeeded(manifest)) {
+    const path = paths.file(cut, generation, file);
+    if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
+    const size = sizeOf(disk, path);
+    // A file of an earlier checkpoint may also have parts that this one does not need.
+    if (size === end || (size > end && !isOwn)) continue;
+    const expected = isOwn ? `${end}` : `at least ${end}`;
+    throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${expected}`);
   }
 }
 
+function sizeOf(disk: Disk, path: string): number {
+  return onDisk("read", path, () => {
+    const file = disk.open(path, "read");
+    try {
+      return file.size();
+    } finally {
+      file.close();
+    }
+  });
+}
+
 /** Whether any committed checkpoint is still on disk, of any job. */
-export function hasCheckpoints(place: Place): boolean {
+export function hasCheckpoints(place: FencedPlace): boolean {
   return committedCuts(place).size > 0;
 }
 
 /** The cuts with a manifest, by generation, newest first. */
-function committedCuts({ disk, paths }: Place): Map<number, number[]> {
+function committedCuts({ disk, paths }: FencedPlace): Map<number, number[]> {
   const cuts = new Map<number, number[]>();
   const names = onDisk("read", paths.checkpoints, () => disk.list(paths.checkpoints));
   for (const name of names.reverse()) {
@@ -240,7 +259,10 @@ function committedCuts({ disk, paths }: Place): Map<number, number[]> {
 }
 
 /** A generation's record; undefined where it was not finished, or cannot be read. */
-export function readGeneration(place: Place, generation: number): GenerationRecord | undefined {
+export function readGeneration(
+  place: FencedPlace,
+  generation: number,
+): GenerationRecord | undefined {
   const path = place.paths.generation(generation);
   if (!place.disk.exists(path)) return undefined;
   try {

@@ -1,44 +1,52 @@
-// The file format of the directory store, version 1; store-paths.ts has the file names.
+// The file format of the directory store; store-paths.ts has the file names.
 //
 //   <directory>/job.json                              the job that owns the directory
 //   <directory>/generations/000012.json               created exclusively: the fence
 //   <directory>/checkpoints/000000400-g000012/        cut 400, written by generation 12
 //       manifest.json                                 written last
-//       dense, table-00003, ...                       the parts
+//       pack-d3-00000, ...                            parts, one after the other (pack-writer.ts)
 //
-// A part may be an increment. The manifest then names the files of earlier checkpoints that it
-// needs; they are kept as long as the increment.
+// A part may be an increment. The manifest then names the parts of earlier checkpoints that it
+// needs; their files are kept as long as the increment. packed-parts.ts describes how a manifest
+// writes its parts. A manifest of version 1 has one file for each part, named as the part.
 //
 // All .json files are sealed (sealed-json.ts). A generation record names the checkpoint that the
 // generation goes on from. An unfinished record means that its generation did nothing.
 
 import { z } from "zod";
 import type { Written } from "../../../src/ports/written.ts";
-import { seal, unsealAs } from "../../disk/sealed-json.ts";
+import { checkedAs, openSeal, parseSealed, seal, unsealAs } from "../../disk/sealed-json.ts";
+import { packParts, unpackParts } from "./packed-parts.ts";
 import { isPartName } from "./store-paths.ts";
 
-/** Version of everything this file describes. */
+/** Version of the records of jobs and generations, and of a model file's proof. */
 export const formatVersion = 1;
+
+/** Version of a manifest. Version 1 is read, too. */
+export const manifestVersion = 2;
 
 const nat = z.number().int().nonnegative();
 /** A SHA-256 in hexadecimal. */
 export const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
-/** The bytes of a file and their SHA-256, in hexadecimal. */
-const file = { bytes: nat, sha256: hash };
+/** Length and SHA-256, in hexadecimal. */
+const content = { bytes: nat, sha256: hash };
 
-/** A part's name, which becomes a path: see `isPartName`. */
+/** The name of a part or of its file, which becomes a path: see `isPartName`. */
 export const partName = z.string().refine(isPartName, "expected a plain lower-case file name");
+
+/** Bytes of a file: `bytes` bytes from byte `at` on. */
+const place = { file: partName, at: nat, ...content };
 
 /** A part of a checkpoint, in a manifest and in a message. */
 export const partSchema = z.object({
   name: partName,
-  ...file,
+  ...place,
   /**
-   * The earlier files that this part needs, where it is an increment: the baseline's file first,
+   * The same part of earlier checkpoints, where it is an increment on them: the baseline first,
    * then increments, oldest first. Empty: the part is whole.
    */
-  base: z.array(z.object({ cut: nat, generation: nat, ...file })),
+  base: z.array(z.object({ cut: nat, generation: nat, ...place })),
 });
 
 const jobSchema = z.object({
@@ -59,9 +67,9 @@ const generationSchema = z.object({
   sha256: hash,
 });
 
-/** A manifest, on disk and in a message. */
+/** A manifest, in memory and in a message. */
 export const manifestSchema = z.object({
-  version: z.literal(formatVersion),
+  version: z.literal(manifestVersion),
   /** Name of the run. */
   run: z.string(),
   /** The step number that the parts belong to. */
@@ -107,25 +115,56 @@ export const manifestSchema = z.object({
   sha256: hash,
 });
 
-/** A manifest before it is sealed: parsing puts the fields in their order in the file. */
-export const unsealedManifest = manifestSchema.omit({ sha256: true });
+/** A manifest on disk; parsing puts the fields in their order in the file. */
+const storedSchema = manifestSchema.extend({
+  files: z.array(z.string()),
+  parts: z.array(z.string()),
+  sha256: hash,
+});
+
+const unsealedSchema = storedSchema.omit({ sha256: true });
+
+/** A manifest of version 1: the file of each part has the part's name. */
+const firstVersion = manifestSchema.extend({
+  version: z.literal(1),
+  parts: z.array(
+    z.object({
+      name: partName,
+      ...content,
+      base: z.array(z.object({ cut: nat, generation: nat, ...content })),
+    }),
+  ),
+});
 
 /** The job that owns a store's directory. */
 export type JobRecord = z.output<typeof jobSchema>;
 /** The record of a generation, with the checkpoint from which it continues. */
 export type GenerationRecord = z.output<typeof generationSchema>;
-/** A manifest as it is read; `Manifest` is the same, readonly. */
+/** A manifest in memory; `Manifest` is the same, readonly. */
 type ManifestRecord = z.output<typeof manifestSchema>;
 
 /** The bytes of a record without its `sha256`, and the seal over them. */
 export function encodeRecord(
-  record: Unsealed<JobRecord> | Unsealed<GenerationRecord> | Unsealed<ManifestRecord>,
+  record: Omit<JobRecord, "sha256"> | Omit<GenerationRecord, "sha256">,
 ): { bytes: Uint8Array; sha256: string } {
+  return sealed(record);
+}
+
+/** Checks a manifest and seals it. Returns its bytes, and the manifest with its seal. */
+export function encodeManifest(unsealed: Omit<Written<ManifestRecord>, "sha256">): {
+  bytes: Uint8Array;
+  manifest: Written<ManifestRecord>;
+} {
+  const stored = unsealedSchema.parse({ ...unsealed, ...packParts(unsealed) });
+  const { bytes, sha256 } = sealed(stored);
+  const { files: _, ...fields } = stored;
+  return { bytes, manifest: { ...fields, parts: unsealed.parts, sha256 } };
+}
+
+function sealed(record: object): { bytes: Uint8Array; sha256: string } {
   const { text, sha256 } = seal(record);
   return { bytes: new TextEncoder().encode(text), sha256 };
 }
-
-type Unsealed<Record> = Omit<Written<Record>, "sha256">;
 
 /** @throws CheckpointCorruptError, InputUnusableError (of another version) */
 export const decodeJob = (bytes: Uint8Array, path: string): JobRecord =>
@@ -135,6 +174,33 @@ export const decodeJob = (bytes: Uint8Array, path: string): JobRecord =>
 export const decodeGeneration = (bytes: Uint8Array, path: string): GenerationRecord =>
   unsealAs(generationSchema, formatVersion, bytes, path);
 
-/** @throws CheckpointCorruptError, InputUnusableError (of another version) */
-export const decodeManifest = (bytes: Uint8Array, path: string): ManifestRecord =>
-  unsealAs(manifestSchema, formatVersion, bytes, path);
+/**
+ * Returns the manifest in `bytes`. One in `known`, by its seal, is not decoded again, and others
+ * are added to it: each is decoded once.
+ * @throws CheckpointCorruptError, InputUnusableError (of another version)
+ */
+export function decodeManifest(
+  bytes: Uint8Array,
+  path: string,
+  known: Map<string, Written<ManifestRecord>> = new Map(),
+): Written<ManifestRecord> {
+  const opened = openSeal(bytes, path);
+  const found = known.get(opened.sha256);
+  known.delete(opened.sha256);
+  const manifest = found ?? manifestOf(parseSealed(opened.text, path), path);
+  known.set(opened.sha256, manifest); // The latest use comes last.
+  return manifest;
+}
+
+function manifestOf(value: unknown, path: string): ManifestRecord {
+  if ((value as { readonly version?: unknown } | null)?.version === 1) {
+    const first = checkedAs(firstVersion, 1, value, path);
+    const parts = first.parts.map(({ base, ...part }) => {
+      const placed = base.map((one) => ({ ...one, file: part.name, at: 0 }));
+      return { ...part, file: part.name, at: 0, base: placed };
+    });
+    return { ...first, version: manifestVersion, parts };
+  }
+  const { files, ...stored } = checkedAs(storedSchema, manifestVersion, value, path);
+  return { ...stored, parts: unpackParts({ ...stored, files }, path) };
+}

@@ -38,7 +38,7 @@ export const pageBytes = 4096;
 /** Bytes of a chunk; a part's last chunk may be shorter. A reader holds one in memory. */
 export const chunkBytes = 2 ** 22;
 
-/** Most bytes of an entry that is no part: a manifest has about 300 bytes for each part. */
+/** Most bytes of an entry that is no part: a manifest has about 150 bytes for each part. */
 const recordBytesMax = 2 ** 28;
 
 /** Name of the entry that distinguishes a model file from other ZIP files. */
@@ -156,7 +156,8 @@ export function readModelFile(file: DiskFile): ModelFile {
     ? unseal(bytesOf(calibrationName), `${path}/${calibrationName}`)
     : undefined;
   const records = parts.map(({ name, bytes, chunks }): PartRecord => {
-    return { name, bytes, sha256: hashOf(Buffer.from(chunks.join(""), "hex")), base: [] };
+    const sha256 = hashOf(Buffer.from(chunks.join(""), "hex"));
+    return { name, file: name, at: 0, bytes, sha256, base: [] };
   });
   const own = { ...manifest, parts: records };
   return { parts, jobText, manifest: own, manifestText, proof, calibration };

@@ -1,98 +1,55 @@
-// Reads and writes the files of parts. A part is written front to back under a temporary name,
-// hashed on the way, and read in the same order. The fence is checked when a part is opened and
-// before it is renamed to its final name.
+// Reads the bytes of parts in the files of a store: part by part, or all of a checkpoint. Each part
+// has its place in a file, and is checked by its hash.
 
-import { strict as assert } from "node:assert";
 import { createHash } from "node:crypto";
-import { CheckpointCorruptError, CheckpointMissingError } from "../../../src/errors/errors.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import { onDisk, temporarySuffix } from "../../disk/durable-files.ts";
-import type {
-  BasePart,
-  CheckpointStore,
-  Manifest,
-  PartFile,
-  PartRecord,
-  PartWriter,
-} from "./checkpoint-store.ts";
-import { asGeneration, checkFence, type FencedPlace } from "./fence.ts";
-import { isPartName, pathsOf } from "./store-paths.ts";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  StoreFailedError,
+} from "../../../src/errors/errors.ts";
+import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
+import { diskCode } from "../../../src/ports/disk-refusals.ts";
+import { onDisk } from "../../disk/durable-files.ts";
+import { type HeldFiles, holdFiles, openEach } from "../../disk/held-files.ts";
+import type { BasePart, CheckpointStore, Manifest, PartRecord } from "./checkpoint-store.ts";
+import type { FencedPlace } from "./fence.ts";
+import { openPacks } from "./pack-writer.ts";
+import { partOf } from "./part-index.ts";
+import { pathsOf } from "./store-paths.ts";
 
 /** Bytes read at once: large enough to hide the cost of the calls, small beside a table. */
 const readBytes = 1024 * 1024;
 
 /** The subset of a store that device threads need; it reads no manifests or records. */
-export type PartStore = Pick<CheckpointStore, "partWriter" | "readFiles">;
+export interface PartStore extends Pick<CheckpointStore, "packWriter" | "readFiles"> {
+  /** Closes the files that were read. */
+  close(): void;
+}
 
 /** The parts of an existing store. @throws CheckpointMissingError */
 export function openParts(directory: string, disk: Disk): PartStore {
   const place = { disk, paths: pathsOf(directory) };
   if (!disk.exists(place.paths.job)) throw new CheckpointMissingError(directory);
+  const files = holdFiles(disk);
   return {
-    partWriter: (generation, cut, name) => openPart(place, generation, cut, name),
-    readFiles: (manifest, name) => readFiles(place, manifest, name),
+    packWriter: (generation, cut, owner) => openPacks(place, generation, cut, owner),
+    readFiles: (manifest, name) => readFiles(place, manifest, name, files),
+    close: () => files.close(),
   };
 }
 
-/** See `CheckpointStore.partWriter`. */
-export function openPart(
-  place: FencedPlace,
-  generation: number,
-  cut: number,
-  name: string,
-): PartWriter {
-  assert(isPartName(name), `${name} is no name for a part: expected a plain lower-case file name`);
-  const { disk, paths } = place;
-  const path = paths.part(cut, generation, name);
-  const temporary = path + temporarySuffix;
-  const attempt = <Result>(action: string, body: () => Result): Result =>
-    asGeneration(place, generation, action, path, body);
-
-  checkFence(place, generation);
-  const file = attempt("create", () => {
-    disk.makeDirectory(paths.checkpoint(cut, generation));
-    return disk.open(temporary, "write");
-  });
-  const hash = createHash("sha256");
-  let bytes = 0;
-  let isOpen = true;
-  const close = () => {
-    if (isOpen) file.close();
-    isOpen = false;
-  };
-  return {
-    write(piece) {
-      attempt("write", () => file.write(piece, bytes));
-      hash.update(piece);
-      bytes += piece.length;
-    },
-    finish() {
-      attempt("write", () => {
-        file.sync();
-        close();
-      });
-      checkFence(place, generation);
-      attempt("name", () => disk.rename(temporary, path));
-      return { name, bytes, sha256: hash.digest("hex"), base: [] };
-    },
-    discard() {
-      if (!isOpen) return;
-      close();
-      attempt("remove", () => disk.remove(temporary));
-    },
-  };
-}
-
-/** A part's file, with its path. */
+/** A part of a checkpoint, or of its base, with the path of its file. */
 export interface PlacedPart extends BasePart {
+  readonly name: string;
   readonly path: string;
 }
 
-/** The file of a part, then the files of its base, newest first. */
-export function filesOf({ paths }: FencedPlace, manifest: Chained, part: PartRecord): PlacedPart[] {
+/** The place of a part, then the places of its base, newest first. */
+export function placesOf({ paths }: FencedPlace, manifest: Chained, part: PartRecord) {
   const own = { ...part, cut: manifest.cut, generation: manifest.generation };
-  return [own, ...[...part.base].reverse()].map(({ cut, generation, bytes, sha256 }) => {
-    return { cut, generation, bytes, sha256, path: paths.part(cut, generation, part.name) };
+  return [own, ...[...part.base].reverse()].map((one): PlacedPart => {
+    const path = paths.file(one.cut, one.generation, one.file);
+    return { ...one, name: part.name, path };
   });
 }
 
@@ -105,46 +62,37 @@ export function streamPart(
   manifest: Manifest,
   name: string,
 ): Generator<Uint8Array, void, undefined> {
-  const part = recordOf(manifest, name);
-  const path = place.paths.part(manifest.cut, manifest.generation, name);
-  return streamFile(place, { ...part, path });
+  const part = { ...partOf(manifest, name), cut: manifest.cut, generation: manifest.generation };
+  return streamPlace(part, place.paths.file(part.cut, part.generation, part.file), openEach(place));
 }
 
-function* streamFile(
-  { disk }: FencedPlace,
-  { path, bytes, sha256: expected }: PartFile & { readonly path: string },
+/** The bytes of a part at its place in a file. */
+export function* streamPlace(
+  { name, at, bytes, sha256 }: Omit<PlacedPart, "path">,
+  path: string,
+  files: HeldFiles,
 ): Generator<Uint8Array, void, undefined> {
-  if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
-  const file = onDisk("read", path, () => disk.open(path, "read"));
+  const file = openPlace(path, files);
   const hash = createHash("sha256");
   const buffer = new Uint8Array(Math.min(readBytes, bytes));
   try {
-    for (let at = 0; at < bytes; ) {
-      const count = onDisk("read", path, () => file.read(buffer, at));
-      const piece = buffer.subarray(0, Math.min(count, bytes - at));
-      if (piece.length === 0) {
-        throw new CheckpointCorruptError(path, `it has ${at} bytes, expected ${bytes}`);
-      }
-      at += piece.length;
+    for (let done = 0; done < bytes; ) {
+      const count = onDisk("read", path, () => file.read(buffer, at + done));
+      const piece = buffer.subarray(0, Math.min(count, bytes - done));
+      if (piece.length === 0) throw cutShort(path, name, at + bytes, at + done);
+      done += piece.length;
       hash.update(piece);
       yield piece;
     }
-    const size = file.size();
-    if (size !== bytes) {
-      throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${bytes}`);
-    }
-    const sha256 = hash.digest("hex");
-    if (sha256 !== expected) {
-      throw new CheckpointCorruptError(path, `its hash is ${sha256}, expected ${expected}`);
-    }
+    checkHash({ name, sha256 }, path, hash.digest("hex"));
   } finally {
-    file.close();
+    files.release(file);
   }
 }
 
 /** See `CheckpointStore.readWholePart`. */
 export function readWholePart(place: FencedPlace, manifest: Manifest, name: string): Uint8Array {
-  const whole = new Uint8Array(recordOf(manifest, name).bytes);
+  const whole = new Uint8Array(partOf(manifest, name).bytes);
   let at = 0;
   for (const piece of streamPart(place, manifest, name)) {
     whole.set(piece, at);
@@ -158,27 +106,125 @@ export function readFiles(
   place: FencedPlace,
   manifest: Manifest,
   name: string,
+  files: HeldFiles = openEach(place),
 ): Generator<Uint8Array, void, undefined>[] {
-  const files = filesOf(place, manifest, recordOf(manifest, name));
-  return files.map((file) => streamFile(place, file));
+  const places = placesOf(place, manifest, partOf(manifest, name));
+  return places.map((one) => streamPlace(one, one.path, files));
 }
 
-/** See `CheckpointStore.verify`. Files in `known`, by path and hash, are not read again. */
-export function verifyParts(
+/**
+ * See `CheckpointStore.verify`. Parts in `known`, as an earlier call has returned them, are not
+ * read again. Resolves with the parts of this checkpoint. First come its own parts, then those of
+ * each increment below, each time in the order of their places.
+ */
+export async function verifyParts(
   place: FencedPlace,
   manifest: Manifest,
-  known = new Set<string>(),
-): void {
-  for (const file of manifest.parts.flatMap((part) => filesOf(place, manifest, part))) {
-    const key = `${file.path} ${file.sha256}`;
-    if (known.has(key)) continue;
-    for (const _ of streamFile(place, file));
-    known.add(key);
+  known: ReadonlySet<string> = new Set(),
+): Promise<Set<string>> {
+  const verified = new Set<string>();
+  const reader = createWindow(place);
+  try {
+    for (let level = 0, count = 1; count > 0; level++) {
+      const places = placesAt(manifest, level);
+      count = places.length;
+      for (const one of places) {
+        const key = `${one.cut} ${one.generation} ${one.file} ${one.at} ${one.sha256}`;
+        if (!known.has(key) && !verified.has(key)) await verifyPlace(reader, one);
+        verified.add(key);
+      }
+    }
+  } finally {
+    reader.close();
+  }
+  return verified;
+}
+
+/** The places of all parts, or of the newest, second newest … of their bases, in order. */
+function placesAt(manifest: Manifest, level: number): Omit<PlacedPart, "path">[] {
+  const { cut, generation } = manifest;
+  const places = manifest.parts.flatMap(({ name, base, ...own }) => {
+    const one = level === 0 ? { cut, generation, ...own } : base[base.length - level];
+    return one === undefined ? [] : [{ name, ...one }];
+  });
+  return places.sort((a, b) => {
+    if (a.cut !== b.cut) return a.cut - b.cut;
+    return a.file === b.file ? a.at - b.at : a.file < b.file ? -1 : 1;
+  });
+}
+
+/** A piece of a file in memory, from which small parts that follow each other are verified. */
+interface Window {
+  /** At most `bytes` bytes at the place `at`, at least one. */
+  read(part: Omit<PlacedPart, "path">, at: number, bytes: number): Promise<Uint8Array>;
+  pathOf(part: Omit<PlacedPart, "path">): string;
+  close(): void;
+}
+
+function createWindow(place: FencedPlace): Window {
+  const files = openEach(place);
+  const buffer = new Uint8Array(readBytes);
+  let open: { readonly path: string; readonly file: DiskFile } | undefined;
+  let [first, end] = [0, 0]; // The bytes of the file that the buffer has.
+  const pathOf: Window["pathOf"] = ({ cut, generation, file }) =>
+    place.paths.file(cut, generation, file);
+  const close = () => {
+    if (open !== undefined) files.release(open.file);
+    open = undefined;
+  };
+  return {
+    pathOf,
+    close,
+    async read(part, at, bytes) {
+      const path = pathOf(part);
+      if (open?.path !== path) {
+        close();
+        open = { path, file: openPlace(path, files) };
+        end = first;
+      }
+      if (at < first || at >= end) {
+        const count = await readLater(open.file, buffer, at);
+        if (count === 0) throw cutShort(path, part.name, part.at + part.bytes, at);
+        [first, end] = [at, at + count];
+      }
+      return buffer.subarray(at - first, Math.min(end, at + bytes) - first);
+    },
+  };
+}
+
+async function verifyPlace(reader: Window, part: Omit<PlacedPart, "path">): Promise<void> {
+  const hash = createHash("sha256");
+  const end = part.at + part.bytes;
+  for (let at = part.at; at < end; ) {
+    const piece = await reader.read(part, at, end - at);
+    hash.update(piece);
+    at += piece.length;
+  }
+  checkHash(part, reader.pathOf(part), hash.digest("hex"));
+}
+
+async function readLater(file: DiskFile, into: Uint8Array, at: number): Promise<number> {
+  try {
+    return await file.readLater(into, at);
+  } catch (error) {
+    if (diskCode(error) === undefined) throw error;
+    throw new StoreFailedError("read", file.path, { cause: error });
   }
 }
 
-function recordOf(manifest: Manifest, name: string): PartRecord {
-  const part = manifest.parts.find((one) => one.name === name);
-  if (part !== undefined) return part;
-  throw new CheckpointMissingError(`the parts of cut ${manifest.cut}: no part \`${name}\``);
+function openPlace(path: string, files: HeldFiles) {
+  const file = onDisk("read", path, () => files.open(path));
+  if (file !== undefined) return file;
+  throw new CheckpointCorruptError(path, "it is not there");
+}
+
+function checkHash(part: Pick<PlacedPart, "name" | "sha256">, path: string, found: string): void {
+  if (found === part.sha256) return;
+  const reason = `its hash is ${found}, expected ${part.sha256}`;
+  throw new CheckpointCorruptError(path, `of its part \`${part.name}\`, ${reason}`);
+}
+
+function cutShort(path: string, name: string, expected: number, found: number) {
+  const reason = `it has ${found} bytes, expected ${expected} with its part \`${name}\``;
+  return new CheckpointCorruptError(path, reason);
 }

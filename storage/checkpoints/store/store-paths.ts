@@ -12,14 +12,15 @@ export interface StorePaths {
   generation(generation: number): string;
   checkpoint(cut: number, generation: number): string;
   manifest(cut: number, generation: number): string;
-  part(cut: number, generation: number, name: string): string;
+  /** A file of a checkpoint. */
+  file(cut: number, generation: number, name: string): string;
 }
 
 /** The paths below `directory`. */
 export function pathsOf(directory: string): StorePaths {
   const generations = join(directory, "generations");
   const checkpoints = join(directory, "checkpoints");
-  const part = (cut: number, generation: number, name: string) =>
+  const file = (cut: number, generation: number, name: string) =>
     join(checkpoints, checkpointName(cut, generation), name);
   return {
     job: join(directory, "job.json"),
@@ -27,8 +28,8 @@ export function pathsOf(directory: string): StorePaths {
     checkpoints,
     generation: (generation) => join(generations, `${digits(generation, 6)}.json`),
     checkpoint: (cut, generation) => join(checkpoints, checkpointName(cut, generation)),
-    manifest: (cut, generation) => part(cut, generation, manifestName),
-    part,
+    manifest: (cut, generation) => file(cut, generation, manifestName),
+    file,
   };
 }
 
@@ -36,8 +37,8 @@ export function pathsOf(directory: string): StorePaths {
 export const manifestName = "manifest.json";
 
 /**
- * Whether a name is valid for a part, in a manifest, a message or a model file. It must be a plain
- * lower-case file name, so that no part is outside its checkpoint's directory.
+ * Whether a name is valid for a part or its file, in a manifest, a message or a model file. It must
+ * be a plain lower-case file name, so that no file is outside its checkpoint's directory.
  */
 export function isPartName(name: string): boolean {
   const isPlain = /^[a-z0-9][a-z0-9._-]{0,199}$/.test(name);

@@ -15,8 +15,9 @@ import {
   type RunProof,
   verifyRun,
 } from "../../../internal.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { decodeManifest, encodeRecord } from "../../../storage/checkpoints/store/manifest.ts";
+import { decodeManifest, encodeManifest } from "../../../storage/checkpoints/store/manifest.ts";
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import {
   inEpochs,
@@ -28,6 +29,7 @@ import {
 } from "../../helpers/clusters/clusters.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
+import { flipByte, placeOfPart } from "../../helpers/stores/checkpoints.ts";
 
 const wrongOf = ({ leaves }: RunProof) => leaves.filter(({ isEqual }) => !isEqual);
 
@@ -146,12 +148,10 @@ async function startSmall(t: ExecutionContext, more: Partial<JobOptions> = {}) {
 
 /** Changes one weight of one row, and recomputes all checksums: only training shows the change. */
 function forge(directory: string, { cut, generation }: CheckpointRecord, part: string): void {
-  const paths = pathsOf(directory);
-  const path = paths.part(cut, generation, part);
-  const bytes = readFileSync(path);
-  bytes[bytes.length - 64] = (bytes[bytes.length - 64] ?? 0) ^ 1;
-  writeFileSync(path, bytes);
-  const sha256 = createHash("sha256").update(bytes).digest("hex");
+  const { path, at, bytes } = placeOfPart(directory, { cut, generation }, part);
+  flipByte(realDisk, path, at + bytes - 64);
+  const own = readFileSync(path).subarray(at, at + bytes);
+  const sha256 = createHash("sha256").update(own).digest("hex");
   reseal(directory, { cut, generation }, (manifest) => ({
     ...manifest,
     parts: manifest.parts.map((one) => (one.name === part ? { ...one, sha256 } : one)),
@@ -165,7 +165,7 @@ function reseal(
 ): void {
   const path = pathsOf(directory).manifest(cut, generation);
   const { sha256: _, ...record } = decodeManifest(readFileSync(path), path);
-  writeFileSync(path, encodeRecord(change(record)).bytes);
+  writeFileSync(path, encodeManifest(change(record)).bytes);
 }
 
 test("verify reports a name that is no directory before it waits for a broker", async (t) => {

@@ -188,7 +188,7 @@ test.serial("a writer of an older generation is refused by the store", async (t)
   t.is(result.generation, 2);
   const store = openExistingStore(directory);
   const fenced = { code: "GENERATION_FENCED" };
-  t.throws(() => store.partWriter(1, 30, "dense"), fenced);
+  t.throws(() => store.packWriter(1, 30, "d0").begin("dense"), fenced);
   const [manifest] = store.list().manifests;
   if (manifest === undefined) throw new Error("There is no checkpoint");
   t.throws(() => store.commit({ ...manifest, cut: 44, generation: 1 }), fenced);

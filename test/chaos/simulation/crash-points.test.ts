@@ -27,7 +27,7 @@ const nth = { checkpoints: 29, tiers: 107, dynamic: 97, lease: 59 } as const;
 for (const kind of crashKinds) {
   test.serial(`P7: power lost at any operation of a run: ${kind}`, async (t) => {
     const all = await crashPoints(kind);
-    t.true(all.length > 100, `${all.length} operations`);
+    t.true(all.length > 80, `${all.length} operations`);
     const some = thinned(`power lost at an operation: ${kind}`, all, nth[kind]);
     let losses = 0;
     for (const scenario of some) losses += await survives(t, scenario);

@@ -11,6 +11,7 @@ import type { Plan } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { writePart } from "../stores/checkpoints.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
 import { bytesOfParts } from "./parts.ts";
 
@@ -59,11 +60,9 @@ export async function startTrained(
     samples,
     async train({ cut, best = false, arithmetic = kernels.arithmetic }) {
       await local.train(samples, cut - 1);
-      const parts = [...(await bytesOfParts(local.states))].map(([name, bytes]) => {
-        const writer = store.partWriter(generation, cut, name);
-        writer.write(bytes);
-        return writer.finish();
-      });
+      const parts = [...(await bytesOfParts(local.states))].map(([name, bytes]) =>
+        writePart(store, { generation, cut, name }, bytes),
+      );
       const modelDigest = await local.digest();
       const written = { run: "r1", metrics: null, position: null, createdBy: "test" };
       const about = { ...written, ...(means && { means }) };

@@ -1,6 +1,6 @@
 // Small checkpoints for tests of the store: two parts whose bytes follow from cut and name.
 
-import type { Disk } from "../../../src/ports/disk.ts";
+import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import type {
   BasePart,
@@ -9,6 +9,10 @@ import type {
   PartRecord,
 } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { decodeManifest } from "../../../storage/checkpoints/store/manifest.ts";
+import { partOf } from "../../../storage/checkpoints/store/part-index.ts";
+import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
+import { readWhole } from "../../../storage/disk/durable-files.ts";
 
 /** Identity and text of the job that owns the test stores. */
 export const testJob = { jobIdentity: "a".repeat(64), jobText: '{"model":"m","seed":7}' };
@@ -35,14 +39,16 @@ export function commitCheckpoint(
     on?: Manifest | undefined;
   },
 ): Manifest {
+  const writer = store.packWriter(at.generation, at.cut, "d0");
   const parts = partNames.map((name) => {
     const bytes = contentOf(at.cut, name);
-    const writer = store.partWriter(at.generation, at.cut, name);
+    writer.begin(name);
     writer.write(bytes.subarray(0, 9));
     writer.write(bytes.subarray(9));
     const base = name === "dense" || at.on === undefined ? [] : baseOn(at.on, name);
-    return { ...writer.finish(), base };
+    return { ...writer.end(), base };
   });
+  writer.finish();
   return store.commit({
     run: "r1",
     cut: at.cut,
@@ -60,7 +66,44 @@ export function commitCheckpoint(
 function baseOn({ cut, generation, parts }: Manifest, name: string): BasePart[] {
   return parts
     .filter((part) => part.name === name)
-    .flatMap(({ base, bytes, sha256 }) => [...base, { cut, generation, bytes, sha256 }]);
+    .flatMap(({ base, name: _, ...own }) => [...base, { cut, generation, ...own }]);
+}
+
+/** Writes a part into a pack of its own. */
+export function writePart(
+  store: CheckpointStore,
+  at: { readonly generation: number; readonly cut: number; readonly name: string },
+  ...pieces: readonly Uint8Array[]
+): PartRecord {
+  const writer = store.packWriter(at.generation, at.cut, at.name.replace(/[^a-z0-9]/g, ""));
+  writer.begin(at.name);
+  for (const piece of pieces) writer.write(piece);
+  const part = writer.end();
+  writer.finish();
+  return part;
+}
+
+/** The file of a part in a real checkpoint directory, and the place of its bytes there. */
+export function placeOfPart(
+  directory: string,
+  { cut, generation }: Pick<Manifest, "cut" | "generation">,
+  name: string,
+): { readonly path: string; readonly at: number; readonly bytes: number } {
+  const paths = pathsOf(directory);
+  const path = paths.manifest(cut, generation);
+  const part = partOf(decodeManifest(readWhole(realDisk, path), path), name);
+  return { ...part, path: paths.file(cut, generation, part.file) };
+}
+
+/** Flips a bit of a byte of a part in a real checkpoint directory. */
+export function flipInPart(
+  directory: string,
+  checkpoint: Pick<Manifest, "cut" | "generation">,
+  name: string,
+  byte: number,
+): void {
+  const { path, at } = placeOfPart(directory, checkpoint, name);
+  flipByte(realDisk, path, at + byte);
 }
 
 /** Flips bits of one byte of a file, durably. */

@@ -13,6 +13,7 @@ import { openStore } from "../../../storage/checkpoints/store/directory-checkpoi
 import { startLocalDevices } from "../devices/local-devices.ts";
 import { bytesOf } from "../devices/parts.ts";
 import { drawBatch } from "../models/onnx.ts";
+import { writePart } from "./checkpoints.ts";
 
 const samples = 12;
 
@@ -57,10 +58,10 @@ export function startCutModel(options: JobOptions): CutModel {
       }
       const [parts, leaves] = [[] as Manifest["parts"][number][], new Map<string, string[]>()];
       for (const part of cutters.flatMap((cutter) => cutter(isBaseline))) {
-        const writer = store.partWriter(generation, step, part.name);
-        writer.write(await bytesOf(part.bytes()));
+        const at = { generation, cut: step, name: part.name };
+        const own = writePart(store, at, await bytesOf(part.bytes()));
         const base = part.isWhole ? [] : baseOf(last, part.name, differential);
-        parts.push({ ...writer.finish(), base });
+        parts.push({ ...own, base });
         leaves.set(part.name, await part.leaves());
       }
       const modelDigest = digestOf(leaves, model.tables);
@@ -76,7 +77,7 @@ function baseOf(last: Manifest | undefined, name: string, differential: string):
   const part = last?.parts.find((one) => one.name === name);
   if (last === undefined || part === undefined) throw new Error(`${name} has no base`);
   const { cut, generation } = last;
-  const { base, bytes, sha256 } = part;
-  const all = [...base, { cut, generation, bytes, sha256 }];
+  const { base, file, at, bytes, sha256 } = part;
+  const all = [...base, { cut, generation, file, at, bytes, sha256 }];
   return differential === "consecutive" ? all : all.slice(0, 1);
 }

@@ -12,6 +12,7 @@ import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createSoloDevice } from "../../../src/training/loop/inference-device.ts";
 import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { bytesOfParts, leavesOfParts } from "../devices/parts.ts";
+import { writePart } from "./checkpoints.ts";
 
 /**
  * Writes the checkpoint into the job's directory. `means`: those of its data. Returns the resolved
@@ -49,11 +50,9 @@ export async function drawModel(options: JobOptions, means?: Means): Promise<Job
     jobText: JSON.stringify(job),
   });
   const { generation } = store.beginGeneration();
-  const parts = [...(await bytesOfParts([device]))].map(([name, bytes]) => {
-    const writer = store.partWriter(generation, 1, name);
-    writer.write(bytes);
-    return writer.finish();
-  });
+  const parts = [...(await bytesOfParts([device]))].map(([name, bytes]) =>
+    writePart(store, { generation, cut: 1, name }, bytes),
+  );
   const modelDigest = digestOf(await leavesOfParts([device]), model.tables);
   const about = { run: "r1", metrics: null, position: null, createdBy: "test", best: false };
   store.commit({

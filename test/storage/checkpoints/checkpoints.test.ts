@@ -25,14 +25,14 @@ import {
   openExistingStore,
   openStore,
 } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
-import { decodeManifest, encodeRecord } from "../../../storage/checkpoints/store/manifest.ts";
+import { decodeManifest, encodeManifest } from "../../../storage/checkpoints/store/manifest.ts";
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { unseal } from "../../../storage/disk/sealed-json.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
-import { flipByte } from "../../helpers/stores/checkpoints.ts";
+import { flipInPart, placeOfPart, writePart } from "../../helpers/stores/checkpoints.ts";
 import { contentOf, dim, tables, tablesJobOf, trainedTables } from "../../helpers/stores/tables.ts";
 
 test("checkpoints are listed newest first, with damaged ones and files outside the chain", async (t) => {
@@ -55,14 +55,14 @@ test("checkpoints are listed newest first, with damaged ones and files outside t
     );
     t.true(Math.abs(Date.now() - (one.committedAtMs ?? 0)) < 600_000);
   }
-  rmSync(join(directory, "checkpoints", "000000002-g000001", "dense"));
+  rmSync(placeOfPart(directory, { cut: 2, generation: 1 }, "dense").path);
   realDisk.makeDirectory(join(directory, "checkpoints", "000000009-g000001"));
   const after = listCheckpoints(directory);
   t.deepEqual(
     after.checkpoints.map(({ cut }) => cut),
     [3, 1],
   );
-  t.regex(after.damaged[0]?.path ?? "", /000000002-g000001.dense$/);
+  t.regex(after.damaged[0]?.path ?? "", /000000002-g000001.pack-dense-00000$/);
   t.deepEqual(after.offChain, ["000000009-g000001"]);
   for (const cut of [1, 3]) {
     const name = `00000000${cut}-g000001`;
@@ -79,13 +79,13 @@ test("a part name that leads out of its checkpoint is damage: warm start and pin
   const { manifests } = openExistingStore(directory).list();
   for (const name of ["../../../victim.txt", "/etc/victim", "..", "manifest.json", "a/b", ""]) {
     for (const { sha256: _, ...manifest } of manifests) {
-      const [{ bytes = 0, sha256 = "" } = {}] = manifest.parts;
-      const parts = [...manifest.parts, { name, bytes, sha256, base: [] }];
+      const [first] = manifest.parts;
+      const parts = first === undefined ? [] : [...manifest.parts, { ...first, name }];
       const path = pathsOf(directory).manifest(manifest.cut, manifest.generation);
-      const sealed = encodeRecord({ ...manifest, parts });
+      const sealed = encodeManifest({ ...manifest, parts });
       t.throws(() => decodeManifest(sealed.bytes, path), {
         instanceOf: CheckpointCorruptError,
-        message: /parts\.\d+\.name: expected a plain lower-case file name/,
+        message: /parts\.\d+: expected a plain lower-case file name/,
       });
       writeFileSync(path, sealed.bytes);
     }
@@ -113,14 +113,12 @@ test("verification finds a flipped byte, and a digest that does not match the pa
   // its hash.
   const store = openExistingStore(directory);
   const { generation } = store.beginGeneration();
-  const parts = manifest.parts.map(({ name }) => {
-    const writer = store.partWriter(generation, 3, name);
-    writer.write(store.readWholePart(manifest, name));
-    return writer.finish();
-  });
+  const parts = manifest.parts.map(({ name }) =>
+    writePart(store, { generation, cut: 3, name }, store.readWholePart(manifest, name)),
+  );
   const lying = { ...manifest, generation, cut: 3, parts, modelDigest: "0".repeat(64) };
   const { sha256 } = store.commit(lying);
-  store.verify(store.latest() ?? manifest);
+  await store.verify(store.latest() ?? manifest);
   const lied = await verifyCheckpoints(directory);
   t.false(lied.isIntact);
   const wrong = new RegExp(`digest sha256:${manifest.modelDigest}, expected sha256:000`);
@@ -128,9 +126,8 @@ test("verification finds a flipped byte, and a digest that does not match the pa
   t.is(lied.checkpoints[1]?.reason, undefined);
   await t.throwsAsync(restoreCheckpoint(directory, "ff"), { instanceOf: CheckpointMissingError });
 
-  const place = join(directory, "checkpoints", "000000002-g000001");
   for (const name of ["dense", manifest.parts.at(-1)?.name ?? ""]) {
-    flipByte(realDisk, join(place, name), 30);
+    flipInPart(directory, manifest, name, 30);
     const { checkpoints, isIntact } = await verifyCheckpoints(directory, {
       manifest: manifest.sha256,
     });
@@ -139,11 +136,11 @@ test("verification finds a flipped byte, and a digest that does not match the pa
     t.regex(checkpoints[0]?.reason ?? "", /its hash is [0-9a-f]{64}, expected/);
     const damaged = restoreCheckpoint(directory, manifest.sha256);
     await t.throwsAsync(damaged, { instanceOf: CheckpointCorruptError });
-    flipByte(realDisk, join(place, name), 30);
+    flipInPart(directory, manifest, name, 30);
   }
   t.true((await verifyCheckpoints(directory, { manifest: manifest.sha256 })).isIntact);
   t.is(store.latest()?.sha256, sha256, "a restore that failed has changed nothing");
-  rmSync(join(place, "dense"));
+  rmSync(placeOfPart(directory, manifest, "dense").path);
   const { damaged, isIntact } = await verifyCheckpoints(directory);
   t.false(isIntact);
   t.is(damaged.length, 1);

@@ -21,10 +21,11 @@ import type { JobOptions } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { evaluate } from "../../../src/training/loop/metrics.ts";
+import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
 import { startTrained, type Trained } from "../../helpers/devices/trained.ts";
-import { flipByte } from "../../helpers/stores/checkpoints.ts";
+import { flipByte, flipInPart } from "../../helpers/stores/checkpoints.ts";
 
 const samples = 60;
 
@@ -262,13 +263,12 @@ test("a directory without a checkpoint and a damaged one have distinct errors", 
   const nowhere = loadModel(join(home, "nowhere"));
   await t.throwsAsync(nowhere, { instanceOf: CheckpointMissingError });
   await t.throwsAsync(loadModel(directory), { instanceOf: CheckpointMissingError });
-  const { cut, generation } = await trained.train({ cut: 1 });
-  const name = `${String(cut).padStart(9, "0")}-g${String(generation).padStart(6, "0")}`;
-  const part = join(directory, "checkpoints", name, "table-00003");
-  flipByte(realDisk, part, 40);
+  const manifest = await trained.train({ cut: 1 });
+  flipInPart(directory, manifest, "table-00003", 40);
   const error = await t.throwsAsync(loadModel(directory), { instanceOf: CheckpointCorruptError });
-  t.true(error?.path.endsWith("table-00003"));
-  flipByte(realDisk, join(directory, "checkpoints", name, "manifest.json"), 40);
+  t.regex(error?.message ?? "", /table-00003/);
+  const { cut, generation } = manifest;
+  flipByte(realDisk, pathsOf(directory).manifest(cut, generation), 40);
   await t.throwsAsync(loadModel(directory), { instanceOf: CheckpointCorruptError });
 });
 

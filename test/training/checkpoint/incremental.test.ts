@@ -30,7 +30,7 @@ import type {
 } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { needsBaseline } from "../../../storage/checkpoints/store/full-or-incremental.ts";
-import { createSaving, type SavedPart } from "../../../storage/checkpoints/store/part-writer.ts";
+import { createSaving } from "../../../storage/checkpoints/store/part-writer.ts";
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
@@ -98,16 +98,17 @@ async function begin(store: CheckpointStore, differential: Differential, local: 
     }
   }
   const tables = local.topology.input.model.tables;
-  const saving = createSaving({ store, generation, differential, manifest: latest });
+  const about = { generation, owner: "d0", differential, manifest: latest };
+  const saving = createSaving({ ...about, store });
   const cutters = local.states.map((state) => createCutter(state, { differential, restored }));
   let newest = latest;
   const save = async (cut: number, isBaseline = needsBaseline(differential, newest?.written)) => {
-    const parts: SavedPart[] = [];
     for (const part of cutters.flatMap((cutter) => cutter(isBaseline))) {
-      const to = saving.begin(cut, part.name, part.isWhole);
-      for await (const bytes of part.bytes()) to.write(bytes);
-      parts.push(to.finish(await part.leaves()));
+      saving.begin(cut, part.name, part.isWhole);
+      for await (const bytes of part.bytes()) saving.write(bytes);
+      saving.end(await part.leaves());
     }
+    const parts = saving.finish();
     const leaves = new Map(parts.map((part) => [part.name, part.leaves]));
     newest = store.commit({
       ...{ run: "r1", generation, cut, metrics: null, position: null, best: false },
@@ -116,7 +117,7 @@ async function begin(store: CheckpointStore, differential: Differential, local: 
       arithmetic: "any",
       createdBy: "test",
     });
-    store.collect({ generation, keep: 2 });
+    await store.collect({ generation, keep: 2 });
     return newest;
   };
   return { generation, latest, damaged, save };
@@ -211,7 +212,7 @@ for (const [title, choice] of Object.entries(choices)) {
                 expected[cut * cutSteps] ?? "",
                 `seed ${seed}, cut ${cut}`,
               );
-              store.verify(manifest);
+              await store.verify(manifest);
             }
           }
         }

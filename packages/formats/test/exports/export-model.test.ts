@@ -1,7 +1,7 @@
 // The export of a model as one safetensors file: the numbers that the model computes with, however
 // the checkpoint was sharded.
 
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { randomPlan } from "../../../../bench/planner/random-plan.ts";
@@ -16,6 +16,7 @@ import { RandomStream } from "../../../../src/ports/random.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTrained, type Trained } from "../../../../test/helpers/devices/trained.ts";
+import { flipInPart, placeOfPart } from "../../../../test/helpers/stores/checkpoints.ts";
 import { dim, tables, tablesJobOf, trainedTables } from "../../../../test/helpers/stores/tables.ts";
 import { bitsOf, readTensorFile } from "../../../../test/helpers/stores/tensor-file.ts";
 import { exportModel } from "../../exports/export-model.ts";
@@ -217,12 +218,8 @@ test("an export that is stopped, or finds a damaged part, leaves no file", async
   t.deepEqual(readdirSync(home), before);
 
   const name = manifest.parts.find((part) => part.name.startsWith("table-00001"))?.name ?? "";
-  const part = readdirSync(directory, { recursive: true, encoding: "utf8" })
-    .map((file) => join(directory, file))
-    .find((file) => file.endsWith(`2-g000001/${name}`)) as string;
-  const bytes = readFileSync(part);
-  bytes[bytes.length - 9] = (bytes[bytes.length - 9] ?? 0) ^ 1;
-  writeFileSync(part, bytes);
+  const { bytes } = placeOfPart(directory, manifest, name);
+  flipInPart(directory, manifest, name, bytes - 9);
   await t.throwsAsync(exportModel(directory, path), { instanceOf: CheckpointCorruptError });
   t.deepEqual(readdirSync(home), before);
 });

@@ -6,8 +6,10 @@ import { join } from "node:path";
 import test from "ava";
 import { CheckpointCorruptError, InputUnusableError } from "../../../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../../../src/ports/disk.ts";
+import { openCheckpoint } from "../../../../storage/checkpoints/open-checkpoint.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
+import { flipInPart, placeOfPart } from "../../../../test/helpers/stores/checkpoints.ts";
 import { someOrAll } from "../../../../test/helpers/thinned.ts";
 import {
   exportModel,
@@ -219,13 +221,10 @@ test.serial("a full disk leaves the marked part; source damage leaves nothing", 
   const kept = unfinishedExport(path)?.bytes ?? 0;
   t.true(kept > 0);
 
-  const files = readdirSync(directory, { recursive: true, encoding: "utf8" });
-  const part = join(directory, files.find((name) => name.endsWith("table-00001")) ?? "");
-  const bytes = readFileSync(part);
-  const damaged = Uint8Array.from(bytes);
-  damaged[bytes.length - 9] = (damaged[bytes.length - 9] ?? 0) ^ 1;
-  writeFileSync(part, damaged);
+  const { manifest } = openCheckpoint(directory);
+  const { bytes } = placeOfPart(directory, manifest, "table-00001");
+  flipInPart(directory, manifest, "table-00001", bytes - 9);
   await t.throwsAsync(exportModel(directory, path, small), { instanceOf: CheckpointCorruptError });
   t.deepEqual(readdirSync(join(path, "..")), []);
-  writeFileSync(part, bytes);
+  flipInPart(directory, manifest, "table-00001", bytes - 9);
 });

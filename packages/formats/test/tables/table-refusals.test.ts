@@ -13,7 +13,7 @@ import {
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { openCheckpoint } from "../../../../storage/checkpoints/open-checkpoint.ts";
 import { openExistingStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
-import { flipByte } from "../../../../test/helpers/stores/checkpoints.ts";
+import { flipInPart } from "../../../../test/helpers/stores/checkpoints.ts";
 import { csvOf, dim, tables, trainedTables } from "../../../../test/helpers/stores/tables.ts";
 import { exportTable, formatOf } from "../../tables/export-table.ts";
 import { importTable } from "../../tables/import-table.ts";
@@ -92,8 +92,7 @@ test("missing, existing and damaged files and checkpoints have distinct errors",
 
   const text = readFileSync(path, "utf8");
   const part = manifest.parts.find(({ name }) => name.startsWith("table-00001"));
-  const place = join(directory, "checkpoints", "000000002-g000001", part?.name ?? "");
-  flipByte(realDisk, place, 41);
+  flipInPart(directory, manifest, part?.name ?? "", 41);
   await t.throwsAsync(exportTable(directory, "rows", path), {
     instanceOf: CheckpointCorruptError,
   });

@@ -39,7 +39,14 @@ test("a cut is saved once, by the requested devices, and an older cut is never s
   takenBy(1, 2);
   await pass(0);
   t.deepEqual(taken(), [{ command: 3, cut: 30, stallMs: 2 }]);
-  const file = { bytes: 1, sha256: "0".repeat(64), base: [], leaves: ["0".repeat(64)] };
+  const file = {
+    file: "pack-d0-00000",
+    at: 0,
+    bytes: 1,
+    sha256: "0".repeat(64),
+    base: [],
+    leaves: ["0".repeat(64)],
+  };
   const parts = missingParts([], job.model.tables).map((name) => ({ name, ...file }));
   const savedOf = (parts: readonly object[]) =>
     say(self, "part.saved", { cut: 30, device: 0, of: 4, parts });

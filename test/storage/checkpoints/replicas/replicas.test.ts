@@ -21,10 +21,7 @@ import {
   awaitedStates,
   createRestoreSource,
 } from "../../../../storage/checkpoints/replicas/restore-source.ts";
-import type {
-  CheckpointStore,
-  Manifest,
-} from "../../../../storage/checkpoints/store/checkpoint-store.ts";
+import type { Manifest } from "../../../../storage/checkpoints/store/checkpoint-store.ts";
 import { rounds } from "../../../helpers/thinned.ts";
 
 function replicaOf(bytes: Uint8Array, name = "table-00000", cut = 1): PartReplica {
@@ -119,7 +116,7 @@ function checkpointOf(newer: PartReplica, base: PartReplica) {
     reads.push(i);
     yield new Uint8Array(memory);
   });
-  const store = { readFiles: () => files } as unknown as CheckpointStore;
+  const store = { readFiles: () => files, close: () => undefined };
   return { manifest, store, reads };
 }
 

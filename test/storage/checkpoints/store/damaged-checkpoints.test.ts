@@ -3,19 +3,26 @@
 
 import test from "ava";
 import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
+import { encodeManifest } from "../../../../storage/checkpoints/store/manifest.ts";
 import { replaceDurably } from "../../../../storage/disk/durable-files.ts";
-import { seal } from "../../../../storage/disk/sealed-json.ts";
-import { commitCheckpoint, flipByte, startStore } from "../../../helpers/stores/checkpoints.ts";
+import {
+  commitCheckpoint,
+  contentOf,
+  flipByte,
+  startStore,
+} from "../../../helpers/stores/checkpoints.ts";
 
-test("a flipped byte in a part is found and named when it is read", (t) => {
+test("a flipped byte in a part is found and named when it is read", async (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   const manifest = commitCheckpoint(store, { generation: 1, cut: 10 });
-  const path = "/run/checkpoints/000000010-g000001/dense";
-  flipByte(disk, path, 7);
-  const corrupt = { instanceOf: CheckpointCorruptError, message: /-g000001\/dense .*hash/ };
-  t.throws(() => store.readWholePart(manifest, "dense"), corrupt);
-  t.throws(() => store.verify(manifest), corrupt);
+  const path = "/run/checkpoints/000000010-g000001/pack-d0-00000";
+  flipByte(disk, path, contentOf(10, "dense").length + 7);
+  const message = /-g000001\/pack-d0-00000 is damaged: of its part `rows-0000`, its hash/;
+  const corrupt = { instanceOf: CheckpointCorruptError, message };
+  t.throws(() => store.readWholePart(manifest, "rows-0000"), corrupt);
+  await t.throwsAsync(store.verify(manifest), corrupt);
+  t.deepEqual(store.readWholePart(manifest, "dense"), contentOf(10, "dense"), "beside it");
 });
 
 test("every flipped bit of a manifest is found, and the checkpoint before it is used", (t) => {
@@ -50,8 +57,8 @@ test("a missing part and a truncated part count as damage, and the checkpoint be
   const { store, disk } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20, 30]) commitCheckpoint(store, { generation: 1, cut });
-  disk.open("/run/checkpoints/000000020-g000001/dense", "update").truncate(3);
-  disk.remove("/run/checkpoints/000000030-g000001/dense");
+  disk.open("/run/checkpoints/000000020-g000001/pack-d0-00000", "update").truncate(3);
+  disk.remove("/run/checkpoints/000000030-g000001/pack-d0-00000");
   const begun = store.beginGeneration();
   t.is(begun.latest?.cut, 10);
   t.deepEqual(
@@ -60,7 +67,7 @@ test("a missing part and a truncated part count as damage, and the checkpoint be
   );
 });
 
-test("damaged checkpoints are renamed and kept, whatever later collections remove", (t) => {
+test("damaged checkpoints are renamed and kept, whatever later collections remove", async (t) => {
   const { store, disk, open } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
@@ -73,13 +80,13 @@ test("damaged checkpoints are renamed and kept, whatever later collections remov
     names.reverse().map((name) => [`${name}/manifest.json`, `${name}.damaged`]),
   );
   for (const cut of [10, 20, 30]) commitCheckpoint(store, { generation: 2, cut });
-  store.collect({ generation: 2, keep: 1 });
+  await store.collect({ generation: 2, keep: 1 });
   t.deepEqual(disk.list("/run/checkpoints"), [
     "000000010-g000001.damaged",
     "000000020-g000001.damaged",
     "000000030-g000002",
   ]);
-  t.true(disk.exists(`${names[0]}.damaged/dense`));
+  t.true(disk.exists(`${names[0]}.damaged/pack-d0-00000`));
   t.deepEqual(store.list().damaged, []);
 });
 
@@ -102,7 +109,7 @@ test("a checkpoint replaced after a generation resumed from it is damage, though
   store.beginGeneration();
   const { sha256: _, ...fields } = { ...second, run: "another" };
   const path = "/run/checkpoints/000000020-g000001/manifest.json";
-  replaceDurably(disk, path, new TextEncoder().encode(seal(fields).text));
+  replaceDurably(disk, path, encodeManifest(fields).bytes);
   const begun = store.beginGeneration();
   t.is(begun.latest?.cut, 10);
   t.regex(begun.damaged[0]?.reason ?? "", /a generation began from/);

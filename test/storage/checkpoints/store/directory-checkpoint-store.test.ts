@@ -30,6 +30,7 @@ import {
   flipByte,
   startStore,
   testJob,
+  writePart,
 } from "../../../helpers/stores/checkpoints.ts";
 
 test("a new store has no checkpoint, and its first generation is 1", (t) => {
@@ -39,7 +40,7 @@ test("a new store has no checkpoint, and its first generation is 1", (t) => {
   t.deepEqual(store.beginGeneration(), { generation: 1, latest: undefined, damaged: [] });
 });
 
-test("a committed checkpoint is read back byte for byte by the next store on its directory", (t) => {
+test("a committed checkpoint is read back byte for byte by the next store on its directory", async (t) => {
   const { store, disk, open } = startStore();
   store.beginGeneration();
   const manifest = commitCheckpoint(store, { generation: 1, cut: 10, best: true });
@@ -53,7 +54,7 @@ test("a committed checkpoint is read back byte for byte by the next store on its
   for (const { name } of manifest.parts) {
     t.deepEqual(again.readWholePart(manifest, name), contentOf(10, name));
   }
-  again.verify(manifest);
+  await again.verify(manifest);
 });
 
 test("each manifest names its parent, across generations", (t) => {
@@ -73,10 +74,8 @@ test("a part larger than the read buffer streams back in pieces", (t) => {
   const { store } = startStore();
   store.beginGeneration();
   const bytes = new Uint8Array(2_500_000).map((_, index) => index % 251);
-  const writer = store.partWriter(1, 5, "rows-0001");
-  writer.write(bytes.subarray(0, 1_000_000));
-  writer.write(bytes.subarray(1_000_000));
-  const part = writer.finish();
+  const pieces = [bytes.subarray(0, 1_000_000), bytes.subarray(1_000_000)];
+  const part = writePart(store, { generation: 1, cut: 5, name: "rows-0001" }, ...pieces);
   t.is(part.bytes, bytes.length);
   const manifest = commitCheckpoint(store, { generation: 1, cut: 5, extra: [part] });
   t.is([...store.readPart(manifest, "rows-0001")].length, 3);
@@ -84,33 +83,37 @@ test("a part larger than the read buffer streams back in pieces", (t) => {
   t.throws(() => store.readWholePart(manifest, "none"), { instanceOf: CheckpointMissingError });
 });
 
-test("a fenced generation is refused every operation, and the visible files do not change", (t) => {
+test("a fenced generation is refused every operation, and the visible files do not change", async (t) => {
   const { store, disk, open } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
-  const late = store.partWriter(1, 20, "dense");
+  const late = store.packWriter(1, 20, "d1");
+  late.begin("dense");
   late.write(contentOf(20, "dense"));
+  late.end();
   const next = open();
   t.is(next.beginGeneration().latest?.cut, 10);
   const before = next.list();
   const fenced = { instanceOf: GenerationFencedError };
   t.throws(() => late.finish(), { ...fenced, message: /^\/run was .* at \d{4}-.* generation 2/ });
-  t.throws(() => store.partWriter(1, 20, "dense"), fenced);
+  t.throws(() => store.packWriter(1, 20, "d2").begin("dense"), fenced);
   t.throws(() => commitCheckpoint(store, { generation: 1, cut: 20 }), fenced);
-  t.throws(() => store.collect({ generation: 1, keep: 1 }), fenced);
+  await t.throwsAsync(store.collect({ generation: 1, keep: 1 }), fenced);
   t.deepEqual(next.list(), before);
-  next.collect({ generation: 2, keep: 1 });
+  await next.collect({ generation: 2, keep: 1 });
   t.deepEqual(disk.list("/run/checkpoints"), ["000000010-g000001"], "its leavings are collected");
 });
 
-test("a generation whose files were collected learns that it is fenced", (t) => {
+test("a generation whose files were collected learns that it is fenced", async (t) => {
   const { store, open } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
-  const late = store.partWriter(1, 20, "dense");
+  const late = store.packWriter(1, 20, "d1");
+  late.begin("dense");
+  late.end();
   const next = open();
   next.beginGeneration();
-  next.collect({ generation: 2, keep: 1 });
+  await next.collect({ generation: 2, keep: 1 });
   t.throws(() => late.finish(), { instanceOf: GenerationFencedError });
 });
 
@@ -156,67 +159,70 @@ test("an unfinished generation claim does not change the chain", (t) => {
 test("a commit is refused while a part is missing or has a size other than its manifest's", (t) => {
   const { store } = startStore();
   store.beginGeneration();
-  const part = { name: "ghost", bytes: 4, sha256: "0".repeat(64), base: [] };
-  const corrupt = { instanceOf: CheckpointCorruptError, message: /ghost/ };
+  const place = { file: "pack-ghost-00000", at: 0, bytes: 4, sha256: "0".repeat(64) };
+  const part = { name: "ghost", ...place, base: [] };
+  const corrupt = { instanceOf: CheckpointCorruptError, message: /pack-ghost-00000/ };
   t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10, extra: [part] }), corrupt);
-  const writer = store.partWriter(1, 10, "ghost");
-  writer.write(new Uint8Array(5));
-  writer.finish();
+  writePart(store, { generation: 1, cut: 10, name: "ghost" }, new Uint8Array(5));
   t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10, extra: [part] }), corrupt);
   t.is(store.latest(), undefined);
 });
 
-test("a discarded part leaves no file, and discarding a finished part does nothing", (t) => {
+test("a discarded pack leaves no file, and discarding a finished one does nothing", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
-  const writer = store.partWriter(1, 10, "dense");
+  const writer = store.packWriter(1, 10, "d0");
+  writer.begin("dense");
   writer.discard();
   t.deepEqual(disk.list("/run/checkpoints/000000010-g000001"), []);
-  const again = store.partWriter(1, 10, "dense");
+  const again = store.packWriter(1, 10, "d0");
+  again.begin("dense");
+  again.end();
   again.finish();
   again.discard();
-  t.deepEqual(disk.list("/run/checkpoints/000000010-g000001"), ["dense"]);
+  t.deepEqual(disk.list("/run/checkpoints/000000010-g000001"), ["pack-d0-00000"]);
 });
 
-test("collect keeps the newest and the best checkpoint, and files being written", (t) => {
+test("collect keeps the newest and the best checkpoint, and files being written", async (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20, 30, 40, 50]) {
     commitCheckpoint(store, { generation: 1, cut, best: cut < 30 });
   }
-  store.partWriter(1, 60, "dense").finish();
-  const removed = store.collect({ generation: 1, keep: 2 });
+  writePart(store, { generation: 1, cut: 60, name: "dense" });
+  const removed = await store.collect({ generation: 1, keep: 2 });
   t.deepEqual(removed, ["000000010-g000001", "000000030-g000001"]);
   t.deepEqual(
     disk.list("/run/checkpoints").map((name) => Number.parseInt(name, 10)),
     [20, 40, 50, 60],
   );
-  t.deepEqual(store.collect({ generation: 1, keep: 2 }), []);
+  t.deepEqual(await store.collect({ generation: 1, keep: 2 }), []);
   t.deepEqual(
     store.list().manifests.map(({ cut }) => cut),
     [50, 40, 20],
   );
-  t.throws(() => store.collect({ generation: 1, keep: 0 }), { instanceOf: InvalidOptionError });
+  const none = store.collect({ generation: 1, keep: 0 });
+  await t.throwsAsync(none, { instanceOf: InvalidOptionError });
 });
 
-test("collect after a restore removes files of older generations, not its own first parts", (t) => {
+test("collect after a restore removes files of older generations, not its own first parts", async (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
-  store.partWriter(1, 20, "dense").finish();
+  writePart(store, { generation: 1, cut: 20, name: "dense" });
   store.beginGeneration();
-  store.partWriter(2, 10, "dense").finish();
-  t.deepEqual(store.collect({ generation: 2, keep: 1 }), ["000000020-g000001"]);
+  writePart(store, { generation: 2, cut: 10, name: "dense" });
+  t.deepEqual(await store.collect({ generation: 2, keep: 1 }), ["000000020-g000001"]);
   t.deepEqual(disk.list("/run/checkpoints"), ["000000010-g000001", "000000010-g000002"]);
 });
 
-test("collect removes nothing while the newest checkpoint does not read back", (t) => {
+test("collect removes nothing while the newest checkpoint does not read back", async (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
-  flipByte(disk, "/run/checkpoints/000000020-g000001/dense", 0);
-  const corrupt = { instanceOf: CheckpointCorruptError, message: /20-g000001\/dense/ };
-  t.throws(() => store.collect({ generation: 1, keep: 1 }), corrupt);
+  flipByte(disk, "/run/checkpoints/000000020-g000001/pack-d0-00000", 0);
+  const corrupt = { instanceOf: CheckpointCorruptError, message: /20-g000001\/pack-.*`dense`/ };
+  await t.throwsAsync(store.collect({ generation: 1, keep: 1 }), corrupt);
   t.is(disk.list("/run/checkpoints").length, 2);
 });
 
@@ -274,18 +280,19 @@ test("a checkpoint of another format is refused, not skipped", (t) => {
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
   const path = "/run/checkpoints/000000020-g000001/manifest.json";
-  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 2 }).text));
+  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 3 }).text));
   const error = t.throws(() => store.beginGeneration(), { instanceOf: InputUnusableError });
-  t.regex(error.message, /Expected version 1 in .*manifest\.json, got 2/);
+  t.regex(error.message, /Expected version 2 in .*manifest\.json, got 3/);
 });
 
 test("a full disk is a store error that a restore may retry", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
-  const writer = store.partWriter(1, 10, "dense");
+  const writer = store.packWriter(1, 10, "d1");
+  writer.begin("dense");
   disk.failAt(1, "ENOSPC");
   const error = t.throws(() => writer.write(new Uint8Array(4)), { instanceOf: StoreFailedError });
-  t.regex(error.message, /dense.*ENOSPC/);
+  t.regex(error.message, /pack-d1-00000.*ENOSPC/);
   t.is(error.recovery, "restore");
   writer.discard();
   disk.failAt(2, "EIO");

@@ -10,7 +10,12 @@ import {
   needsBaseline,
   writtenAfter,
 } from "../../../../storage/checkpoints/store/full-or-incremental.ts";
-import { commitCheckpoint, flipByte, testJob } from "../../../helpers/stores/checkpoints.ts";
+import {
+  commitCheckpoint,
+  contentOf,
+  flipByte,
+  testJob,
+} from "../../../helpers/stores/checkpoints.ts";
 
 /**
  * Indices of the checkpoints that are baselines, if the increments since a baseline have `sizes`
@@ -25,8 +30,9 @@ function baselines(policy: "one-shot" | "intermittent", sizes: readonly number[]
     if (isBaseline) found.push(i);
     at = isBaseline ? 0 : at + 1;
     const bytes = isBaseline ? 1000 : (sizes[at - 1] ?? 0);
-    const file = { cut: 0, generation: 1, bytes: 0, sha256: "" };
-    const part = { name: "a", bytes, sha256: "", base: isBaseline ? [] : [file] };
+    const place = { file: "pack", at: 0, sha256: "" };
+    const base = isBaseline ? [] : [{ ...place, cut: 0, generation: 1, bytes: 0 }];
+    const part = { ...place, name: "a", bytes, base };
     written = writtenAfter(written, [part]);
   }
   return found;
@@ -55,7 +61,7 @@ test("a chain of consecutive increments ends", (t) => {
   t.true(needsBaseline("consecutive", { ...written, differences: 64 }));
 });
 
-test("a damaged baseline damages its increments, and the checkpoint before it is used", (t) => {
+test("a damaged baseline damages its increments, and the checkpoint before it is used", async (t) => {
   const disk = new SimulatedDisk();
   const store = openStore({ directory: "/run", disk, ...testJob });
   store.beginGeneration();
@@ -64,30 +70,31 @@ test("a damaged baseline damages its increments, and the checkpoint before it is
   commitCheckpoint(store, { generation: 1, cut: 30, on: baseline });
   const newest = commitCheckpoint(store, { generation: 1, cut: 40, on: baseline });
   t.deepEqual(newest.written, { baseline: 134, differences: 2, sum: 328, last: 174 });
-  store.verify(newest);
-  const path = "/run/checkpoints/000000020-g000001/rows-0000";
-  flipByte(disk, path, 3);
-  const corrupt = { instanceOf: CheckpointCorruptError, message: /000000020-g000001\/rows-0000/ };
-  t.throws(() => store.verify(newest), corrupt);
-  t.throws(() => store.collect({ generation: 1, keep: 1 }), corrupt);
+  await store.verify(newest);
+  const path = "/run/checkpoints/000000020-g000001/pack-d0-00000";
+  flipByte(disk, path, contentOf(20, "dense").length + 3);
+  const message = /000000020-g000001\/pack-d0-00000 is damaged: of its part `rows-0000`/;
+  const corrupt = { instanceOf: CheckpointCorruptError, message };
+  await t.throwsAsync(store.verify(newest), corrupt);
+  await t.throwsAsync(store.collect({ generation: 1, keep: 1 }), corrupt);
   disk.remove(path);
   const { latest, damaged } = store.beginGeneration();
   t.is(latest?.cut, 10);
   t.is(damaged.length, 3);
 });
 
-test("a checkpoint that increments rest on is kept, and removed with the last of them", (t) => {
+test("a checkpoint that increments rest on is kept, and removed with the last of them", async (t) => {
   const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
   store.beginGeneration();
   const cuts = () => store.list().manifests.map(({ cut }) => cut);
   const baseline = commitCheckpoint(store, { generation: 1, cut: 10 });
   for (const cut of [20, 30, 40]) commitCheckpoint(store, { generation: 1, cut, on: baseline });
-  store.collect({ generation: 1, keep: 2 });
+  await store.collect({ generation: 1, keep: 2 });
   t.deepEqual(cuts(), [40, 30, 10]);
   commitCheckpoint(store, { generation: 1, cut: 50 });
-  store.collect({ generation: 1, keep: 2 });
+  await store.collect({ generation: 1, keep: 2 });
   t.deepEqual(cuts(), [50, 40, 10]);
   commitCheckpoint(store, { generation: 1, cut: 60 });
-  store.collect({ generation: 1, keep: 2 });
+  await store.collect({ generation: 1, keep: 2 });
   t.deepEqual(cuts(), [60, 50]);
 });

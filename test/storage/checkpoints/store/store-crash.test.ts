@@ -10,6 +10,8 @@ import { commitCheckpoint, contentOf, testJob } from "../../../helpers/stores/ch
 import { rounds, someOrAll } from "../../../helpers/thinned.ts";
 
 const cuts = [10, 20, 30];
+/** The parts of cut 10 share a pack; at later cuts the first one fills it, and there are two. */
+const packBytes = 60;
 /** Seeds for the part of unsynced writes that survives a power cut; undefined: nothing survives. */
 const seeds = [undefined, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
@@ -17,8 +19,12 @@ const seeds = [undefined, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
  * Resumes from the newest checkpoint and trains to the last cut; calls `committed` after every
  * commit.
  */
-function train(t: ExecutionContext, disk: SimulatedDisk, committed: (cut: number) => void): number {
-  const store = openStore({ directory: "/home/run", disk, ...testJob });
+async function train(
+  t: ExecutionContext,
+  disk: SimulatedDisk,
+  committed: (cut: number) => void,
+): Promise<number> {
+  const store = openStore({ directory: "/home/run", disk, packBytes, ...testJob });
   const { generation, latest, damaged } = store.beginGeneration();
   const chain = store.list();
   t.deepEqual([damaged, chain.damaged], [[], []]);
@@ -29,11 +35,11 @@ function train(t: ExecutionContext, disk: SimulatedDisk, committed: (cut: number
   }
   const from = latest?.cut ?? 0;
   committed(from);
-  store.collect({ generation, keep: 1 });
+  await store.collect({ generation, keep: 1 });
   for (const cut of cuts.filter((one) => one > from)) {
     commitCheckpoint(store, { generation, cut, best: cut === 10 });
     committed(cut);
-    store.collect({ generation, keep: 1 });
+    await store.collect({ generation, keep: 1 });
   }
   t.deepEqual(
     store.list().manifests.map((one) => one.cut),
@@ -47,12 +53,12 @@ function joined(pieces: Iterable<Uint8Array>): Uint8Array {
 }
 
 /** Like `train`, but cuts 20 and 30 are increments on the cut before; 40 is a baseline. */
-function trainInIncrements(
+async function trainInIncrements(
   t: ExecutionContext,
   disk: SimulatedDisk,
   committed: (cut: number) => void,
-): number {
-  const store = openStore({ directory: "/home/run", disk, ...testJob });
+): Promise<number> {
+  const store = openStore({ directory: "/home/run", disk, packBytes, ...testJob });
   let { generation, latest, damaged } = store.beginGeneration();
   const chain = store.list();
   t.deepEqual([damaged, chain.damaged], [[], []]);
@@ -68,12 +74,12 @@ function trainInIncrements(
   }
   const from = latest?.cut ?? 0;
   committed(from);
-  store.collect({ generation, keep: 1 });
+  await store.collect({ generation, keep: 1 });
   for (let cut = from + 10; cut <= 40; cut += 10) {
     const on = cut === 40 ? undefined : latest;
     latest = commitCheckpoint(store, { generation, cut, on });
     committed(cut);
-    store.collect({ generation, keep: 1 });
+    await store.collect({ generation, keep: 1 });
     const left = store.list().manifests.map((one) => one.cut);
     t.deepEqual(left, cut === 40 ? [40] : [30, 20, 10].filter((one) => one <= cut));
   }
@@ -81,10 +87,14 @@ function trainInIncrements(
 }
 
 /** Trains and swallows the simulated crash; returns the newest cut whose commit completed. */
-function trainUntilCrash(t: ExecutionContext, disk: SimulatedDisk, run = train): number {
+async function trainUntilCrash(
+  t: ExecutionContext,
+  disk: SimulatedDisk,
+  run = train,
+): Promise<number> {
   let newest = 0;
   try {
-    run(t, disk, (cut) => {
+    await run(t, disk, (cut) => {
       t.true(cut >= newest, "a commit is never lost");
       newest = cut;
     });
@@ -94,69 +104,69 @@ function trainUntilCrash(t: ExecutionContext, disk: SimulatedDisk, run = train):
   return newest;
 }
 
-function operationsOfARun(t: ExecutionContext, run = train): number {
+async function operationsOfARun(t: ExecutionContext, run = train): Promise<number> {
   const disk = new SimulatedDisk();
-  run(t, disk, () => undefined);
+  await run(t, disk, () => undefined);
   return disk.operations;
 }
 
-test("after a crash at any operation the newest checkpoint is the old or the new one", (t) => {
-  const operations = operationsOfARun(t);
+test("after a crash at any operation the newest checkpoint is the old or the new one", async (t) => {
+  const operations = await operationsOfARun(t);
   t.true(operations > 60);
   t.log(`${operations} operations a run`);
   for (const seed of someOrAll("crashes of a store", [undefined, 1], seeds)) {
     for (let at = 1; at <= operations; at++) {
       const disk = new SimulatedDisk(seed === undefined ? {} : { seed: seed * 1000 + at });
       disk.crashAt(at);
-      const newest = trainUntilCrash(t, disk);
+      const newest = await trainUntilCrash(t, disk);
       disk.crash();
-      const from = train(t, disk, () => undefined);
+      const from = await train(t, disk, () => undefined);
       t.true(from === newest || from === newest + 10, `seed ${seed}, operation ${at}: ${from}`);
     }
   }
 });
 
-test("after a crash at any operation a checkpoint has all the baselines that it rests on", (t) => {
-  const operations = operationsOfARun(t, trainInIncrements);
+test("after a crash at any operation a checkpoint has all the baselines that it rests on", async (t) => {
+  const operations = await operationsOfARun(t, trainInIncrements);
   t.log(`${operations} operations a run`);
   for (const seed of someOrAll("crashes of increments", [1], seeds.slice(0, 5))) {
     for (let at = 1; at <= operations; at++) {
       const disk = new SimulatedDisk(seed === undefined ? {} : { seed: seed * 1000 + at });
       disk.crashAt(at);
-      const newest = trainUntilCrash(t, disk, trainInIncrements);
+      const newest = await trainUntilCrash(t, disk, trainInIncrements);
       disk.crash();
-      const from = trainInIncrements(t, disk, () => undefined);
+      const from = await trainInIncrements(t, disk, () => undefined);
       t.true(from === newest || from === newest + 10, `seed ${seed}, operation ${at}: ${from}`);
     }
   }
 });
 
-test("a run that crashes again and again while it recovers loses no commit", (t) => {
+test("a run that crashes again and again while it recovers loses no commit", async (t) => {
   for (let seed = 1; seed <= rounds("crashes again and again", 10, 40); seed++) {
     const disk = new SimulatedDisk({ seed });
     let newest = 0;
     for (let crashes = 0; crashes < 12; crashes++) {
       disk.crashAt(1 + ((seed * 31 + crashes * 17) % 45));
-      const reached = trainUntilCrash(t, disk);
+      const reached = await trainUntilCrash(t, disk);
       t.true(reached === 0 || reached >= newest, `seed ${seed}: ${reached} after ${newest}`);
       newest = Math.max(newest, reached);
       disk.crash();
     }
-    t.true(train(t, disk, () => undefined) >= newest);
+    t.true((await train(t, disk, () => undefined)) >= newest);
   }
 });
 
-test("after a process dies without a power cut, the next one continues with its store", (t) => {
-  const operations = operationsOfARun(t);
+test("after a process dies without a power cut, the next one continues with its store", async (t) => {
+  const operations = await operationsOfARun(t);
   for (let at = 1; at <= operations; at++) {
     const disk = new SimulatedDisk();
     disk.failAt(at, "EIO");
     try {
-      train(t, disk, () => undefined);
+      await train(t, disk, () => undefined);
     } catch (error) {
       t.true(error instanceof Error && error.message.includes("EIO"), String(error));
     }
-    train(t, disk, () => undefined);
+    await train(t, disk, () => undefined);
   }
 });
 

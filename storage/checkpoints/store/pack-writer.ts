@@ -1,0 +1,120 @@
+// Writes parts into pack files: many small parts share a file, which is synced and renamed once. A
+// pack is written front to back under a temporary name, and each part is hashed on the way. A large
+// part is not cut: its pack is as large as it needs.
+//
+//   pack-d3-00000   table-00003 | table-00004 | … the packs of device 3, each of about `packBytes`
+//   pack-d3-00001   table-00819 | …
+//
+// Invariants
+//   W1. The fence is checked when a pack is opened, and before it is renamed to its final name.
+//   W2. A call that failed on the disk may be repeated: it changes no state before it succeeds.
+
+import { strict as assert } from "node:assert";
+import { createHash, type Hash } from "node:crypto";
+import type { DiskFile } from "../../../src/ports/disk.ts";
+import { temporarySuffix } from "../../disk/durable-files.ts";
+import type { PackWriter } from "./checkpoint-store.ts";
+import { asGeneration, checkFence, type FencedPlace } from "./fence.ts";
+import { isPartName } from "./store-paths.ts";
+
+/**
+ * A pack that has as many bytes is finished. Its sync is then the only one for thousands of small
+ * parts, and little against the time of writing so many bytes.
+ */
+const defaultPackBytes = 256 * 1024 * 1024;
+
+/** A pack that is being written. */
+interface OpenPack {
+  readonly name: string;
+  readonly file: DiskFile;
+  bytes: number;
+  isClosed: boolean;
+}
+
+/** A part that is being written, in the open pack. */
+interface OpenPart {
+  readonly name: string;
+  readonly at: number;
+  readonly hash: Hash;
+}
+
+/** See `CheckpointStore.packWriter`. */
+export function openPacks(
+  place: FencedPlace,
+  generation: number,
+  cut: number,
+  owner: string,
+): PackWriter {
+  assert(/^[a-z0-9]{1,20}$/.test(owner), `${owner} does not name a writer`);
+  const { disk, paths, packBytes = defaultPackBytes } = place;
+  let packs = 0;
+  let pack: OpenPack | undefined;
+  let part: OpenPart | undefined;
+
+  const pathOf = (name: string) => paths.file(cut, generation, name);
+  const attempt = <Result>(action: string, name: string, body: () => Result): Result =>
+    asGeneration(place, generation, action, pathOf(name), body);
+
+  function open(): OpenPack {
+    const name = `pack-${owner}-${String(packs).padStart(5, "0")}`;
+    checkFence(place, generation); // W1
+    const file = attempt("create", name, () => {
+      disk.makeDirectory(paths.checkpoint(cut, generation));
+      return disk.open(pathOf(name) + temporarySuffix, "write");
+    });
+    packs++;
+    return { name, file, bytes: 0, isClosed: false };
+  }
+
+  function close(own: OpenPack): void {
+    if (!own.isClosed) own.file.close();
+    own.isClosed = true;
+  }
+
+  function finish(): void {
+    assert(part === undefined, "a part is not ended");
+    if (pack === undefined) return;
+    const own = pack;
+    attempt("write", own.name, () => {
+      if (!own.isClosed) own.file.sync();
+      close(own);
+    });
+    checkFence(place, generation); // W1
+    const path = pathOf(own.name);
+    attempt("name", own.name, () => disk.rename(path + temporarySuffix, path));
+    pack = undefined;
+  }
+
+  return {
+    begin(name) {
+      assert(isPartName(name), `${name} is no name for a part: expected a lower-case file name`);
+      assert(part === undefined, `${part?.name} is not ended`);
+      if (pack !== undefined && pack.bytes >= packBytes) finish();
+      pack ??= open();
+      part = { name, at: pack.bytes, hash: createHash("sha256") };
+    },
+    write(piece) {
+      assert(pack !== undefined && part !== undefined, "no part has begun");
+      const { name, file, bytes } = pack;
+      attempt("write", name, () => file.write(piece, bytes)); // W2
+      part.hash.update(piece);
+      pack.bytes += piece.length;
+    },
+    end() {
+      assert(pack !== undefined && part !== undefined, "no part has begun");
+      const { name, at, hash } = part;
+      part = undefined;
+      const bytes = pack.bytes - at;
+      return { name, file: pack.name, at, bytes, sha256: hash.digest("hex"), base: [] };
+    },
+    finish,
+    discard() {
+      part = undefined;
+      if (pack === undefined) return;
+      const { name } = pack;
+      close(pack);
+      attempt("remove", name, () => disk.remove(pathOf(name) + temporarySuffix));
+      pack = undefined;
+    },
+  };
+}

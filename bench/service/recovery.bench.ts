@@ -1,6 +1,6 @@
 // Question: what do checkpoints cost? How long a device stalls for a cut; the processor time of
-// taking, writing, hashing and reading back, over that of training in the interval; and the bytes
-// that each policy writes for a Zipf workload.
+// taking, writing, hashing and reading back, over that of training in the interval; the bytes that
+// each policy writes for a Zipf workload; and the time a table where tables are many.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,10 +22,11 @@ import {
   needsBaseline,
   writtenAfter,
 } from "../../storage/checkpoints/store/full-or-incremental.ts";
-import { createSaving, type SavedPart } from "../../storage/checkpoints/store/part-writer.ts";
+import { createSaving } from "../../storage/checkpoints/store/part-writer.ts";
 import { type Bench, type Measurement, notNegative, positive, single, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
+import { tableCounts, tablesNames, tablesRows } from "./many-tables.ts";
 
 interface RecoveryBenchOptions {
   /** Cuts of each kind that are timed. */
@@ -44,7 +45,12 @@ export const recoveryBench: Bench<RecoveryBenchOptions> = {
   ],
   measurements(options) {
     const cuts = together(cutNames, 15 + 5 * options.rounds, () => cutRows(options));
-    return [cuts, ...shares.flatMap((share) => bytesMeasurements(share))];
+    const many = tableCounts.map((count) =>
+      together(tablesNames(count), 2 + count / 500, () =>
+        tablesRows(count, () => smallTables(count), options.rounds),
+      ),
+    );
+    return [cuts, ...shares.flatMap((share) => bytesMeasurements(share)), ...many];
   },
 };
 
@@ -62,6 +68,15 @@ function deviceOf(model: ReturnType<typeof modelOptions.parse>): DeviceState {
     kernels: openKernels("auto"),
     hasIncrements: true,
   });
+}
+
+/** A device with many tables of 4 kB each. */
+function smallTables(count: number): DeviceState {
+  const tables = Array.from({ length: count }, (_, i) => ({ name: `T${i}`, rows: 16, dim: 64 }));
+  const mlp = { bottom: [64], top: [1] };
+  return deviceOf(
+    modelOptions.parse({ kind: "dlrm", dense: 1, tables, interaction: "cat", ...mlp }),
+  );
 }
 
 /** Marks some rows of every table as changed, as an update does. */
@@ -90,7 +105,8 @@ async function cutRows(options: RecoveryBenchOptions): Promise<BenchRow[]> {
     const store = openStore({ directory, jobIdentity: "b", jobText: "{}" });
     const { generation } = store.beginGeneration();
     const differential = "one-shot";
-    const saving = createSaving({ store, generation, differential, manifest: undefined });
+    const about = { generation, owner: "d0", differential, manifest: undefined } as const;
+    const saving = createSaving({ ...about, store });
     const cutter = createCutter(device, { differential, restored: [] });
     const rows: BenchRow[] = [];
     const memory = new Uint8Array(64 * 1024 * 1024);
@@ -113,18 +129,17 @@ async function cutRows(options: RecoveryBenchOptions): Promise<BenchRow[]> {
       }
       const stallMs = performance.now() - startMs;
       cut++;
-      const saved: SavedPart[] = [];
       for (const { part, pieces } of parts) {
-        const to = saving.begin(cut, part.name, part.isWhole);
-        for (const bytes of pieces) to.write(bytes);
-        saved.push(to.finish(await part.leaves()));
+        saving.begin(cut, part.name, part.isWhole);
+        for (const bytes of pieces) saving.write(bytes);
+        saving.end(await part.leaves());
       }
       store.commit({
         ...{ run: "r", cut, generation, metrics: null, position: null, best: false },
-        parts: saved.map(({ leaves: _leaves, ...part }) => part),
+        parts: saving.finish().map(({ leaves: _leaves, ...part }) => part),
         ...{ modelDigest: "d", arithmetic: "any", createdBy: "bench" },
       });
-      store.collect({ generation, keep: 1 });
+      await store.collect({ generation, keep: 1 });
       const { user, system } = process.cpuUsage(start);
       return { stallMs, cpuSeconds: (user + system) / 1e6 };
     };
@@ -203,8 +218,9 @@ export async function writtenBytes(
       const stored = bits === 32 ? (piece: Uint8Array) => piece : createPartQuantiser(bits);
       for await (const piece of part.bytes()) bytes += stored(piece).length;
     }
-    const base = isBaseline ? [] : [{ cut: 0, generation: 1, bytes: 0, sha256: "" }];
-    written = writtenAfter(written, [{ name: "all", bytes, sha256: "", base }]);
+    const place = { file: "all", at: 0, sha256: "" };
+    const base = isBaseline ? [] : [{ ...place, cut: 0, generation: 1, bytes: 0 }];
+    written = writtenAfter(written, [{ ...place, name: "all", bytes, base }]);
     if (interval > 0) all.push(bytes);
     const drawn = new Set<number>();
     while (drawn.size < share * count) drawn.add(zipf.draw(() => stream.uniform()));

@@ -175,9 +175,7 @@ interface Arrival {
   readonly bytes: number;
 }
 
-/**
- * Subscribes to messages to every actor that `pattern` selects; parts that it leaves out may be any.
- */
+/** Subscribes to messages to every actor that `pattern` selects; parts left out may be any. */
 export function subscribe(
   network: Network,
   pattern: Partial<RunScope & Address> & Pick<Address, "role">,

@@ -1,5 +1,5 @@
-// The leader of a cluster, with devices, in a process of its own that a bench can kill. It sends its
-// address to the parent.
+// The leader of a cluster, with devices, in a process of its own that a bench can kill. It sends
+// its address to the parent.
 
 import { Cluster } from "../../internal.ts";
 

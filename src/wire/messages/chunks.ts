@@ -7,10 +7,12 @@
 //
 // Invariants
 //   C1. A claim allocates no bytes: only those that have arrived are held, and counted.
-//   C2. A receiver holds at most `heldBytesMax` bytes of unfinished payloads; beyond that, the one
-//       that has waited longest is dropped, as if its frames were lost.
+//   C2. A receiver holds at most `heldBytesMax` bytes; beyond that, the payload that has waited
+//       longest is dropped, as if its frames were lost.
 //   C3. Only a payload with the announced hash is delivered. Chunks may be lost, repeated and
 //       reordered: a sender that repeats its message fills the gaps of its first attempt.
+//   C4. A payload that is whole is kept for a while, and delivered again with each repetition of
+//       its last chunk: a repeated request has a new reply subject, which that chunk alone carries.
 
 import { createHash } from "node:crypto";
 import { FrameCorruptError, FrameTooLargeError } from "../../errors/errors.ts";
@@ -27,13 +29,13 @@ export const bodyBytesMax = 64 * 1024 * 1024;
 /** Most chunks of a payload: 64 KiB each for the largest. */
 const chunksMax = 1024;
 
-/** Bytes of unfinished payloads that one connection holds: two of the largest. C2 */
+/** Bytes of payloads that one connection holds: two of the largest. C2 */
 const heldBytesMax = 2 * bodyBytesMax;
 
-/** What an unfinished payload counts without its chunks. */
+/** What a payload counts without its chunks. */
 const keptBytes = 1024;
 
-/** An unfinished payload is dropped after this time without a new chunk: its sender is gone. */
+/** A payload is dropped after this time without a chunk: its sender is gone, or was answered. */
 const restMs = 30_000;
 
 interface ChunkPlace {
@@ -73,10 +75,12 @@ export function chunksOf(
   }));
 }
 
-/** An unfinished payload. */
-interface Unfinished {
+/** A payload of which chunks have arrived. */
+interface Held {
+  /** By index; empty once the payload is whole. */
   readonly parts: (Uint8Array | undefined)[];
   missing: number;
+  whole: Uint8Array | undefined;
   heldBytes: number;
   /** The newest frame with a reply subject, or the newest one. */
   frame: Frame;
@@ -87,91 +91,90 @@ interface Unfinished {
 export class ChunkAssembler {
   readonly #clock: Clock;
   /** By subject, payload and receiver; the one that has waited longest first. */
-  readonly #unfinished = new Map<string, Unfinished>();
+  readonly #held = new Map<string, Held>();
   #heldBytes = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Bytes of unfinished payloads. */
+  /** Bytes of the payloads that it holds. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
 
   /**
-   * The whole frame that a received frame completes; undefined: chunks are missing. A frame that is
-   * no chunk is whole. `receiver`: the subscription or request that received it.
+   * The whole frame that a received frame completes or repeats; undefined: there is none yet. A
+   * frame that is no chunk is whole. `receiver`: the subscription or request that received it.
    * @throws FrameCorruptError
    */
   add(frame: Frame, receiver: number): Frame | undefined {
     const text = headerOf(frame.headers, chunkHeader);
     if (text === undefined) return frame;
     const place = placeIn(frame, text);
-    const key = `${receiver} ${frame.subject} ${place.count} ${place.bytes} ${place.sha256}`;
-    const one = this.#unfinished.get(key) ?? this.#begin(place.count, frame);
-    this.#unfinished.delete(key); // Reinserted below as the newest.
+    const { index, count } = place;
+    const key = `${receiver} ${frame.subject} ${count} ${place.bytes} ${place.sha256}`;
+    const one = this.#held.get(key) ?? this.#begin(count, frame);
+    this.#held.delete(key); // Reinserted below as the newest.
+    this.#held.set(key, one);
     one.cancel();
+    one.cancel = this.#clock.after(restMs, () => this.#drop(key));
     if (frame.reply !== undefined || one.frame.reply === undefined) one.frame = frame;
-    if (one.parts[place.index] === undefined) {
-      one.parts[place.index] = frame.payload;
+    const isRepeated = one.whole !== undefined && index === count - 1; // C4
+    if (one.whole === undefined && one.parts[index] === undefined) {
+      one.parts[index] = frame.payload;
       one.missing--;
       one.heldBytes += frame.payload.length;
       this.#heldBytes += frame.payload.length;
     }
-    if (one.missing === 0) {
-      this.#heldBytes -= one.heldBytes;
-      return wholeOf(one, place);
+    let payload = isRepeated ? one.whole : undefined;
+    if (one.whole === undefined && one.missing === 0) {
+      payload = Buffer.concat(one.parts.map((part) => part ?? new Uint8Array()));
+      one.whole = payload;
+      one.parts.length = 0;
+      const actual = hashOf(payload);
+      if (actual !== place.sha256) {
+        this.#drop(key); // C3
+        const reason = `the SHA-256 of its chunks is ${actual}, expected ${place.sha256}`;
+        throw new FrameCorruptError(frame.subject, reason);
+      }
     }
-    one.cancel = this.#clock.after(restMs, () => this.#drop(key));
-    this.#unfinished.set(key, one);
-    for (const [oldest] of this.#unfinished) {
+    for (const [oldest] of this.#held) {
       if (this.#heldBytes <= heldBytesMax) break;
       this.#drop(oldest); // C2
     }
-    return undefined;
+    return payload && wholeOf(one.frame, payload);
   }
 
-  /** Drops what a receiver has not finished; undefined: what all have not. */
+  /** Drops what a receiver holds; undefined: what all hold. */
   forget(receiver?: number): void {
-    for (const key of [...this.#unfinished.keys()]) {
+    for (const key of [...this.#held.keys()]) {
       if (receiver === undefined || key.startsWith(`${receiver} `)) this.#drop(key);
     }
   }
 
-  #begin(count: number, frame: Frame): Unfinished {
+  #begin(count: number, frame: Frame): Held {
     const heldBytes = keptBytes + 8 * count;
     this.#heldBytes += heldBytes;
     const parts = new Array<Uint8Array | undefined>(count);
-    return { parts, missing: count, heldBytes, frame, cancel: () => {} };
+    return { parts, missing: count, whole: undefined, heldBytes, frame, cancel: () => {} };
   }
 
   #drop(key: string): void {
-    const one = this.#unfinished.get(key);
+    const one = this.#held.get(key);
     if (one === undefined) return;
     one.cancel();
     this.#heldBytes -= one.heldBytes;
-    this.#unfinished.delete(key);
+    this.#held.delete(key);
   }
 }
 
-/** C3. @throws FrameCorruptError */
-function wholeOf({ parts, frame }: Unfinished, { bytes, sha256 }: ChunkPlace): Frame {
-  const payload = new Uint8Array(bytes);
-  let at = 0;
-  for (const part of parts) {
-    payload.set(part ?? [], at);
-    at += part?.length ?? 0;
-  }
-  const actual = hashOf(payload);
-  if (actual !== sha256) {
-    const reason = `the SHA-256 of its chunks is ${actual}, expected ${sha256}`;
-    throw new FrameCorruptError(frame.subject, reason);
-  }
+/** The frame of a payload, with bytes that its receiver may keep. */
+function wholeOf(frame: Frame, payload: Uint8Array): Frame {
   const others = Object.entries(frame.headers).filter(
     ([name]) => name.toLowerCase() !== chunkHeader,
   );
-  return { ...frame, payload, headers: Object.fromEntries(others) };
+  return { ...frame, payload: new Uint8Array(payload), headers: Object.fromEntries(others) };
 }
 
 /** The place of a chunk, checked against its payload. C1 @throws FrameCorruptError */

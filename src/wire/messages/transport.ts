@@ -1,8 +1,8 @@
 // The interface of transports: frames on subjects, as in core NATS. Delivery is at most once: a
-// frame may be lost, and a sender that needs an answer repeats its request. A payload that is larger
-// than a frame travels in chunks, which its receivers put together (chunks.ts). Implementations:
-// memory-transport.ts (simulated, virtual time, faults) and nats-transport.ts (embedded broker or a
-// real nats-server), both within chunked-transport.ts.
+// frame may be lost, and a sender that needs an answer repeats its request. A payload that is
+// larger than a frame travels in chunks, which its receivers put together (chunks.ts).
+// Implementations: memory-transport.ts (simulated, virtual time, faults) and nats-transport.ts
+// (embedded broker or a real nats-server), both within chunked-transport.ts.
 
 /** A frame received on a subject. The receiver may keep `payload`. */
 export interface Frame {

@@ -1,5 +1,5 @@
-// Jobs with many tables through a whole cluster: submit, train, checkpoint, a failure, restore. What
-// grows with the tables travels in chunks, and nothing that was bounded by a frame refuses the job.
+// Jobs with many tables through a whole cluster: submit, train, checkpoint, a failure, restore.
+// What grows with the tables travels in chunks, and no limit of a frame refuses the job.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

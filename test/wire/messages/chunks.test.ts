@@ -48,16 +48,28 @@ test("chunks in any order, with any repeated, give the payload once a round has 
   );
 });
 
-test("a lost chunk is filled by the sender's repetition, and the newest reply subject counts", (t) => {
-  const assembler = new ChunkAssembler(new SimulatedClock());
+test("a lost chunk is filled by the sender's repetition", (t) => {
+  const clock = new SimulatedClock();
+  const assembler = new ChunkAssembler(clock);
   const frames = framesOf(payloadOf(2000));
   t.true(frames.length > 3);
-  for (const frame of frames.slice(1)) {
-    t.is(assembler.add({ ...frame, reply: "inbox.1" }, 0), undefined);
-  }
-  const whole = assembler.add({ ...(frames[0] as Frame), reply: "inbox.2" }, 0);
-  t.is(whole?.reply, "inbox.2");
+  for (const frame of frames.slice(1)) t.is(assembler.add(frame, 0), undefined);
+  t.deepEqual(assembler.add(frames[0] as Frame, 0)?.payload, payloadOf(2000));
+  clock.advance(60_000);
   t.is(assembler.heldBytes, 0);
+});
+
+test("each repetition of a request is delivered once, with its own reply subject", (t) => {
+  const assembler = new ChunkAssembler(new SimulatedClock());
+  const frames = framesOf(payloadOf(2000));
+  const round = (reply: string, from: number) =>
+    frames.slice(from).flatMap((frame, at) => {
+      const isLast = from + at === frames.length - 1; // It alone has the reply subject.
+      return assembler.add(isLast ? { ...frame, reply } : frame, 0)?.reply ?? [];
+    });
+  t.deepEqual(round("inbox.0", 1), []); // Nobody listened when the first chunk came.
+  t.deepEqual(round("inbox.1", 0), ["inbox.0", "inbox.1"]);
+  t.deepEqual(round("inbox.2", 0), ["inbox.2"]);
 });
 
 test("receivers of one connection, and payloads that differ, do not mix", (t) => {

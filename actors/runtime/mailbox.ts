@@ -225,8 +225,9 @@ function actionOf(type: MessageType): string {
 /** A request is repeated after a quarter of its deadline, at most after this time. */
 const repeatMsMax = 1000;
 
-/** A request of more bytes is repeated after twice the time of the last repetition. */
+/** A request of more bytes is repeated after twice the time of its last repetition. */
 const repeatedBytesMax = 65_536;
+const largeRepeatMsMax = 10_000;
 
 /**
  * Repeats a request until every actor in `to` has answered with a message that `answer` accepts.
@@ -307,7 +308,7 @@ export function request<Type extends MessageType, Answer>(options: {
         return finish(() => reject(error));
       }
       cancel = clock.after(againMs, send);
-      if (encoded.bytes > repeatedBytesMax) againMs *= 2;
+      if (encoded.bytes > repeatedBytesMax) againMs = Math.min(2 * againMs, largeRepeatMsMax);
     };
     signal?.addEventListener("abort", () => finish(() => reject(signal.reason)), { once: true });
     send();

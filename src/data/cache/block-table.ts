@@ -170,8 +170,8 @@ export function entriesIn(file: DiskFile, offset: number): ReadEntries {
 }
 
 /**
- * Reads `bytes` bytes of a table once, some pages at a time. Returns the scan, and the checksum that
- * continues `crcBefore`.
+ * Reads `bytes` bytes of a table once, some pages at a time. Returns the scan, and the checksum
+ * that continues `crcBefore`.
  * Undefined: the file ends before.
  */
 export function scanTable(

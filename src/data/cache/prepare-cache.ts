@@ -33,7 +33,7 @@ export interface CacheReport extends CacheMeta {
   readonly path: string;
   /** Why an existing cache was built again; undefined if it was not damaged. */
   readonly remade?: string | undefined;
-  /** Files that were read because they had no index; undefined if the data have no index of files. */
+  /** Files that were read because they had no index; undefined if no index of files was made. */
   readonly filesRead?: number | undefined;
 }
 

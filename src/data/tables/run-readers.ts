@@ -4,7 +4,7 @@
 // which the previous split needs, too, where splits begin at multiples of 32 samples:
 //
 //   runs     |------- 70 -------|----- 50 -----|
-//   splits   |---------- 96 ------|---- 24 ---|   26 samples of the first split are of the second run
+//   splits   |---------- 96 ------|---- 24 ---|   the first has 26 of the second run
 //
 // Both splits are often read concurrently, and both need the head.
 //

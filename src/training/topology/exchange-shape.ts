@@ -21,12 +21,26 @@ import {
   type Topology,
 } from "./topology.ts";
 
-/** Parts of the all-to-alls of a step or of an evaluation, for a batch of `samples`. */
+/** Sizes of batches whose parts are remembered: the full one and the last one of each dataset. */
+const sizesMax = 6;
+
+const known = new WeakMap<Topology, Map<number, StepBytes>>();
+
+/**
+ * Parts of the all-to-alls of a step or of an evaluation, for a batch of `samples`. Batches of one
+ * size get the same functions, so that a device computes the places of its parts only once.
+ */
 export function partBytesOf(topology: Topology, samples: number): StepBytes {
-  return bytesOf(
-    topology,
-    topology.sliceRuns.map((_, device) => samplesOf(topology, device, samples).count),
-  );
+  const sizes = known.get(topology) ?? new Map<number, StepBytes>();
+  known.set(topology, sizes);
+  const found = sizes.get(samples);
+  if (found !== undefined) return found;
+  const counts = topology.sliceRuns.map((_, device) => samplesOf(topology, device, samples).count);
+  const bytes = bytesOf(topology, counts);
+  const [oldest] = sizes.keys();
+  if (oldest !== undefined && sizes.size === sizesMax) sizes.delete(oldest);
+  sizes.set(samples, bytes);
+  return bytes;
 }
 
 type StepBytes = ExchangeShape["bytesMax"];

@@ -139,3 +139,9 @@ test("the ring has a slot for each device's samples", (t) => {
     targets: undefined,
   });
 });
+
+test("batches of one size have the same parts, as the same functions", (t) => {
+  const topology = topologyFor({ tables: ["table-wise"], batchSize: 16, devices: 2, idsMax: 1 });
+  t.is(partBytesOf(topology, 16).pooled, partBytesOf(topology, 16).pooled);
+  t.not(partBytesOf(topology, 16).pooled, partBytesOf(topology, 15).pooled);
+});

@@ -18,6 +18,7 @@ import { plannerBench } from "./planner/planner.bench.ts";
 import { plansBench } from "./planner/plans.bench.ts";
 import { predictionsBench } from "./planner/predictions.bench.ts";
 import { jobsBench } from "./service/jobs.bench.ts";
+import { lostHostBench } from "./service/lost-host.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
 import { recoveryBench } from "./service/recovery.bench.ts";
 import { sizesBench } from "./service/sizes.bench.ts";
@@ -57,6 +58,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   jobs: jobsBench,
   recovery: recoveryBench,
   tables: tablesBench,
+  "lost-host": lostHostBench,
   observability: observabilityBench,
   dashboard: pageBench,
   threads: threadsBench,

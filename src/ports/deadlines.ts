@@ -113,6 +113,17 @@ export function deadlinesOf({ stepDeadlineMs }: { readonly stepDeadlineMs: numbe
   return Object.fromEntries(entries) as Deadlines;
 }
 
+/** Bytes a second that a store, a disk or a network has at least, for deadlines of transfers. */
+const slowestBytesPerSecond = 20e6;
+
+/**
+ * What a deadline needs in addition where so many bytes are read or written. A hang is noticed
+ * before by heartbeats, which do not depend on bytes.
+ */
+export function transferMs(bytes: number): number {
+  return (1000 * bytes) / slowestBytesPerSecond;
+}
+
 /** One deadline for display. */
 export interface DeadlineLine {
   readonly name: string;

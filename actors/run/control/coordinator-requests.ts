@@ -8,7 +8,7 @@ import { ArithmeticMismatchError } from "../../../src/errors/errors.ts";
 import { checkContents } from "../../../src/job/check-contents.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
-import { deadlinesOf } from "../../../src/ports/deadlines.ts";
+import { deadlinesOf, transferMs } from "../../../src/ports/deadlines.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { Cut } from "../../../src/training/loop/schedule.ts";
 import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-plan.ts";
@@ -184,7 +184,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
       return at < 0 ? undefined : at;
     },
     // Slabs are filled and checkpoints read: as much memory and disk traffic as in many steps.
-    deadlineMs: deadlinesOf(job).assembly,
+    deadlineMs: deadlinesOf(job).assembly + transferMs(bytesOf(input.latest) / spec.hosts.length),
     signal,
   }).finally(assembled);
   const devices = answers.flat();
@@ -201,6 +201,12 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const assemblyMs = network.clock.now() - startMs;
   return { arithmetic: first, restored, layout: layoutOnDemand(spec), readerLimit, assemblyMs };
 });
+
+/** Bytes of all files of a checkpoint. */
+function bytesOf(manifest: Manifest | undefined): number {
+  const files = (manifest?.parts ?? []).flatMap((part) => [part, ...part.base]);
+  return files.reduce((sum, { bytes }) => sum + bytes, 0);
+}
 
 function specOf(input: RequestInput): GenerationSpec {
   const { limit: readerLimit } = input.record.readers;

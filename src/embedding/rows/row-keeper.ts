@@ -276,9 +276,11 @@ function valuesIn({ memory, hashes }: TileRoom, rows: Rows, words: number): RowV
       return [{ bytes: new Uint8Array(buffer, at + from, rowBytes * rows.rows), width: rowBytes }];
     }
     const width = rowBytes / 4;
-    return [{ words: new Uint32Array(buffer, at + from, width * rows.rows), width }];
+    return [{ words: new Int32Array(buffer, at + from, width * rows.rows), width }];
   });
-  return hashes.length === 0 ? values : [...values, { words: hashes, width: words }];
+  if (hashes.length === 0) return values;
+  const noted = new Int32Array(buffer, hashes.byteOffset, hashes.length);
+  return [...values, { words: noted, width: words }];
 }
 
 function rowBytesOf(values: readonly RowValues[]): number {

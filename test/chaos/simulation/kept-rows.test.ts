@@ -16,21 +16,23 @@ const plain = {
   checkpoint: { everySteps: 3, directory, buddyBytes: 0 },
 } as const;
 
+const plainJob = addJob(plain);
+
 /** Runs a job while something breaks; returns the bytes of its first recovery. */
 async function recoveryOf(number: number, options: StoryOptions) {
-  const reference = await referenceOf(number);
-  const { events } = await storyOf(number, { ...options, reference });
+  const { events } = await storyOf(number, options);
   const [recovered] = events.filter((event) => event.type === "run.recovered");
-  return { events, recovered };
+  return recovered;
 }
 
 /** Bytes that a recovery reads if it keeps no rows, and if it keeps those that live. */
 async function readWith(options: StoryOptions) {
+  const reference = await referenceOf(plainJob);
   const bytes: number[] = [];
   let kept = 0;
   for (const undoBytes of [0, undefined]) {
     const checkpoint = { ...plain.checkpoint, ...(undoBytes === undefined ? {} : { undoBytes }) };
-    const { recovered } = await recoveryOf(addJob({ ...plain, checkpoint }), options);
+    const recovered = await recoveryOf(addJob({ ...plain, checkpoint }), { ...options, reference });
     if (recovered?.type !== "run.recovered") throw new Error("No run recovered");
     bytes.push(recovered.storeBytes);
     kept = recovered.keptBytes;
@@ -48,7 +50,8 @@ test.serial("a lost thread: all rows are put back, and no part of a table is rea
   t.log(JSON.stringify(found));
   t.true(found.read < 0.2 * found.all && found.kept > 0);
   for (const number of someOrAll("jobs whose thread is lost", [4], [...jobs.keys()])) {
-    const { recovered } = await recoveryOf(number, lost);
+    const reference = await referenceOf(number);
+    const recovered = await recoveryOf(number, { ...lost, reference });
     t.true(recovered?.type === "run.recovered" && recovered.keptBytes > 0, `job ${number}`);
   }
 });

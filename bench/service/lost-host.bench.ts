@@ -1,0 +1,186 @@
+// Question: what does a recovery read, and how long does it take, when one host of four is lost?
+// And what does it cost a step that the rows that live are kept? The four hosts are processes of
+// this machine, each with one table; a successor takes the place of the one that is killed.
+//
+// `lost-host.read`: bytes read, over the bytes of the lost host's table in the checkpoint.
+// `lost-host.seconds`: from the incident to the first step; `limit`: the same without kept rows
+// (`checkpoint.undoBytes: 0`), where all hosts read all their rows. `lost-host.update`: the row
+// update of a batch with the undo log, over the update without it, taken in turn.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Option } from "commander";
+import { Cluster, type RunEvent } from "../../internal.ts";
+import { Zipf } from "../../src/data/synthetic/zipf.ts";
+import { RowKeeper } from "../../src/embedding/rows/row-keeper.ts";
+import { createSlab } from "../../src/embedding/rows/slab.ts";
+import { initialCut } from "../../src/embedding/rows/undo-log.ts";
+import { sparseOptimizerOptions, tableOptions } from "../../src/embedding/tables/options.ts";
+import { rowRuleOf } from "../../src/embedding/tables/row-rule.ts";
+import { shardsOf } from "../../src/embedding/tables/shards.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { keyOf, RandomStream } from "../../src/ports/random.ts";
+import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
+import { type Bench, positive, together } from "../bench.ts";
+import { type BenchRow, quantiles, rowOf } from "../row.ts";
+
+interface LostHostOptions {
+  /** Rows of each of the four tables; a row has 64 columns. */
+  readonly rows: number;
+  readonly rounds: number;
+}
+
+const [hosts, dim, batchSize, everySteps] = [4, 64, 1024, 12];
+
+export const lostHostBench: Bench<LostHostOptions> = {
+  question: "bytes and seconds of a recovery that loses one host of four",
+  options: [
+    new Option("--rows <count>", "of each of the four tables").argParser(positive).default(100_000),
+    new Option("--rounds <count>", "of each, in turn").argParser(positive).default(1),
+  ],
+  measurements: ({ rows, rounds }) => [
+    together(["lost-host.read", "lost-host.seconds"], rounds * 60, () => recoveries(rows, rounds)),
+    together(["lost-host.update"], 20, () => updates()),
+  ],
+};
+
+async function recoveries(rows: number, rounds: number): Promise<BenchRow[]> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));
+  try {
+    const [read, kept, all]: [number[], number[], number[]] = [[], [], []];
+    for (let round = 0; round < rounds; round++) {
+      const without = await recoveryOf(rows, 0, join(directory, `${round}-read`));
+      const own = await recoveryOf(rows, undefined, join(directory, `${round}-kept`));
+      read.push(own.storeBytes / own.shareBytes);
+      kept.push(own.seconds);
+      all.push(without.seconds);
+    }
+    const { median, spread } = quantiles(read);
+    const unit = "s";
+    const limitIs = "all rows read";
+    return [
+      { name: "lost-host.read", figure: median, unit: "shares of the lost host", spread },
+      rowOf({ name: "lost-host.seconds", unit, limitIs }, kept, all),
+    ];
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** The recovery of a run that loses a host after its second checkpoint. */
+async function recoveryOf(rows: number, undoBytes: number | undefined, directory: string) {
+  await using cluster = await Cluster.start({ devices: 0, minDevices: hosts });
+  const started = Array.from({ length: hosts }, () => startHost(cluster));
+  try {
+    const tables = Array.from({ length: hosts }, (_, i) => ({ name: `t${i}`, rows, dim }));
+    const own = { directory: join(directory, "checkpoints"), everySteps, buddyBytes: 0 };
+    const run = await cluster.submit({
+      model: { kind: "dlrm", dense: 2, tables, bottom: [dim], top: [1] },
+      data: {
+        ...{ kind: "synthetic", samples: 40 * batchSize, dense: 2, batchSize, epochs: 1000 },
+        ...{ idsPerBag: { min: 100, max: 100 }, zipf: 0 },
+        cache: join(directory, "cache"),
+      },
+      devices: hosts,
+      checkpoint: undoBytes === undefined ? own : { ...own, undoBytes },
+      stepDeadlineMs: 60_000,
+    });
+    let cuts = 0;
+    for await (const event of run.events()) {
+      if (event.type === "run.failed") throw new Error(event.error.message);
+      if (event.type === "run.checkpointed" && ++cuts === 2) {
+        started.at(-1)?.kill("SIGKILL");
+        started.push(startHost(cluster));
+      }
+      if (event.type !== "run.recovered") continue;
+      await run.cancel();
+      return { ...event, shareBytes: shareOf(own.directory, event) };
+    }
+    throw new Error("The run ended without a recovery");
+  } finally {
+    for (const host of started) host.kill("SIGKILL");
+  }
+}
+
+/** Bytes of one table's files in the checkpoint from which a run went on. */
+function shareOf(
+  directory: string,
+  { fromStep }: Extract<RunEvent, { type: "run.recovered" }>,
+): number {
+  const record = listCheckpoints(directory).checkpoints.find(({ cut }) => cut === fromStep);
+  if (record === undefined) throw new Error(`There is no checkpoint of step ${fromStep}`);
+  return (record.bytes + record.baseBytes) / hosts;
+}
+
+function startHost(cluster: Cluster): ChildProcess {
+  const program = fileURLToPath(new URL("../../cli/main.js", import.meta.url));
+  const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
+  const at = ["--nats", cluster.url, ...secret, "--cluster", cluster.name];
+  return spawn(process.execPath, [program, "host", ...at, "--devices", "1"], { stdio: "ignore" });
+}
+
+/** Tables, rows and samples of the updates, and the steps between two cuts. */
+const update = { tables: 8, rows: 200_000, samples: 2048, steps: 50, rounds: 6 };
+
+/** Milliseconds of the row update of a batch, with an undo log and without, in turn. */
+function updates(): BenchRow[] {
+  const [withLog, without]: [number[], number[]] = [[], []];
+  const slabs = [true, false].map((isKept) => updatedSlab(isKept));
+  for (let round = 0; round < update.rounds; round++) {
+    for (const [i, { run }] of slabs.entries()) (i === 0 ? withLog : without).push(run(round));
+  }
+  const named = { name: "lost-host.update", unit: "ms", limitIs: "without an undo log" };
+  return [rowOf(named, withLog.slice(1), without.slice(1))];
+}
+
+function updatedSlab(isKept: boolean) {
+  const kernels = openKernels("auto");
+  const specs = Array.from({ length: update.tables }, (_, i) =>
+    tableOptions.parse({ name: `t${i}`, rows: update.rows, dim }),
+  );
+  const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: dim / 32, device: 0 };
+  const shards = shardsOf(specs, {
+    devices: { hosts: 1, perHost: 1 },
+    shards: specs.map(({ name }) => ({
+      table: name,
+      scheme: "table-wise",
+      tier: "memory",
+      ...tile,
+    })),
+  }).map((shard) => ({ ...shard, lookups: [{ pooling: "sum" as const }] }));
+  const optimizer = sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.1 });
+  const undoBytes = 4 * 2 ** 30;
+  const given = { given: [], at: initialCut, undoBytes, name: "bench" };
+  const keeper = isKept ? new RowKeeper(given) : undefined;
+  const key = keyOf(3);
+  const slab = createSlab({ kernels, specs, shards, optimizer, key, hasIncrements: true, keeper });
+  keeper?.begin();
+  const zipf = new Zipf(update.rows, 1.05);
+  const { tables, samples } = update;
+  const offsets = Int32Array.from({ length: tables * samples + 1 }, (_, i) => i);
+  const dPooled = kernels.tensor([samples, slab.columns]);
+  kernels.fill(dPooled, 0.01);
+  const rule = rowRuleOf(optimizer, 0, { step: 1, plateau: 1 });
+  const rules = specs.map(() => ({ ...rule, rounding: { key, purpose: 9, step: 1 } }));
+  const slices = slicesOf(0, 1, 1, samples);
+  return {
+    /** Milliseconds of a step, over the steps between two cuts. */
+    run(round: number): number {
+      const stream = new RandomStream(1, 2, round);
+      const draw = () => stream.uniform();
+      const batches = Array.from({ length: update.steps }, () => {
+        const ids = Int32Array.from({ length: tables * samples }, () => zipf.draw(draw));
+        return { tables, samples, offsets, ids };
+      });
+      const startMs = performance.now();
+      for (const bags of batches) slab.update(bags, dPooled, slices, rules);
+      const ms = (performance.now() - startMs) / update.steps;
+      keeper?.endCut({ generation: 1, cut: round });
+      return ms;
+    },
+  };
+}

@@ -28,7 +28,12 @@ import {
 import { planSearchModule } from "../threads/data/cost-files.ts";
 import type { DataPart, IndexTask } from "../threads/data/index-program.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
-import type { GenerationLayout } from "../threads/generation-layout.ts";
+import { type GenerationLayout, layoutOfGeneration } from "../threads/generation-layout.ts";
+import {
+  createGeneration,
+  type HeldByHost,
+  type HostedGeneration,
+} from "../threads/generation-memory.ts";
 import type { DataPlan, GenerationSpec, HostPlace } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { PrepareTask } from "../threads/thread-program.ts";
@@ -179,8 +184,8 @@ export function preparingsOf({ run, generation }: RunScope): string {
 }
 
 // Checks that rows and buffers of a generation fit into the memory of their host, before any of it
-// is allocated. The operating system overcommits memory and kills processes later: without this check
-// a run would be killed while training, and again after each restart.
+// is allocated. The operating system overcommits memory and kills processes later: without this
+// check a run would be killed while training, and again after each restart.
 
 /** The memory of this process in bytes: the machine's, or the limit of its container. */
 export function memoryOfProcess(): number {
@@ -191,6 +196,22 @@ export function memoryOfProcess(): number {
 /** The memory that a host may use: its own limit, or that of this process. */
 export function memoryOf({ memoryBytes }: Pick<Network, "memoryBytes">): number {
   return memoryBytes ?? memoryOfProcess();
+}
+
+/** Creates a generation on its host, if the host has the memory. @throws as `checkMemory` */
+export function createWithin(
+  input: Omit<HeldByHost, "memoryBytes"> & {
+    readonly spec: GenerationSpec;
+    readonly network: Network;
+    readonly layout?: GenerationLayout | undefined;
+  },
+  place: HostPlace,
+): HostedGeneration {
+  const { spec, network } = input;
+  const { layout = layoutOfGeneration(spec, place.position) } = input;
+  const memoryBytes = memoryOf(network);
+  checkMemory(spec, layout, place, memoryBytes);
+  return createGeneration(spec, place, { ...input, memoryBytes }, layout);
 }
 
 /**

@@ -39,10 +39,9 @@ import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import { anyone, type Wait } from "../runtime/wait-graph.ts";
-import { type GenerationLayout, layoutOfGeneration } from "../threads/generation-layout.ts";
+import type { GenerationLayout } from "../threads/generation-layout.ts";
 import {
   abort,
-  createGeneration,
   type Generation,
   type HostedGeneration,
   isAborted,
@@ -53,12 +52,12 @@ import {
   type GenerationSpec,
   type HostPlace,
   hasBuddies,
-  hostPlaces,
   mayRecoverPartly,
+  placeOfHost,
 } from "../threads/generation-spec.ts";
 import type { KeptRows } from "../threads/kept-rows.ts";
 import { bridgeMachine } from "./bridge.ts";
-import { checkMemory, memoryOf } from "./data-preparation.ts";
+import { createWithin } from "./data-preparation.ts";
 import { deviceMachine } from "./device.ts";
 import { readerMachine } from "./reader.ts";
 import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
@@ -268,8 +267,8 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.spec, { role: "host", index: input.host }),
-    generation: createChecked(input), // G1
-    place: placeOfHost(input),
+    generation: createWithin(input, placeOfHost(input.spec, input.host)), // G1
+    place: placeOfHost(input.spec, input.host),
     isBridged: input.spec.hosts.length === 1,
     tiers: {},
     places: Array.from({ length: input.spec.job.readers }, () => ({
@@ -306,23 +305,6 @@ const machine = setup({
 
 /** The state machine drawn in the header, as an actor. */
 export const hostGenerationMachine = defineActor(machine, { receives: "nothing" });
-
-/** @throws MemoryExceededError or BuffersExceededError before memory is reserved */
-function createChecked(input: HostGenerationInput): HostedGeneration {
-  const { spec, network } = input;
-  const place = placeOfHost(input);
-  const { layout = layoutOfGeneration(spec, place.position) } = input;
-  const memoryBytes = memoryOf(network);
-  checkMemory(spec, layout, place, memoryBytes);
-  return createGeneration(spec, place, { ...input, memoryBytes }, layout);
-}
-
-/** The place of a host in a generation. @throws RangeError if it has none */
-export function placeOfHost({ spec, host }: Pick<HostGenerationInput, "spec" | "host">): HostPlace {
-  const place = hostPlaces(spec).find((one) => one.host === host);
-  if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
-  return place;
-}
 
 function progressOf({ spec, memory }: Generation): Progress {
   return progressOver(memory, spec.devices);

@@ -47,10 +47,10 @@ import {
   measuredInMessage,
   pinsInMessage,
 } from "../threads/generation-schema.ts";
-import { type GenerationSpec, replicaBytesOf } from "../threads/generation-spec.ts";
+import { type GenerationSpec, placeOfHost, replicaBytesOf } from "../threads/generation-spec.ts";
 import { KeptRows } from "../threads/kept-rows.ts";
 import { memoryOf, preparing, preparingId, preparingsOf } from "./data-preparation.ts";
-import { hostGenerationMachine, placeOfHost } from "./host-generation.ts";
+import { hostGenerationMachine } from "./host-generation.ts";
 import { devicesOf } from "./membership.ts";
 
 export interface HostInput {
@@ -127,7 +127,7 @@ const opening = fromCallback<
   const lay = (spec: GenerationSpec) => {
     let layout: GenerationLayout | undefined;
     try {
-      layout = layoutOfGeneration(spec, placeOfHost({ spec, host }).position);
+      layout = layoutOfGeneration(spec, placeOfHost(spec, host).position);
     } catch {
       // The generation fails with it, and so reports it (H2).
     }

@@ -77,6 +77,13 @@ export function hostPlaces({ hosts }: Pick<GenerationSpec, "hosts">): HostPlace[
   });
 }
 
+/** The place of a host in a generation. @throws RangeError if it has none */
+export function placeOfHost(spec: Pick<GenerationSpec, "hosts">, host: number): HostPlace {
+  const place = hostPlaces(spec).find((one) => one.host === host);
+  if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
+  return place;
+}
+
 /** The place of the host that has a device. */
 export function hostPlaceOf(spec: Pick<GenerationSpec, "hosts">, device: number): HostPlace {
   const place = hostPlaces(spec).findLast(({ first }) => first <= device);

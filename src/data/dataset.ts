@@ -71,10 +71,10 @@ export interface Dataset {
   /** Labels, weight and group of a sample. */
   readonly targets: Targets;
   /**
-   * Copies the samples `indices`, in that order, into `batch`. Returns the number of ids; if `batch`
-   * has room for fewer, its ids are incomplete. `batch` must have room for everything else of B
-   * samples, with `highs` if any feature is wide, and `weights` if any feature is weighted. Samples without weights get the weight 1. Lengths are at
-   * t*B + b with B = indices.length.
+   * Copies the samples `indices`, in that order, into `batch`. Returns the number of ids; where
+   * `batch` has room for fewer, its ids are incomplete. It must have room for everything else of B
+   * samples, with `highs` if any feature is wide, and `weights` if any feature is weighted. Samples
+   * without weights get the weight 1. Lengths are at t*B + b with B = indices.length.
    */
   read(indices: SampleNumbers, batch: BatchMemory): number;
   /**

@@ -1,6 +1,6 @@
-// A reader's end of the batch ring (batch-ring.ts): it fills the slots of its host's devices. A batch
-// with more ids than its slot has room for stays in the reader's memory until its last piece is in
-// the slot; a reader that takes over in between reads the batch again.
+// A reader's end of the batch ring (batch-ring.ts): it fills the slots of its host's devices. A
+// batch with more ids than its slot has room for stays in the reader's memory until its last piece
+// is in the slot; a reader that takes over in between reads the batch again.
 
 import type { BatchMemory } from "../data/dataset.ts";
 import { copyIds, idArrays } from "./batch-pieces.ts";

@@ -42,10 +42,7 @@ function idWords({ isWeighted, idBlocks }: Pick<BagShard, "isWeighted" | "idBloc
   return (idBlocks === undefined ? 1 : 2) + (isWeighted ? 1 : 0);
 }
 
-/**
- * Bytes of a frame. `ids`: ids of each lookup in all samples. `counts`: groups of deduplicated
- * features times slices of the sender.
- */
+/** Bytes of a frame. `ids`: of each lookup, in all samples. `counts`: G * s. */
 export function bagFrameBytes(
   samples: number,
   shards: readonly Pick<BagShard, "isWeighted" | "idBlocks">[],

@@ -4,10 +4,12 @@
 import test from "ava";
 import { checkMemory } from "../../../actors/host/data-preparation.ts";
 import { layoutOfGeneration } from "../../../actors/threads/generation-layout.ts";
+import type { RunEvent } from "../../../index.ts";
 import { BuffersExceededError, MemoryExceededError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { bufferMemoryOf } from "../../../src/training/topology/buffer-memory.ts";
 import { rowMemoryOf } from "../../../src/training/topology/row-memory.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 /** A generation of two devices on one host, whose tables have the options `table`. */
 function generationOf(table: object, other: object = {}, bags: object = { idsMax: [1, 1] }) {
@@ -87,4 +89,21 @@ test("buffers of batches count, and what exceeds the memory is refused by the fe
   t.regex(error.message, /^The buffers of batches of 16 samples need .* on host:0, which has/);
   t.regex(error.message, /most of feature `item` \(2 in a sample, at most 6,000\)/);
   t.regex(error.message, /lower `data\.batchSize`, shorten the lists with the transform `firstX`/);
+});
+
+test.serial("a run whose batches fit no memory fails once, before its first step", async (t) => {
+  await using place = await startCluster();
+  const tables = Array.from({ length: 40 }, (_, i) => ({ name: `t${i}`, rows: 10, dim: 1024 }));
+  const model = { kind: "dlrm", dense: 0, tables, top: [1] } as const;
+  const data = { kind: "synthetic", samples: 500, dense: 0, batchSize: 2 ** 24 } as const;
+  const { cache } = place.job().data;
+  const run = await place.cluster.submit({ ...place.job(), model, data: { ...data, cache } });
+  const failed: RunEvent[] = [];
+  for await (const event of run.events()) {
+    if (event.type === "run.incident" || event.type === "run.failed") failed.push(event);
+  }
+  t.is(failed.at(-1)?.type, "run.failed");
+  const codes = failed.map((event) => ("error" in event ? event.error.code : event.type));
+  t.deepEqual(new Set(codes), new Set(["BUFFERS_EXCEEDED"]));
+  t.true(failed.length <= 2, JSON.stringify(failed));
 });

@@ -39,7 +39,13 @@ function frameOf(bags: Nested, held: readonly BagShard[] = shards, weights?: rea
     ids,
     weights: weights === undefined ? undefined : Float32Array.from(weights),
   };
-  const ints = new Int32Array(bagFrameBytes(samples, held, idsMax.map((most) => samples * most)) / 4);
+  const ints = new Int32Array(
+    bagFrameBytes(
+      samples,
+      held,
+      idsMax.map((most) => samples * most),
+    ) / 4,
+  );
   const bytes = writeBagFrame(ints, new LocalRows().take(local, tables, 0), held, 17);
   return { ints, samples, bytes };
 }

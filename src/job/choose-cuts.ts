@@ -20,7 +20,7 @@ const slicesMin = 8;
 
 /**
  * Samples of a slice, at least, before a batch gets more slices than the fewest. Neo trains 65,536
- * samples on 128 devices; smaller slices cost more than 5 % of a step (docs/parallelism.md).
+ * samples on 128 devices; slices of 64 cost a tenth of a step (docs/parallelism.md).
  */
 const sliceSamplesMin = 512;
 

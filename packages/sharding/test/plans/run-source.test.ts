@@ -90,7 +90,15 @@ test("where no file is for the devices, hosts or batches, formulas decide and sa
   }
   const pinned = await learnedCosts(job, [2], module);
   const pins = [
-    { table: "small", firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 2, device: 1 },
+    {
+      table: "small",
+      firstBlock: 0,
+      blocks: 1,
+      firstQuantum: 0,
+      quanta: 2,
+      device: 1,
+      isFrozen: false,
+    },
   ];
   const setting = { hosts: [2], constants: defaultConstants, memoryBytes, learned: pinned };
   const { report } = planRun(job, { ...setting, pins });

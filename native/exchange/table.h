@@ -1,7 +1,8 @@
 // The kernels of the exchange: rows of native/table.h.
 
 KERNEL(void, copyColumns, Columns out, Columns from, int64_t samples, int64_t columns)
-ADAPTED(void, copyRuns, Columns out, Columns from, int64_t samples, const int32_t* runs, int64_t count)
+ADAPTED(void, copyRuns, Columns out, Columns from, int64_t samples, const int32_t* runs,
+        int64_t count)
 KERNEL(void, expandColumns, Columns out, Columns from, const int32_t* inverse, Optional<const int32_t> used,
        int64_t samples, int64_t columns)
 KERNEL(void, dExpandColumns, Columns dFrom, int64_t lists, Columns dOut, const int32_t* inverse,

@@ -258,8 +258,8 @@ inline void copyColumns(Columns out, Columns from, int64_t samples, int64_t colu
   endFar();
 }
 
-/// Copies ranges of columns of each sample: three numbers a range, its first columns in `out` and in
-/// `from`, and its columns. Sample by sample, so that memory is read and written in order.
+/// Copies ranges of columns of each sample: three numbers a range, its first columns in `out` and
+/// in `from`, and its columns. Sample by sample, so that memory is read and written in order.
 inline void copyRuns(Columns out, Columns from, int64_t samples, const int32_t* runs,
                      int64_t count) {
   int64_t all = 0;

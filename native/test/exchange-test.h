@@ -17,7 +17,8 @@ inline void testColumns(const Kernels& k) {
   k.copyColumns({out.data(), outStride}, {from.data(), fromStride}, samples, columns);
   expect(std::equal(expected.begin(), expected.end(), out.data()), k.name, "copyColumns");
   std::fill(out.data(), out.data() + out.size(), -1.0f);
-  const int32_t half = static_cast<int32_t>(columns / 2), rest = static_cast<int32_t>(columns) - half;
+  const int32_t half = static_cast<int32_t>(columns / 2);
+  const int32_t rest = static_cast<int32_t>(columns) - half;
   const int32_t runs[] = {0, 0, half, half, half, rest};
   k.copyRuns({out.data(), outStride}, {from.data(), fromStride}, samples, runs, 2);
   bool same = true;

@@ -44,7 +44,7 @@ export function withCosts(job: JobSpec): JobSpec {
 }
 
 /**
- * The SHA-256 of a file of learned costs. `expected`: the hash of the submitted job, if it is known.
+ * The SHA-256 of a file of learned costs. `expected`: that of the submitted job, if it is known.
  * @throws InputUnusableError
  */
 export function hashOfCosts(path: string, expected: string | undefined): string {

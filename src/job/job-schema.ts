@@ -51,7 +51,10 @@ const costFile = z.strictObject({
 
 type CostFile = z.output<typeof costFile>;
 
-/** Schema of `JobOptions.planner`: by which costs the run searches its plans, and whether the run searches for better plans while it trains. */
+/**
+ * Schema of `JobOptions.planner`: by which costs the run searches its plans, and whether it
+ * searches for better ones while it trains.
+ */
 export const plannerOptions = z.strictObject({
   adapt: z
     .union([adapt, z.boolean().transform((is) => (is ? adapt.parse({}) : undefined))])

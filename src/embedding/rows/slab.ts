@@ -25,6 +25,7 @@ import type { CacheShape } from "./cache-sizes.ts";
 import { type CachedShard, createCachedShard } from "./cached-shard.ts";
 import { cutInMemory, marks, resumeInMemory, savedLeaves } from "./changed-rows.ts";
 import { evictFromBacking, evictInMemory } from "./evict-rows.ts";
+import { firstColumnsOf, joined, type Run, runsOf } from "./lookup-runs.ts";
 import { recordsOf, restoreRecords } from "./records-in-memory.ts";
 import type { RowStore } from "./row-store.ts";
 import {
@@ -181,7 +182,7 @@ export function createSlab(options: SlabOptions): Slab {
       const ownRules = rulesIn(run, rules);
       const known = means?.map((each, i) => {
         const placed = order(of.first + i, bags);
-        return (placed ? byPlaces({ means: each }, placed).means : each) ?? none;
+        return (placed ? byPlaces({ means: each }, placed).means : each) ?? new Float32Array(0);
       });
       const given = [tables, ownBags, dPooled, column, slices, ownRules] as const;
       return split(kernels.rowNorms(...given, known && joined(known), counts), of, own, bags);
@@ -281,37 +282,6 @@ function repeated<T>(held: readonly Held[], byShard: readonly T[]): T[] {
   return held.flatMap(({ shard }, place) => shard.lookups.map(() => byShard[place] as T));
 }
 
-/** A range of consecutive lookups. */
-interface Run {
-  readonly first: number;
-  readonly count: number;
-}
-
-/**
- * Returns the rows of ranges of lookups. Equal ranges give the same array, as kernels cache data
- * by array.
- */
-function runsOf(lookedUp: readonly Rows[]): (of: Run) => readonly Rows[] {
-  const known = new Map<number, readonly Rows[]>();
-  return ({ first, count }) => {
-    if (count === lookedUp.length) return lookedUp;
-    const place = first * lookedUp.length + count;
-    const rows = known.get(place) ?? lookedUp.slice(first, first + count);
-    known.set(place, rows);
-    return rows;
-  };
-}
-
-/** The first column of each lookup. */
-function firstColumnsOf(lookedUp: readonly Rows[]): number[] {
-  let next = 0;
-  return lookedUp.map(({ dim }) => {
-    const first = next;
-    next += dim;
-    return first;
-  });
-}
-
 /** Number of column quanta in a row of `dim` columns. */
 export function quantaOf(dim: number): number {
   return Math.ceil(dim / quantumColumns);
@@ -342,19 +312,6 @@ async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise
   const { kernels, tiers } = options;
   if (own.cached && tiers) await evictFromBacking(kernels, own.cached, tiers.backing, rows);
   else evictInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
-}
-
-const none = new Float32Array(0);
-
-/** Sums of several shards, one after the other. */
-function joined(sums: readonly Float32Array[]): Float32Array {
-  const all = new Float32Array(sums.reduce((length, own) => length + own.length, 0));
-  let end = 0;
-  for (const own of sums) {
-    all.set(own, end);
-    end += own.length;
-  }
-  return all;
 }
 
 function inRows<S extends Float32Array | Float64Array>(sums: S, order: Int32Array | undefined): S {

@@ -75,9 +75,8 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     columns: number,
   ): void;
   /**
-  /**
-   * `copyColumns` of several ranges of columns. `runs` (3n): the first column in `out`, the first in
-   * `from`, and the number of columns of each range; ranges in `out` do not overlap.
+   * `copyColumns` of several ranges of columns. `runs` (3n): for each range the first column in
+   * `out`, the first in `from`, and the number of columns; ranges in `out` do not overlap.
    */
   copyRuns(out: Tensor, from: Tensor, runs: Int32Array): void;
   /**
@@ -263,9 +262,9 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
    */
   rowMeans(squares: readonly Float32Array[], quanta: readonly number[], dim: number): Float32Array;
   /**
-   * Second phase of LAMB for rows split by columns: per table, distinct row and quantum, the sums of
-   * squares of the weights and of their update u (n, quanta, 2). Changes no memory. Takes
-   * the arguments of `rowSquares`, and for partial row-wise LAMB `means`, the completed means of
+   * Second phase of LAMB for rows split by columns: per table, distinct row and quantum, the sums
+   * of squares of the weights and of their update u (n, quanta, 2). Changes no memory. Takes the
+   * arguments of `rowSquares`, and for partial row-wise LAMB `means`, the completed means of
    * squares of all tables, one after the other.
    */
   rowNorms(

@@ -95,8 +95,7 @@ export interface RunPlanJob extends PlannableJob {
 }
 
 /**
- * The search by a job's learned costs; or, where no file fits these devices, the reason why formulas
- * decide.
+ * The search by a job's learned costs; or, where no file fits these devices, why formulas decide.
  */
 export type LearnedCosts =
   | { readonly source: PlanSource<unknown>; readonly sha256: string }

@@ -6,6 +6,7 @@ import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { defaultConstants } from "../../../src/planner/cost/constants.ts";
 import { unpackPlan } from "../../../src/planner/packed-plan.ts";
 import { writePlan } from "../../../src/planner/plan-file.ts";
+import { planJob } from "../../../src/training/planning/plan-job.ts";
 import { planRun, type RunPlan } from "../../../src/training/planning/run-plan.ts";
 
 const constants = defaultConstants;
@@ -71,6 +72,18 @@ test("the same arguments give the same plan, and its hash is that of its file", 
   t.is(found.report.constants, constants.source);
   t.is(found.report.statistics, false);
   t.is(Object.keys(found.report.tables ?? {}).length, 8);
+});
+
+test("a plan for more devices than a run may have says so in one sentence", (t) => {
+  const job = jobWith();
+  const missingOn = (perHost: number) => {
+    const found = planJob(job, { devices: { hosts: 2, perHost }, constants });
+    return found.isFeasible ? found.missing : ["no plan"];
+  };
+  t.deepEqual(missingOn(4), []);
+  const sentence = /^The plan is for 10 devices, and a run of this job has at most 8, its `slices`/;
+  t.regex(missingOn(5).join("; "), sentence);
+  t.is(missingOn(5).length, 1);
 });
 
 test("what a user wrote stays: schemes, a plan for these devices, and as-written", (t) => {

@@ -132,7 +132,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const { heldBytesMax } = await import("../../src/data/sample-order.ts");
         const helpFor = (part: DataPart): IndexHelp => ({
           start: (claims, files) => report({ type: "indexing", part, claims, files }),
-          waitOn: ports.sleepTurning,
+          // It blocks: a wait in the event loop alone would end the thread.
+          waitOn: ports.sleep ?? Atomics.wait,
         });
         const { statistics, ...plan } = await prepareData(
           task.job,

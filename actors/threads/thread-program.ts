@@ -133,7 +133,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const helpFor = (part: DataPart): IndexHelp => ({
           start: (claims, files) => report({ type: "indexing", part, claims, files }),
           // It blocks: a wait in the event loop alone would end the thread.
-          waitOn: ports.sleep ?? Atomics.wait,
+          waitOn: ports.sleep ?? ((words, at, value, ms) => Atomics.wait(words, at, value, ms)),
         });
         const { statistics, ...plan } = await prepareData(
           task.job,

@@ -17,6 +17,7 @@ import {
   type SizedRows,
   wholeLines,
 } from "../../kernels/contract/kernels.ts";
+import { loadAddon } from "../../ports/addon.ts";
 import type { Shard } from "../tables/shards.ts";
 import type { SavedRows } from "./changed-rows.ts";
 import {
@@ -250,17 +251,25 @@ export class RowKeeper {
 
   #allocate(bytes: number): RowsMemory {
     const needed = wholeLines(bytes);
-    if (needed >= arenaBytesMax / 4) return { buffer: new SharedArrayBuffer(needed), at: 0 };
+    if (needed >= arenaBytesMax / 4) return onLines(needed);
     const last = this.#arena;
     if (last === undefined || last.used + needed > last.buffer.byteLength) {
       const next = Math.min(arenaBytesMax, 2 * (last?.buffer.byteLength ?? arenaBytesMin / 2));
-      this.#arena = { buffer: new SharedArrayBuffer(Math.max(next, needed)), used: 0 };
+      const { buffer, at } = onLines(Math.max(next, needed));
+      this.#arena = { buffer, used: at };
     }
     const arena = this.#arena ?? { buffer: new SharedArrayBuffer(needed), used: 0 };
     const at = arena.used;
     arena.used += needed;
     return { buffer: arena.buffer, at };
   }
+}
+
+/** New memory, and the offset of its first cache line: a row on two lines costs twice the reads. */
+function onLines(bytes: number): RowsMemory {
+  const buffer = new SharedArrayBuffer(bytes + lineBytes);
+  const skew = loadAddon()?.skewOf?.(new Float32Array(buffer, 0, lineBytes / 4)) ?? 0;
+  return { buffer, at: 4 * Number(skew) };
 }
 
 /** The arrays of a tile that change with its rows. */

@@ -2,10 +2,9 @@
 // that trains them. Every array begins on a cache line of its own.
 
 import { type Precision, weightBytes } from "./precision.ts";
-import type { RowsSpec } from "./tables.ts";
 import { quantumColumns } from "./tensor.ts";
 
-/** A piece of shared memory. `at`: a multiple of `lineBytes`. */
+/** A piece of shared memory. `at`: a multiple of 4, on a cache line where possible. */
 export interface RowsMemory {
   readonly buffer: SharedArrayBuffer;
   readonly at: number;
@@ -31,7 +30,13 @@ export interface RowsArray {
 }
 
 /** The fields of the rows that decide their memory. */
-export type SizedRows = Pick<RowsSpec, "rows" | "dim" | "stateWidth" | "precision">;
+export interface SizedRows {
+  readonly rows: number;
+  readonly dim: number;
+  readonly stateWidth: number;
+  /** @default "float32" */
+  readonly precision?: Precision;
+}
 
 export function rowsExtent({
   rows,

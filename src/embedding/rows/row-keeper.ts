@@ -1,6 +1,6 @@
 // The row keeper of a device: shared memory for the rows of its shards, which outlives the thread,
 // and the undo log by which the next generation puts the rows back to the cut that it goes on from,
-// instead of reading them (docs/decisions/0038-rows-that-live-are-kept.md).
+// instead of reading them (docs/decisions/0041-rows-that-live-are-kept.md).
 //
 // Invariants
 //   K1. The memory of a tile has one thread at a time: a thread is given tiles of threads whose exit

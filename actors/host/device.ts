@@ -24,34 +24,26 @@
 //   D4. A device with 10,000 shards listens once: a shard has an actor only once it was asked for,
 //       and at most `shardActorsMax` have one.
 
-import { assign, enqueueActions, fromCallback, setup } from "xstate";
+import { assign, enqueueActions, setup } from "xstate";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
-import { partNameOf } from "../../src/training/checkpoint/part-names.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import {
-  type ActorMessage,
   type Address,
   type Mailbox,
   type MessageEvent,
   type Network,
   openMailbox,
-  subscribe,
 } from "../runtime/mailbox.ts";
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
 import { abort, type Generation, progressOver, wake } from "../threads/generation-memory.ts";
 import { headOf, hostPlaceOf } from "../threads/generation-spec.ts";
 import type { RowLease } from "../threads/kept-rows.ts";
 import type { DeviceTask } from "../threads/thread-program.ts";
-import {
-  reportShard,
-  type ShardInput,
-  type ShardPart,
-  type ShardReport,
-  shardMachine,
-} from "./shard.ts";
+import { hearingShards, partsOf, type ShardMessage, shardId, shardOf } from "./device-shards.ts";
+import { shardMachine } from "./shard.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 import type { PartsSaved } from "./writer.ts";
 
@@ -77,13 +69,6 @@ type DeviceEvent =
   | PartsSaved
   | ShardMessage
   | ThreadEnded;
-
-/** A message to a shard, which its actor receives as soon as it exists. */
-export interface ShardMessage {
-  readonly type: "shard.message";
-  readonly shard: number;
-  readonly message: ActorMessage;
-}
 
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
@@ -140,18 +125,6 @@ const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => 
       else wake(generation, device);
     },
   };
-});
-
-/** D4. Receives the messages to all shards of the generation, for those of this device. */
-const hearingShards = fromCallback<{ type: string }, DeviceContext>(({ input, sendBack }) => {
-  const { network, generation, shards } = input;
-  const { run, generation: number } = generation.spec;
-  const own = new Set(shards.map(({ shard }) => shard));
-  const pattern = { run, generation: number, role: "shard" as const };
-  const subscription = subscribe(network, pattern, (message, { index: shard }) => {
-    if (own.has(shard)) sendBack({ type: "shard.message", shard, message } as ShardMessage);
-  });
-  return () => subscription.unsubscribe();
 });
 
 /**
@@ -354,42 +327,6 @@ const machine = setup({
 
 /** The state machine drawn in the header, as an actor. */
 export const deviceMachine = defineActor(machine);
-
-function shardId(shard: number): string {
-  return `shard:${shard}`;
-}
-
-/** What the actor of a shard begins with. */
-function shardOf(context: DeviceContext, shard: HeldShard): ShardInput {
-  const { network, generation, device, ready } = context;
-  const common = { network, generation, shard, device };
-  return { ...common, isRestored: ready !== undefined, part: partsOf(context)(shard) };
-}
-
-/** The reports of all shards of a device: none of them needs an actor. */
-export function reportShards(context: DeviceContext): ShardReport[] {
-  const { generation, device, ready, shards } = context;
-  const partOf = partsOf(context);
-  const state = ready === undefined ? "restoring" : "serving";
-  return shards.map((shard) => {
-    return reportShard({ generation, device, shard, part: partOf(shard) }, state);
-  });
-}
-
-/** The part of a shard in the newest checkpoint of its device. */
-function partsOf({
-  saved,
-  generation,
-}: DeviceContext): (shard: HeldShard) => ShardPart | undefined {
-  const { tables } = generation.spec.job.model;
-  const byName = new Map(saved?.parts.map((part) => [part.name, part]));
-  return (shard) => {
-    const part = byName.get(partNameOf(shard, tables));
-    if (part === undefined) return undefined;
-    const { name, bytes, sha256 } = part;
-    return { cut: saved?.cut ?? 0, name, bytes, sha256 };
-  };
-}
 
 /** The pause word in shared memory: the step after which device 0 pauses. */
 function pauseOf({ generation: { memory, spec } }: DeviceContext): Int32Array {

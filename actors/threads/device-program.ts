@@ -15,11 +15,7 @@ import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
 import type { KeptTile, RowKeeper } from "../../src/embedding/rows/row-keeper.ts";
 import { checkShares } from "../../src/embedding/tables/row-decay.ts";
 import { checkAveragedSteps } from "../../src/embedding/tables/row-state.ts";
-import {
-  ArithmeticMismatchError,
-  GenerationAbortedError,
-  NonFiniteLossError,
-} from "../../src/errors/errors.ts";
+import { GenerationAbortedError, NonFiniteLossError } from "../../src/errors/errors.ts";
 import { type BatchIntake, createBatchIntake } from "../../src/exchange/batch-intake.ts";
 import { createPipeWriter } from "../../src/exchange/byte-pipe.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
@@ -29,12 +25,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import type { Log } from "../../src/ports/log.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
-import {
-  type CutPart,
-  createCutter,
-  partsNeeded,
-  restorePart,
-} from "../../src/training/checkpoint/parts.ts";
+import { type CutPart, createCutter } from "../../src/training/checkpoint/parts.ts";
 import { scoreAll } from "../../src/training/loop/evaluation.ts";
 import { evaluateScores, type Metrics } from "../../src/training/loop/metrics.ts";
 import { createPipeline, type Pipeline } from "../../src/training/loop/pipeline.ts";
@@ -49,11 +40,7 @@ import { writeHbm } from "../../src/training/meters/tier-column.ts";
 import { writeCurves } from "../../src/training/planning/tier-advice.ts";
 import { createDeviceState, type DeviceState } from "../../src/training/step/device-state.ts";
 import { idCountsOf, type TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
-import {
-  createRestoreSource,
-  type RestoreSource,
-} from "../../storage/checkpoints/replicas/restore-source.ts";
-import { openParts } from "../../storage/checkpoints/store/part-files.ts";
+import type { RestoreSource } from "../../storage/checkpoints/replicas/restore-source.ts";
 import { sendItem } from "../../storage/checkpoints/store/part-stream.ts";
 import type { SavedPart } from "../../storage/checkpoints/store/part-writer.ts";
 import { createBackingStore } from "../../storage/tiers/ring.ts";
@@ -65,6 +52,7 @@ import {
   mayRecoverPartly,
 } from "./generation-spec.ts";
 import { keeperOf, type RowsToKeep } from "./kept-rows.ts";
+import { restore, sourceOf } from "./restore-device.ts";
 import { writeSurvivingState } from "./surviving-state.ts";
 
 export type DeviceCommand =
@@ -351,40 +339,6 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
   return topology.input.model.tables.map(({ name }) =>
     lanes.reduce((sum, { localRows }) => sum + (localRows.repaired.get(name) ?? 0), 0),
   );
-}
-
-/** The source of the checkpoint's bytes; undefined without a checkpoint. */
-function sourceOf(
-  { spec: { manifest, job }, layout, memory: { replicas: atHand } }: Generation,
-  { disk, cells }: DevicePorts,
-): RestoreSource | undefined {
-  const { replicaCellBase: cellBase, bridge: peer } = layout;
-  if (manifest === undefined) return undefined;
-  const store = openParts(job.checkpoint.directory, disk);
-  return createRestoreSource({ store, manifest, atHand, cells, cellBase, peer });
-}
-
-async function restore(
-  device: DeviceState,
-  { manifest }: GenerationSpec,
-  source: RestoreSource,
-  kept: ReadonlySet<number>,
-): Promise<void> {
-  const { arithmetic } = device.kernels;
-  if (manifest !== undefined && manifest.arithmetic !== arithmetic) {
-    throw new ArithmeticMismatchError(manifest.arithmetic, arithmetic);
-  }
-  // In the order of their places, so that files are read front to back.
-  const names = (manifest?.parts ?? [])
-    .toSorted((a, b) => (a.file === b.file ? a.at - b.at : a.file < b.file ? -1 : 1))
-    .map(({ name }) => name);
-  try {
-    for (const name of partsNeeded(device, names, kept)) {
-      await restorePart(device, name, await source.files(name), kept);
-    }
-  } finally {
-    source.close();
-  }
 }
 
 /**

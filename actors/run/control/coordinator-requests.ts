@@ -13,7 +13,6 @@ import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { Cut } from "../../../src/training/loop/schedule.ts";
 import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-plan.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { durableRanks } from "../../../storage/tiers/shape.ts";
 import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
 import {
   type ActorMessage,
@@ -40,6 +39,7 @@ import { type FollowedPins, followPins } from "./follow-pins.ts";
 import { isRunDone, type RunPosition } from "./next-action.ts";
 import { stayPlaced } from "./stay-placed.ts";
 
+export { committing, cutting, persisting } from "./checkpoint-requests.ts";
 export { commandingReaders } from "./reader-commands.ts";
 
 /** The context from which requests are built. */
@@ -90,8 +90,6 @@ export interface TakenCut {
   /** Wait for the previous checkpoint. */
   readonly waitedMs: number;
 }
-
-const checkpoint: Address = { role: "checkpoint", index: 0 };
 
 /** The prepared data of a generation, and the placement of its tables. */
 export interface Prepared {
@@ -309,79 +307,6 @@ async function evaluate(
   if (metrics === undefined || metrics === null) throw new RangeError("No device has metrics");
   return metrics;
 }
-
-/** Resolves once all devices have taken this cut, after which they may train on. */
-export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], RequestInput>(
-  async ({ input, signal }) => {
-    const { network, mailbox, job, metrics, step, arithmetic, command, plan } = input;
-    const [taken] = await request({
-      network,
-      mailbox,
-      to: [checkpoint],
-      type: "checkpoint.cut",
-      body: {
-        ...{ command, cut: step, arithmetic, best: metrics.isBest, metrics },
-        means: plan?.means,
-      },
-      answer: (message) =>
-        message.type === "checkpoint.taken" && message.body.command === command
-          ? { from: 0, answer: message.body }
-          : undefined,
-      deadlineMs: deadlinesOf(job).cut,
-      signal,
-    });
-    if (taken === undefined) throw new RangeError("Nothing was taken");
-    return taken;
-  },
-);
-
-/** Resolves once the checkpoint that the writers are writing is committed. */
-export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], RequestInput>(
-  async ({ input, signal }) => {
-    const { network, mailbox, taken } = input;
-    const [committed] = await request({
-      network,
-      mailbox,
-      to: [checkpoint],
-      type: "checkpoint.commit",
-      body: { cut: taken?.step ?? 0 },
-      answer: (message) =>
-        message.type === "checkpoint.committed" && message.body.cut === taken?.step
-          ? { from: 0, answer: message.body }
-          : undefined,
-      deadlineMs: Number.POSITIVE_INFINITY, // The checkpoint coordinator has the deadline.
-      signal,
-    });
-    if (committed === undefined) throw new RangeError("Nothing was committed");
-    return committed;
-  },
-);
-
-/**
- * Has durable tiers flush their rows beside the last checkpoint; resolves to one answer per tier.
- */
-export const persisting = fromPromise<MessageEvent<"tier.persisted">["body"][], RequestInput>(
-  async ({ input, signal }) => {
-    const { network, mailbox, job, manifest, command, layout } = input;
-    const hasDurable = job.model.tables.some(({ keep }) => keep === "durable");
-    const devices = hasDurable && layout !== undefined ? durableRanks(layout().topology) : [];
-    if (devices.length === 0 || manifest === undefined) return [];
-    return await request({
-      network,
-      mailbox,
-      to: devices.map((index) => ({ role: "tier", index })),
-      type: "tier.persist",
-      body: { command, manifest },
-      answer: (message) =>
-        message.type === "tier.persisted" && message.body.command === command
-          ? { from: devices.indexOf(message.body.device), answer: message.body }
-          : undefined,
-      // All dirty rows are flushed: as much disk traffic as in many steps.
-      deadlineMs: deadlinesOf(job).persist,
-      signal,
-    });
-  },
-);
 
 /** Resolves once all hosts have released the generation. */
 export const releasing = fromPromise<void, RequestInput & RunPosition>(

@@ -208,11 +208,11 @@ export async function writtenBytes(
   const zipf = new Zipf(count, 1.05);
   const stream = new RandomStream(2, 4, 6);
   const cutter = createCutter(device, { differential, restored: [] });
-  let written: Manifest["written"] | undefined;
+  let latest: Pick<Manifest, "written" | "parts"> | undefined;
   const all: number[] = [];
   touch(device, (rows) => Array(rows).keys());
   for (let interval = 0; interval <= intervals; interval++) {
-    const isBaseline = needsBaseline(differential, written);
+    const isBaseline = needsBaseline(differential, latest);
     let bytes = 0;
     for (const part of cutter(isBaseline)) {
       const stored = bits === 32 ? (piece: Uint8Array) => piece : createPartQuantiser(bits);
@@ -220,7 +220,8 @@ export async function writtenBytes(
     }
     const place = { file: "all", at: 0, sha256: "" };
     const base = isBaseline ? [] : [{ ...place, cut: 0, generation: 1, bytes: 0 }];
-    written = writtenAfter(written, [{ ...place, name: "all", bytes, base }]);
+    const parts = [{ ...place, name: "all", bytes, base }];
+    latest = { written: writtenAfter(latest?.written, parts), parts };
     if (interval > 0) all.push(bytes);
     const drawn = new Set<number>();
     while (drawn.size < share * count) drawn.add(zipf.draw(() => stream.uniform()));

@@ -151,7 +151,7 @@ const machine = setup({
     requestCut: ({ context }) => {
       const { mailbox, cut, devices, job, latest } = context;
       if (cut === undefined) return;
-      const isBaseline = needsBaseline(job.checkpoint.differential, latest?.written);
+      const isBaseline = needsBaseline(job.checkpoint.differential, latest);
       for (let index = 0; index < devices; index++) {
         const body = { command: cut.command, cut: cut.cut, isBaseline };
         mailbox.send({ role: "device", index }, "device.save", body);

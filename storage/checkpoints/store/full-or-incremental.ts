@@ -3,8 +3,8 @@
 //
 //   none           every checkpoint is a baseline
 //   one-shot       the first is a baseline; each later one holds the changes since the first
-//   consecutive    a baseline, then up to 64 increments, each with the changes since the checkpoint
-//                  before it; a restore needs all of them
+//   consecutive    a baseline, then up to 64 increments, fewer of very many parts, each with the
+//                  changes since the checkpoint before it; a restore needs all of them
 //   intermittent   as one-shot, until a new baseline is expected to cost less
 
 import type { CheckpointSpec } from "../../../src/training/checkpoint/checkpoint-options.ts";
@@ -13,15 +13,24 @@ import type { Manifest, PartRecord } from "./checkpoint-store.ts";
 /** Most increments after a baseline: it bounds the files that a restore reads for one part. */
 const incrementsMax = 64;
 
-/** Whether the next checkpoint is to be a baseline. `undefined`: nothing was written yet. */
+/**
+ * Most parts that a manifest names, bases included: 20,000 parts and four bases of each, in 7 MB.
+ * The leader reads and writes manifests whole.
+ */
+const namedMax = 100_000;
+
+/** Whether the checkpoint after `latest` is to be a baseline. `undefined`: there is none yet. */
 export function needsBaseline(
   policy: CheckpointSpec["differential"],
-  written: Manifest["written"] | undefined,
+  latest: Pick<Manifest, "written" | "parts"> | undefined,
 ): boolean {
-  if (policy === "none" || written === undefined) return true;
-  const { baseline, differences, sum, last } = written;
+  if (policy === "none" || latest === undefined) return true;
+  const { baseline, differences, sum, last } = latest.written;
   if (policy === "one-shot" || differences === 0) return false;
-  if (policy === "consecutive") return differences >= incrementsMax;
+  if (policy === "consecutive") {
+    const named = latest.parts.reduce((count, { base }) => count + base.length + 1, 0);
+    return differences >= incrementsMax || named > namedMax;
+  }
   // Whether writing a new baseline, followed by increments that grow as these did, costs no more
   // than continuing with increments of the last size.
   return baseline + sum <= (differences + 1) * last;

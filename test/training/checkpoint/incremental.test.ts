@@ -102,7 +102,7 @@ async function begin(store: CheckpointStore, differential: Differential, local: 
   const saving = createSaving({ ...about, store });
   const cutters = local.states.map((state) => createCutter(state, { differential, restored }));
   let newest = latest;
-  const save = async (cut: number, isBaseline = needsBaseline(differential, newest?.written)) => {
+  const save = async (cut: number, isBaseline = needsBaseline(differential, newest)) => {
     for (const part of cutters.flatMap((cutter) => cutter(isBaseline))) {
       saving.begin(cut, part.name, part.isWhole);
       for await (const bytes of part.bytes()) saving.write(bytes);

@@ -22,18 +22,18 @@ import {
  * bytes and a baseline has 1000.
  */
 function baselines(policy: "one-shot" | "intermittent", sizes: readonly number[]): number[] {
-  let written: Manifest["written"] | undefined;
+  let latest: Pick<Manifest, "written" | "parts"> | undefined;
   let at = 0;
   const found: number[] = [];
   for (const i of sizes.keys()) {
-    const isBaseline = needsBaseline(policy, written);
+    const isBaseline = needsBaseline(policy, latest);
     if (isBaseline) found.push(i);
     at = isBaseline ? 0 : at + 1;
     const bytes = isBaseline ? 1000 : (sizes[at - 1] ?? 0);
     const place = { file: "pack", at: 0, sha256: "" };
     const base = isBaseline ? [] : [{ ...place, cut: 0, generation: 1, bytes: 0 }];
     const part = { ...place, name: "a", bytes, base };
-    written = writtenAfter(written, [part]);
+    latest = { written: writtenAfter(latest?.written, [part]), parts: [part] };
   }
   return found;
 }
@@ -47,18 +47,29 @@ test("an intermittent run writes a baseline where that costs no more than going 
 });
 
 test("every checkpoint is a baseline if increments are off; the first one always is", (t) => {
-  const written = { baseline: 10, differences: 3, sum: 3, last: 1 };
-  t.true(needsBaseline("none", written));
+  const latest = { written: { baseline: 10, differences: 3, sum: 3, last: 1 }, parts: [] };
+  t.true(needsBaseline("none", latest));
   for (const policy of ["one-shot", "consecutive", "intermittent"] as const) {
     t.true(needsBaseline(policy, undefined));
-    t.false(needsBaseline(policy, written));
+    t.false(needsBaseline(policy, latest));
   }
 });
 
 test("a chain of consecutive increments ends", (t) => {
   const written = { baseline: 10, sum: 64, last: 1 };
-  t.false(needsBaseline("consecutive", { ...written, differences: 63 }));
-  t.true(needsBaseline("consecutive", { ...written, differences: 64 }));
+  const after = (differences: number, parts: Manifest["parts"] = []) =>
+    needsBaseline("consecutive", { written: { ...written, differences }, parts });
+  t.false(after(63));
+  t.true(after(64));
+  // Of very many parts it ends earlier, as each manifest names all of them.
+  const place = { file: "pack", at: 0, bytes: 1, sha256: "" };
+  const many = (increments: number) =>
+    Array.from({ length: 20_000 }, (_, i) => ({
+      ...{ ...place, name: `part-${i}` },
+      base: Array.from({ length: increments }, (_, cut) => ({ ...place, cut, generation: 1 })),
+    }));
+  t.false(after(4, many(4)));
+  t.true(after(5, many(5)));
 });
 
 test("a damaged baseline damages its increments, and the checkpoint before it is used", async (t) => {

@@ -3,7 +3,8 @@
 // read (docs/decisions/0041-rows-that-live-are-kept.md).
 //
 // Invariants
-//   R1. A tile is given to a thread only once the exits of all threads that had it were seen (law 3).
+//   R1. A tile is given to a thread only once the exits of all threads that had it were seen
+//       (law 3).
 //   R2. A tile belongs to one device of the present generation; tiles that no device holds are
 //       dropped when a generation begins.
 //   R3. What a thread of an older generation still reports of its tiles is ignored.

@@ -1,5 +1,5 @@
-// Restores a device from a checkpoint: its bytes come from the files, or from replicas in the memory
-// of hosts.
+// Restores a device from a checkpoint: its bytes come from files, or from replicas in the memory of
+// hosts.
 
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
 import type { Cells } from "../../src/exchange/cells.ts";

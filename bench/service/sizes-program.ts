@@ -1,5 +1,5 @@
-// A process that trains a job of an extreme size, from its input, for at least three steps, in a cluster of its own,
-// and prints its duration and the process's peak resident set.
+// A process that trains a job of an extreme size, which it reads from its input, for at least three
+// steps in a cluster of its own, and prints its duration and its peak resident set.
 
 import { readFileSync } from "node:fs";
 import { Cluster, type JobOptions } from "../../internal.ts";

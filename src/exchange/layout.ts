@@ -83,8 +83,8 @@ export interface SharedMemoryLayout {
 const layouts = new WeakMap<ExchangeShape, Map<number, SharedMemoryLayout>>();
 
 /**
- * The layout on a host of the shape, computed once: it adds up all lookups for each pair of devices.
- * @param host left out, the only host
+ * The layout on a host of the shape, computed once: it adds up all lookups for each pair of
+ * devices. @param host left out, the only host
  */
 export function layoutOf(shape: ExchangeShape, host = 0): SharedMemoryLayout {
   const ofHosts = layouts.get(shape) ?? new Map<number, SharedMemoryLayout>();

@@ -20,9 +20,9 @@ const excessMax = 1.25;
 const evenShare = 1.1;
 
 /**
- * Places parts on `devices` devices so that as few bytes as possible move. `rankOf`: the new rank of
- * each former device; undefined: it is lost. `searched`: the plan that is taken otherwise. Undefined:
- * it is much better, or has copies of other tables.
+ * Places parts on `devices` devices so that as few bytes as possible move. `rankOf`: the new rank
+ * of each former device; undefined: it is lost. `searched`: the plan that is taken otherwise.
+ * Undefined: it is much better, or has copies of other tables.
  */
 export function stayInPlace(options: {
   readonly former: readonly PlacedPart[];

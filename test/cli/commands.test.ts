@@ -65,7 +65,7 @@ test.serial("`osiris schema` prints the complete schema of a job", async (t) => 
   t.is(code, 0);
   const { required, properties } = JSON.parse(stdout);
   t.deepEqual(required, ["model", "data"]);
-  t.is(properties.slices.default, 8);
+  t.is(properties.slices.default, "auto");
 });
 
 test.serial("all errors of a job are printed, one line each", async (t) => {

@@ -158,7 +158,7 @@ test.serial("an invalid number of devices and unknown constants are refused", as
     [["plan", "job.json", "--devices", "0"], /--devices.*Expected an integer >= 1, or `auto`/],
     [
       ["train", "many.json"],
-      /Expected `devices` to be an integer from 0 to 128, or "auto", got `many`/,
+      /Expected `devices` to be an integer from 0 to 1024, or "auto", got `many`/,
     ],
     [["train", "job.json", "--constants", "a100"], /Cannot read a100: ENOENT/],
     [["train", "job.json", "--constants", "job.json"], /Cannot use the constants job\.json: /],

@@ -4,6 +4,7 @@ import test from "ava";
 import { criteo, csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
+import { sliceCounts } from "../../src/job/job-schema.ts";
 import { adagrad, adam, rowWiseAdagrad, sgd } from "../../src/model/options.ts";
 import { schemes } from "../../src/planner/shards.ts";
 
@@ -201,13 +202,7 @@ const rules: readonly Rule[] = [
   ],
   ["checkpoint.keep", 0, "checkpoint.keep", "a number >= 1", "`0` (number)"],
   ["seed", -1, "seed", "a number >= 0", "`-1` (number)"],
-  [
-    "slices",
-    12,
-    "slices",
-    'one of 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, or "auto"',
-    "`12` (number)",
-  ],
+  ["slices", 12, "slices", `one of ${sliceCounts.join(", ")}, or "auto"`, "`12` (number)"],
   ["devices", 1025, "devices", "a number <= 1024", "`1025` (number)"],
   ["readers", 0, "readers", "a number >= 1", "`0` (number)"],
   ["arithmetic", "gpu", "arithmetic", 'one of "auto", "native", "reference"', "`gpu` (string)"],

@@ -1,16 +1,43 @@
-// Requests of the training coordinator around a cut: to the checkpoint coordinator, and to the tiers
+// Requests of the training coordinator around a cut: to the checkpoint coordinator, and to tiers
 // that keep rows beside a checkpoint.
 
 import { fromPromise } from "xstate";
+import type { JobSpec } from "../../../src/job/job.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { durableRanks } from "../../../storage/tiers/shape.ts";
-import { type Address, type MessageEvent, request } from "../../runtime/mailbox.ts";
-import type { RequestInput } from "./coordinator-requests.ts";
+import {
+  type Address,
+  type Mailbox,
+  type MessageEvent,
+  type Network,
+  request,
+} from "../../runtime/mailbox.ts";
+import type { GenerationLayout } from "../../threads/generation-layout.ts";
+import type { DataPlan } from "../../threads/generation-schema.ts";
+import type { RunMetrics } from "../state/run-metrics.ts";
+
+/** The part of the coordinator's context from which these requests are built. */
+export interface CheckpointRequestInput {
+  readonly network: Network;
+  readonly mailbox: Mailbox;
+  readonly job: JobSpec;
+  readonly command: number;
+  readonly plan: DataPlan | undefined;
+  /** Hash of the newest checkpoint's manifest. */
+  readonly manifest: string | undefined;
+  readonly step: number;
+  readonly metrics: RunMetrics;
+  readonly arithmetic: string;
+  /** Undefined until the generation is assembled. */
+  readonly layout: (() => GenerationLayout) | undefined;
+  /** The cut that was taken and is not committed yet. */
+  readonly taken: { readonly step: number } | undefined;
+}
 
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 
 /** Resolves once all devices have taken this cut, after which they may train on. */
-export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], RequestInput>(
+export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], CheckpointRequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, metrics, step, arithmetic, command, plan } = input;
     const [taken] = await request({
@@ -35,7 +62,7 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Req
 );
 
 /** Resolves once the checkpoint that the writers are writing is committed. */
-export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], RequestInput>(
+export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], CheckpointRequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, taken } = input;
     const [committed] = await request({
@@ -59,7 +86,7 @@ export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body
 /**
  * Has durable tiers flush their rows beside the last checkpoint; resolves to one answer per tier.
  */
-export const persisting = fromPromise<MessageEvent<"tier.persisted">["body"][], RequestInput>(
+export const persisting = fromPromise<MessageEvent<"tier.persisted">["body"][], CheckpointRequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, manifest, command, layout } = input;
     const hasDurable = job.model.tables.some(({ keep }) => keep === "durable");

@@ -12,7 +12,7 @@ import { layoutOfGeneration } from "../../threads/generation-layout.ts";
 import { generationSpecOf, hostPlaces } from "../../threads/generation-spec.ts";
 import { type ShardPlace, type ShardPlaces, shardPlacesOf } from "../state/shard-places.ts";
 
-/** Schemes whose parts have to lie on the devices of one host: their plans are taken as searched. */
+/** Schemes whose parts have to lie on devices of one host: their plans are taken as searched. */
 const hostSchemes: readonly Scheme[] = ["table-row-wise", "table-column-wise", "grid"];
 
 /**

@@ -6,7 +6,7 @@ import { messages, takers } from "../../../src/wire/messages/messages.ts";
 import { roles, subjectOf } from "../../../src/wire/messages/subjects.ts";
 import { scope, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
 
-const body = { command: 1 };
+const body = { command: 1, isOver: false };
 
 /**
  * Starts an actor of `role`; `heard` lists the messages that it accepts, `refused` the errors of

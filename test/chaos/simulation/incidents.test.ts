@@ -94,7 +94,8 @@ test.serial("later failures in a generation are consequences of its first one", 
   for (const one of ["bridge:1", "bridge:1", "device:0"]) record.fail(1, lost(one), at(2));
   record.incidents.act("job:r1", "ended generation 1", at(3));
   record.fail(2, lost("device:2"), at(4)); // A second failure before the recovery from the first.
-  record.recovered(3, { fromStep: 10, seconds: 4, memoryBytes: 0, storeBytes: 0, keptBytes: 0 }, at(5));
+  const none = { memoryBytes: 0, storeBytes: 0, keptBytes: 0 };
+  record.recovered(3, { fromStep: 10, seconds: 4, ...none }, at(5));
   t.deepEqual(
     events.map(({ type }) => type),
     ["run.incident", "run.incident", "run.recovered"],

@@ -70,12 +70,12 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 106_000,
+  core: 114_000,
   ...Object.fromEntries(packages.map((name) => [name, 13_000])),
   cli: 7_500,
-  bench: 10_000,
-  test: 71_500,
-  native: 10_500,
+  bench: 10_500,
+  test: 75_000,
+  native: 11_800,
   "examples, docs": 2_600,
 };
 

@@ -200,7 +200,7 @@ class BenchCluster implements AsyncDisposable {
 
   #join(url: string): void {
     const args = ["host", "--nats", url, "--token", "bench", "--devices", "1"];
-    const stdio = ["ignore", "ignore", "inherit"] as const;
+    const stdio = ["ignore", "ignore", "ignore"] as const; // A host logs to it.
     const how = { env: this.#env("host"), stdio: [...stdio] };
     this.#others.push(spawn(process.execPath, [...meter, main, ...args], how));
   }

@@ -132,6 +132,20 @@ struct PooledPart {
   Subtree tree;
 };
 
+/// Most arrays of a tile (src/kernels/contract/undo.ts).
+constexpr int64_t keptArraysMax = 5;
+
+/// A tile of which the rows ids[first] .. ids[end-1] change: the bits of the rows that the log has,
+/// and the arrays with values of its rows.
+struct UndoneTile {
+  int64_t tile;
+  uint32_t* seen;
+  int64_t first, end;
+  int64_t arrays;
+  const char* of[keptArraysMax];
+  int64_t rowBytes[keptArraysMax];
+};
+
 /// Memory of one thread that is reused by later calls and only grows.
 class Scratch {
  public:

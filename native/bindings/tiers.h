@@ -35,7 +35,46 @@ struct Argument<RecordFile> {
   const RecordFile& get() const { return value; }
 };
 
+/// Tiles whose rows change: the list of their bits, the list of all their arrays, numbers as
+/// `listUndone` in src/kernels/table/lists.ts writes them, ids, and a range of ids for each tile.
+struct UndoneTiles {
+  std::vector<UndoneTile> tiles;
+  const int32_t* ids = nullptr;
+};
+template <>
+struct Argument<UndoneTiles> {
+  static constexpr size_t count = 5;
+  UndoneTiles value;
+  [[gnu::noinline]] Argument(Call& call, size_t i) {
+    const auto numbers = Argument<Array<const int32_t>>(call, i + 2).value;
+    value.ids = call.array<int32_t>(i + 3);
+    const auto ranges = Argument<Array<const int32_t>>(call, i + 4).value;
+    if (!call.valid()) return;
+    value.tiles.resize(call.count(i));
+    const int32_t* next = numbers.data;
+    uint32_t array = 0;
+    for (size_t t = 0; t < value.tiles.size(); t++) {
+      UndoneTile& tile = value.tiles[t];
+      tile.tile = *next++;
+      tile.seen = static_cast<uint32_t*>(call.element(i, t, napi_int32_array));
+      tile.first = ranges.data[2 * t];
+      tile.end = ranges.data[2 * t + 1];
+      tile.arrays = *next++;
+      for (int64_t a = 0; a < tile.arrays; a++) {
+        tile.of[a] = static_cast<const char*>(call.element(i + 1, array++, napi_uint8_array));
+        tile.rowBytes[a] = *next++;
+      }
+    }
+  }
+  const UndoneTiles& get() const { return value; }
+};
+
 namespace binding {
+
+inline bool keepRows(Array<char> log, int32_t* used, const UndoneTiles& of) {
+  return running().keepRows(log.data, log.length / 64, used, of.tiles.data(),
+                            static_cast<int64_t>(of.tiles.size()), of.ids);
+}
 
 /// Returns false if a row finds no slot. words: the five lists of the result. found (5): the counts
 /// for `placedOf`.

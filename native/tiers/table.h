@@ -10,3 +10,6 @@ KERNEL(void, scatterRecords, const Table& rows, const int32_t* places, int64_t c
 KERNEL(void, moveRecords, char* to, Optional<const int32_t> toAt, const char* from,
        Optional<const int32_t> fromAt,
        int64_t count, int64_t bytes)
+/// Returns false if the log has no room.
+ADAPTED(bool, keepRows, char* log, int64_t lines, int32_t* used, const UndoneTile* tiles,
+        int64_t count, const int32_t* ids)

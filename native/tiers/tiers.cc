@@ -1,5 +1,5 @@
 // The part with the kernels of memory tiers: they assign slots of a cache to rows, and move rows as
-// records between the cache and the other tiers.
+// records between the cache and the other tiers, or to an undo log.
 
 #include <algorithm>
 
@@ -13,6 +13,7 @@ namespace osiris::OSIRIS_ISA {
 #include "simd/precision.h"
 #include "tiers/row-cache.h"
 #include "tiers/records.h"
+#include "tiers/undo.h"
 
 void addTiers(Kernels& kernels) {
 #include "simd/set-kernels.h"

@@ -10,11 +10,13 @@
 //   K3. A tile with a row whose hash is not the one that the last cut noted is not used.
 
 import {
+  type Kernels,
   lineBytes,
   type Rows,
   type RowsMemory,
   rowsExtent,
   type SizedRows,
+  type UndoneTile,
   wholeLines,
 } from "../../kernels/contract/kernels.ts";
 import { loadAddon } from "../../ports/addon.ts";
@@ -62,15 +64,15 @@ export interface TileRoom {
   readonly hashes: Uint32Array;
 }
 
-/** Follows the changes of one tile. */
-export interface TileUndo {
+/** A tile whose changes are followed. */
+export interface TrackedTile {
   /**
    * What the memory holds: the rows as of the cut; rows of no use, to be initialised; or nothing,
    * all 0.
    */
   readonly found: "kept" | "stale" | "new";
-  /** Called before the rows ids[from] .. ids[to-1] change. */
-  changing(ids: Int32Array, from?: number, to?: number): void;
+  /** For `RowKeeper.changing`. */
+  readonly undone: UndoneTile;
 }
 
 /** Tiles of at least this size have memory of their own; others share it. */
@@ -78,12 +80,8 @@ const arenaBytesMax = 16 * 1024 * 1024;
 const arenaBytesMin = 64 * 1024;
 
 interface Tracked {
-  readonly tile: number;
+  readonly undone: UndoneTile;
   readonly saved: SavedRows;
-  readonly values: readonly RowValues[];
-  /** A bit for each row: whether the current log has it. */
-  readonly seen: Int32Array;
-  isSeen: boolean;
 }
 
 export class RowKeeper {
@@ -101,7 +99,8 @@ export class RowKeeper {
   #arena: { readonly buffer: SharedArrayBuffer; used: number } | undefined;
   #undo: UndoLog | undefined;
   #undoNeeded = 0;
-  #fresh = new Int32Array(0);
+  /** Tiles of which the current log may have seen rows. */
+  readonly #seen = new Set<UndoneTile>();
   #keptBytes = 0;
 
   /** `given`: tiles of this device that former threads held. `name`: unique in the run. */
@@ -149,7 +148,7 @@ export class RowKeeper {
     rows: Rows,
     saved: SavedRows,
     isIntact: (putBack: Int32Array) => boolean,
-  ): TileUndo {
+  ): TrackedTile {
     const held = this.#roomOf.get(room);
     if (held === undefined) throw new RangeError(`The keeper has no memory of ${shard.name}`);
     const values = valuesIn(room, rows, saved.hashing.words);
@@ -158,15 +157,31 @@ export class RowKeeper {
     const found = isKept ? "kept" : isOld ? "stale" : "new";
     const tile = this.#tracked.length;
     const { id, key, memory } = held;
-    const seen = new Int32Array(Math.ceil(shard.rows / 32));
-    const own: Tracked = { tile, saved, values, seen, isSeen: false };
-    this.#tracked.push(own);
+    const undone: UndoneTile = {
+      ...{ tile, rows: shard.rows, seen: new Int32Array(Math.ceil(shard.rows / 32)) },
+      arrays: values.map(({ bytes }) => bytes),
+      rowBytes: values.map(({ width }) => width),
+    };
+    this.#tracked.push({ undone, saved });
     this.#tiles.push({ id, key, memory, tile });
     this.#undoNeeded += undoBytesMax(shard.rows, rowBytesOf(values));
-    return {
-      found,
-      changing: (ids, from = 0, to = ids.length) => this.#changing(own, ids, from, to),
-    };
+    return { found, undone };
+  }
+
+  /**
+   * Called before rows change: of tiles[i] those of ids[ranges[2i]] .. ids[ranges[2i+1]-1]. U1 of
+   * undo-log.ts
+   */
+  changing(
+    kernels: Kernels,
+    tiles: readonly UndoneTile[],
+    ids: Int32Array,
+    ranges: Int32Array,
+  ): void {
+    const undo = this.#undo;
+    if (undo === undefined || undo.isFull) return;
+    for (const tile of tiles) this.#seen.add(tile);
+    undo.keep(kernels, tiles, ids, ranges);
   }
 
   /** Begins to keep changes, once all shards are as of the cut that the generation goes on from. */
@@ -195,33 +210,12 @@ export class RowKeeper {
 
   #next(undo: UndoLog, cut: CutId): void {
     const log = undo.next();
-    for (const one of this.#tracked) {
-      const { sums } = one.saved;
-      sumsOf(undo.memory, log, one.tile, sums.length).set(sums);
-      if (one.isSeen) one.seen.fill(0);
-      one.isSeen = false;
+    for (const { undone, saved } of this.#tracked) {
+      sumsOf(undo.memory, log, undone.tile, saved.sums.length).set(saved.sums);
     }
+    for (const { seen } of this.#seen) seen.fill(0);
+    this.#seen.clear();
     undo.begin(cut);
-  }
-
-  #changing(own: Tracked, ids: Int32Array, from: number, to: number): void {
-    const undo = this.#undo;
-    if (undo === undefined || undo.isFull) return;
-    if (this.#fresh.length < to - from) this.#fresh = new Int32Array(2 * (to - from));
-    const { seen } = own;
-    const fresh = this.#fresh;
-    let count = 0;
-    for (let i = from; i < to; i++) {
-      const row = ids[i] ?? 0;
-      const word = seen[row >>> 5] ?? 0;
-      const bit = 1 << (row & 31);
-      if ((word & bit) !== 0) continue;
-      seen[row >>> 5] = word | bit;
-      fresh[count++] = row;
-    }
-    if (count === 0) return;
-    own.isSeen = true;
-    undo.keep(own.tile, fresh, count, own.values);
   }
 
   /** Puts the rows of a tile back to the cut. Returns whether they may be used. */
@@ -281,21 +275,17 @@ function valuesIn({ memory, hashes }: TileRoom, rows: Rows, words: number): RowV
   const arrays = [extent.weights, extent.exponents, extent.state, extent.touched];
   const values = arrays.flatMap(({ at: from, rowBytes }): RowValues[] => {
     if (rowBytes === 0) return [];
-    if (rowBytes % 4 !== 0) {
-      return [{ bytes: new Uint8Array(buffer, at + from, rowBytes * rows.rows), width: rowBytes }];
-    }
-    const width = rowBytes / 4;
-    return [{ words: new Int32Array(buffer, at + from, width * rows.rows), width }];
+    return [{ bytes: new Uint8Array(buffer, at + from, rowBytes * rows.rows), width: rowBytes }];
   });
   if (hashes.length === 0) return values;
-  const noted = new Int32Array(buffer, hashes.byteOffset, hashes.length);
-  return [...values, { words: noted, width: words }];
+  const noted = new Uint8Array(buffer, hashes.byteOffset, hashes.byteLength);
+  return [...values, { bytes: noted, width: 4 * words }];
 }
 
 function rowBytesOf(values: readonly RowValues[]): number {
-  return values.reduce((sum, one) => sum + ("words" in one ? 4 : 1) * one.width, 0);
+  return values.reduce((sum, { width }) => sum + width, 0);
 }
 
 function bytesOf(values: readonly RowValues[]): number {
-  return values.reduce((sum, one) => sum + ("words" in one ? one.words : one.bytes).byteLength, 0);
+  return values.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
 }

@@ -1,7 +1,7 @@
 // The rows of one shard as they begin: memory for them, with their initial values, or with the rows
 // that a former thread of this host left in it (row-keeper.ts).
 
-import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
+import type { Kernels, Rows, UndoneTile } from "../../kernels/contract/kernels.ts";
 import { type Key, purposes } from "../../ports/random.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../tables/options.ts";
 import { initialRowState, initialStateOf, rowStateOf, rowStateWidth } from "../tables/row-state.ts";
@@ -9,7 +9,7 @@ import { blockRowsOf, type Shard } from "../tables/shards.ts";
 import type { Birth } from "./cached-shard.ts";
 import { areIntact, createSavedRows, type SavedRows } from "./changed-rows.ts";
 import { rowHashing } from "./digest.ts";
-import type { RowKeeper, TileUndo } from "./row-keeper.ts";
+import type { RowKeeper } from "./row-keeper.ts";
 
 /** The facts of a slab that decide the rows of its shards. */
 export interface RowsOptions {
@@ -28,7 +28,7 @@ export interface RowsInMemory {
   readonly rows: Rows;
   readonly saved: SavedRows;
   /** Follows the changes of rows in a keeper's memory. */
-  readonly undo: TileUndo | undefined;
+  readonly undone: UndoneTile | undefined;
 }
 
 /** The rows of a shard that is all in memory: those that a former thread left, or initial ones. */
@@ -44,7 +44,7 @@ export function rowsInMemory(options: RowsOptions, shard: Shard): RowsInMemory {
   if (keeper === undefined) {
     const rows = kernels.rows(sized);
     fill(options, shard, rows);
-    return { rows, saved: savedOf(options, shard, shard.rows), undo: undefined };
+    return { rows, saved: savedOf(options, shard, shard.rows), undone: undefined };
   }
   const state = rowStateOf(optimizer);
   const { words } = rowHashing(shard, spec.dim, state);
@@ -52,13 +52,13 @@ export function rowsInMemory(options: RowsOptions, shard: Shard): RowsInMemory {
   const rows = kernels.rows({ ...sized, memory: room.memory });
   const saved = createSavedRows(shard, { dim: spec.dim, state, places: 0 }, room);
   const isIntact = (changed: Int32Array) => areIntact(kernels, rows, saved, changed);
-  const undo = keeper.track(shard, room, rows, saved, isIntact);
-  if (undo.found === "stale") {
+  const { found, undone } = keeper.track(shard, room, rows, saved, isIntact);
+  if (found === "stale") {
     for (const words of [rows.touched, room.sums, room.hashes]) words.fill(0);
     kernels.fill(rows.state, 0);
   }
-  if (undo.found !== "kept") fill(options, shard, rows);
-  return { rows, saved, undo };
+  if (found !== "kept") fill(options, shard, rows);
+  return { rows, saved, undone };
 }
 
 /** Gives all rows of a shard their initial values; the arrays of new rows are 0. */

@@ -112,6 +112,7 @@ export function createSlab(options: SlabOptions): Slab {
     const staged = one && flight?.staged[cachedAt.get(one) ?? -1];
     return one && staged && rowOrderOf(one, staged);
   };
+  const changing = changesOf(options, held);
   const rowsAt = runsOf(lookedUp);
   const columnOf = firstColumnsOf(lookedUp);
   /** The lookups of some shards: a kernel's call costs as much as the lookups that it is given. */
@@ -188,7 +189,7 @@ export function createSlab(options: SlabOptions): Slab {
       return split(kernels.rowNorms(...given, known && joined(known), counts), of, own, bags);
     },
     update(bags, dPooled, slices, rules, completed) {
-      for (const one of held) noteChanges(one, bags);
+      changing.inBags(bags);
       const sums = completed?.map((one, place): RowSums | undefined => {
         const own = one && order(place, bags);
         return own ? byPlaces(one, own) : one;
@@ -201,10 +202,10 @@ export function createSlab(options: SlabOptions): Slab {
     },
     async evict(place, rows) {
       const own = at(place);
-      own.undo?.changing(rows);
+      changing.of(own, rows);
       await evict(options, own, rows);
     },
-    changing: (place, rows) => at(place).undo?.changing(rows),
+    changing: (place, rows) => changing.of(at(place), rows),
     isKept: options.keeper !== undefined,
     async *records(place) {
       const { rows, cached: one } = at(place);
@@ -240,14 +241,29 @@ export function createSlab(options: SlabOptions): Slab {
   };
 }
 
-/** U1 of undo-log.ts: the rows of a shard in these bags change next. */
-function noteChanges({ undo, first, shard }: Held, { ids, offsets, samples }: Bags): void {
-  if (undo === undefined) return;
-  const [from = 0, to = 0] = [first, first + shard.lookups.length].map(
-    (at) => offsets[at * samples],
-  );
-  if (ids instanceof Int32Array) undo.changing(ids, from, to);
-  else undo.changing(Int32Array.from(ids.subarray(from, to), Number));
+/** Tells the keeper of the rows which of them change next. U1 of undo-log.ts */
+function changesOf({ kernels, keeper }: SlabOptions, held: readonly Held[]) {
+  const kept = held.flatMap((one) => (one.undone === undefined ? [] : [one]));
+  const tiles = kept.flatMap(({ undone }) => undone ?? []);
+  const ranges = new Int32Array(2 * tiles.length);
+  return {
+    /** The rows in these bags. */
+    inBags({ ids, offsets, samples }: Bags): void {
+      if (tiles.length === 0) return;
+      let next = 0;
+      for (const { first, shard } of kept) {
+        ranges[next++] = offsets[first * samples] ?? 0;
+        ranges[next++] = offsets[(first + shard.lookups.length) * samples] ?? 0;
+      }
+      const rows = ids instanceof Int32Array ? ids : Int32Array.from(ids, Number);
+      keeper?.changing(kernels, tiles, rows, ranges);
+    },
+    /** These rows of a shard. */
+    of({ undone }: Held, rows: Int32Array): void {
+      if (undone === undefined) return;
+      keeper?.changing(kernels, [undone], rows, Int32Array.of(0, rows.length));
+    },
+  };
 }
 
 /** Allocates the rows of all shards. */
@@ -262,7 +278,7 @@ function hold(options: SlabOptions): Held[] {
     }
     const cached = cache(options, shard, first);
     const { rows, saved } = cached;
-    return { shard, first, rows, state, saved, cached, undo: undefined };
+    return { shard, first, rows, state, saved, cached, undone: undefined };
   });
 }
 

@@ -17,7 +17,14 @@
 //   U3. A log is read only after the exit of the thread that writes it was seen (law 3).
 //   U4. A log that has no room left is full: its rows can't be put back. It never grows.
 
-import { lineBytes, wholeLines } from "../../kernels/contract/kernels.ts";
+import {
+  type Kernels,
+  lineBytes,
+  type UndoneTile,
+  type UndoTail,
+  wholeLines,
+} from "../../kernels/contract/kernels.ts";
+import { undoHeadWords } from "../../kernels/contract/undo.ts";
 
 /** The cut that a generation goes on from. */
 export interface CutId {
@@ -36,10 +43,11 @@ export interface UndoMemory {
   readonly sums: SharedArrayBuffer;
 }
 
-/** An array with a value of each row. */
-export type RowValues =
-  | { readonly words: Int32Array; readonly width: number }
-  | { readonly bytes: Uint8Array; readonly width: number };
+/** An array with values of each row: those of a row begin at a multiple of `width` bytes. */
+export interface RowValues {
+  readonly bytes: Uint8Array;
+  readonly width: number;
+}
 
 /** Most words of a tile's sums (digest.ts). */
 export const sumWords = 4;
@@ -48,13 +56,11 @@ export const sumWords = 4;
 const at = { current: 0, full: 1, used: 3, generation: 5, cut: 7, whole: 9 } as const;
 const headerWords = 11;
 
-/** Words before the rows of a record. */
-const recordWords = 4;
 const lineWords = lineBytes / 4;
 
 /** Upper bound of the bytes that the log needs for all rows of a tile. */
 export function undoBytesMax(rows: number, rowBytes: number): number {
-  return rows * wholeLines(4 * (recordWords + 1) + rowBytes + 16);
+  return rows * wholeLines(4 * (undoHeadWords + 1) + rowBytes + 16);
 }
 
 /** Allocates the memory of both logs; untouched pages cost nothing. */
@@ -77,14 +83,14 @@ export function sumsOf({ sums }: UndoMemory, log: number, tile: number, words: n
 export class UndoLog {
   readonly memory: UndoMemory;
   readonly #header: Int32Array;
-  readonly #logs: readonly { readonly words: Int32Array; readonly bytes: Uint8Array }[];
+  readonly #tails: readonly UndoTail[];
 
   constructor(memory: UndoMemory) {
     this.memory = memory;
     this.#header = new Int32Array(memory.header);
-    this.#logs = memory.logs.map((log) => ({
-      words: new Int32Array(log),
+    this.#tails = memory.logs.map((log, i) => ({
       bytes: new Uint8Array(log),
+      used: new Int32Array(memory.header, 4 * (at.used + i), 1),
     }));
   }
 
@@ -124,31 +130,12 @@ export class UndoLog {
     this.#set(at.full, 1 - this.#current, 1);
   }
 
-  /** U1. Copies the values of the first `count` of `rows`, which change next. U2 */
-  keep(tile: number, rows: Int32Array, count: number, values: readonly RowValues[]): void {
+  /** U1. Copies the values of rows that change next, as `Kernels.keepRows` has them. U2 */
+  keep(kernels: Kernels, tiles: readonly UndoneTile[], ids: Int32Array, ranges: Int32Array): void {
     const log = this.#current;
-    const memory = this.#logs[log];
-    if (memory === undefined || count === 0) return;
-    const { words, bytes } = memory;
-    const used = this.#get(at.used, log);
-    const widths = values.reduce((sum, one) => sum + arrayBytes(one, count), 0);
-    const lines = Math.ceil((4 * (recordWords + count) + widths) / lineBytes);
-    const first = used * lineWords;
-    if (first + lines * lineWords > words.length) {
-      this.#set(at.full, log, 1); // U4
-      return;
-    }
-    words[first] = tile;
-    words[first + 1] = count;
-    words[first + 2] = lines;
-    let to = first + recordWords;
-    for (let i = 0; i < count; i++) words[to++] = rows[i] ?? 0;
-    for (const one of values) {
-      if ("words" in one) gatherWords(words, to, one.words, one.width, rows, count);
-      else gatherBytes(bytes, 4 * to, one.bytes, one.width, rows, count);
-      to += arrayBytes(one, count) / 4;
-    }
-    this.#set(at.used, log, used + lines);
+    const tail = this.#tails[log];
+    if (tail === undefined || kernels.keepRows(tail, tiles, ids, ranges)) return;
+    this.#set(at.full, log, 1); // U4
   }
 
   #get(field: number, log: number): number {
@@ -161,71 +148,8 @@ export class UndoLog {
 }
 
 /** Bytes of an array in a record of `count` rows. */
-function arrayBytes(one: RowValues, count: number): number {
-  if ("words" in one) return 4 * one.width * count;
-  return 4 * Math.ceil((one.width * count) / 4);
-}
-
-// Of the same function for both types of arrays, V8 makes code that is several times slower.
-
-function gatherWords(
-  to: Int32Array,
-  first: number,
-  from: Int32Array,
-  width: number,
-  rows: Int32Array,
-  count: number,
-): void {
-  let next = first;
-  for (let begin = 0; begin < count; begin += rowsAhead) {
-    const end = Math.min(count, begin + rowsAhead);
-    touch(from, width, rows, begin, end);
-    for (let i = begin; i < end; i++) {
-      const start = (rows[i] as number) * width;
-      for (let c = 0; c < width; c++) to[next + c] = from[start + c] as number;
-      next += width;
-    }
-  }
-}
-
-/** Rows whose memory is read ahead of their copy. */
-const rowsAhead = 32;
-/** Sum of the words that were read ahead: without a use V8 would not read them. */
-let ahead = 0;
-
-/**
- * Reads a word of each cache line of some rows. The processor waits for many lines at once here,
- * and for one after the other while it copies.
- */
-function touch(
-  from: Int32Array,
-  width: number,
-  rows: Int32Array,
-  begin: number,
-  end: number,
-): void {
-  let sum = ahead;
-  for (let i = begin; i < end; i++) {
-    const start = (rows[i] as number) * width;
-    for (let c = 0; c < width; c += lineWords) sum ^= from[start + c] as number;
-  }
-  ahead = sum;
-}
-
-function gatherBytes(
-  to: Uint8Array,
-  first: number,
-  from: Uint8Array,
-  width: number,
-  rows: Int32Array,
-  count: number,
-): void {
-  let next = first;
-  for (let i = 0; i < count; i++) {
-    const start = (rows[i] as number) * width;
-    for (let c = 0; c < width; c++) to[next + c] = from[start + c] as number;
-    next += width;
-  }
+function arrayBytes({ width }: RowValues, count: number): number {
+  return 4 * Math.ceil((width * count) / 4);
 }
 
 /** How rows are put back to a cut. */
@@ -272,23 +196,43 @@ export function putBack(
   for (let first = 0; first < end; first += lineWords * (words[first + 2] ?? 1)) {
     if (words[first] !== tile) continue;
     const count = words[first + 1] ?? 0;
-    let from = first + recordWords;
+    let from = first + undoHeadWords;
     const rows = Int32Array.from(words.subarray(from, from + count));
     from += count;
     for (const one of values) {
-      if ("words" in one) scatter(one.words, one.width, rows, words, from);
-      else scatter(one.bytes, one.width, rows, bytes, 4 * from);
+      if (one.width % 4 !== 0) scatterBytes(one.bytes, one.width, rows, bytes, 4 * from);
+      else scatterWords(wordsOf(one), one.width / 4, rows, words, from);
       from += arrayBytes(one, count) / 4;
     }
     onRows(rows);
   }
 }
 
-function scatter<Values extends Int32Array | Uint8Array>(
-  to: Values,
+function wordsOf({ bytes }: RowValues): Int32Array {
+  return new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
+}
+
+// Of the same function for both types of arrays, V8 makes code that is several times slower.
+
+function scatterWords(
+  to: Int32Array,
   width: number,
   rows: Int32Array,
-  from: Values,
+  from: Int32Array,
+  first: number,
+): void {
+  let next = first;
+  for (const row of rows) {
+    const start = row * width;
+    for (let c = 0; c < width; c++) to[start + c] = from[next++] ?? 0;
+  }
+}
+
+function scatterBytes(
+  to: Uint8Array,
+  width: number,
+  rows: Int32Array,
+  from: Uint8Array,
   first: number,
 ): void {
   let next = first;

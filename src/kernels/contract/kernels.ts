@@ -23,6 +23,7 @@ import type { RowRule } from "./rules.ts";
 import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, RowOrder, RowSums, Rows, RowsSpec } from "./tables.ts";
 import type { Tensor } from "./tensor.ts";
+import type { UndoKernels } from "./undo.ts";
 
 export * from "./blocks.ts";
 export type { ExchangeKernels } from "./exchange.ts";
@@ -33,6 +34,7 @@ export * from "./rows-memory.ts";
 export * from "./rules.ts";
 export * from "./tables.ts";
 export * from "./tensor.ts";
+export type { UndoKernels, UndoneTile, UndoTail } from "./undo.ts";
 
 /**
  * The precision that the operands of a layer's products are rounded to. Sums, biases and outputs of
@@ -40,7 +42,12 @@ export * from "./tensor.ts";
  */
 export type DensePrecision = "float32" | "bfloat16";
 
-export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, RecordKernels {
+export interface Kernels
+  extends BlockKernels,
+    CacheKernels,
+    ExchangeKernels,
+    RecordKernels,
+    UndoKernels {
   /** Names the arithmetic: equal names give equal bits. Recorded in every checkpoint. */
   readonly arithmetic: string;
 

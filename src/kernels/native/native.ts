@@ -24,7 +24,7 @@ import { createMemory, valuesOf as data, HostTensor } from "../reference/memory.
 import { rowMeans, rowTrust } from "../reference/row-sums.ts";
 import { bindKernels } from "../table/bind.ts";
 import { depthOf } from "../table/conditions.ts";
-import { listRules, precisions } from "../table/lists.ts";
+import { listRules, listUndone, precisions } from "../table/lists.ts";
 
 export type InstructionSet = "avx512bf16" | "avx512" | "avx2" | "portable";
 
@@ -161,6 +161,9 @@ function computed(addon: Addon) {
       const [state = w, second = state] = slots;
       const tensors = [w, state, second, g].map(data);
       return addon.applyFlat!(listRules([rule]), ...tensors, data(w).length) === true;
+    },
+    keepRows({ bytes, used }, tiles, ids, ranges) {
+      return addon.keepRows!(bytes, used, ...listUndone(tiles), ids, ranges) === true;
     },
   } satisfies Partial<Kernels>;
 }

@@ -14,6 +14,7 @@ import { loss } from "./loss.ts";
 import { createMemory, type Values } from "./memory.ts";
 import { createRecords } from "./records.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
+import { keepRows } from "./undo.ts";
 
 /**
  * The reference kernels. `float32` rounds like a machine with fused multiply-adds; `float64` runs
@@ -43,5 +44,6 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     releaseRows,
     freeSpares,
     ...createRecords(round),
+    keepRows,
   };
 }

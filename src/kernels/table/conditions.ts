@@ -18,6 +18,7 @@ import {
 import { recordBytesOf } from "../contract/records.ts";
 import { cacheWays } from "../contract/row-cache.ts";
 import type { Slices } from "../contract/slices.ts";
+import { keptArraysMax, undoLineBytes } from "../contract/undo.ts";
 import { columns, holds, isPowerOfTwo, size, within } from "./asserts.ts";
 import { areOfEachRow, haveSums } from "./sums.ts";
 
@@ -245,6 +246,24 @@ export const areScattered: Condition<"scatterRecords"> = (rows, places, records,
 export const areMoved: Condition<"moveRecords"> = (to, toAt, from, fromAt, count, bytes) => {
   areRecords(toAt, count, to, bytes);
   areRecords(fromAt, count, from, bytes);
+};
+
+/** The ranges lie within the ids, and each array has all rows of its tile. */
+export const areUndone: Condition<"keepRows"> = (log, tiles, ids, ranges) => {
+  isAligned("log", log.bytes);
+  assert.equal(log.bytes.length % undoLineBytes, 0, "Expected a log of whole cache lines");
+  assert.equal(log.used.length, 1, "Expected one number of used lines");
+  assert.equal(ranges.length, 2 * tiles.length, "Expected a range of ids for each tile");
+  for (let i = 0; i < tiles.length; i++) {
+    const { rows, seen, arrays, rowBytes } = tiles[i]!;
+    const [from, to] = [ranges[2 * i]!, ranges[2 * i + 1]!];
+    within("ids", from, to - from, ids.length);
+    assert(32 * seen.length >= rows, "Expected a bit for each row");
+    assert(arrays.length <= keptArraysMax, `Expected at most ${keptArraysMax} arrays`);
+    for (let a = 0; a < arrays.length; a++) {
+      within("rows of a tile", 0, rows * rowBytes[a]!, arrays[a]!.length);
+    }
+  }
 };
 
 function bytesOf(rows: Rows): number {

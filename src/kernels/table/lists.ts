@@ -4,6 +4,7 @@
 import { lookupsFrom, type RowRule, type RowSums, type Rows } from "../contract/kernels.ts";
 import type { Precision } from "../contract/precision.ts";
 import { ruleKinds, ruleNumbers } from "../contract/rules.ts";
+import type { UndoneTile } from "../contract/undo.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 
 /** The order of `Precision` in native/kernels.h. */
@@ -83,4 +84,21 @@ function listNumbers(rules: readonly RowRule[]): Float64Array {
     numbers[at] = step >>> 0;
   }
   return numbers;
+}
+
+/** Cached lists by list of tiles, as every step changes the same tiles. */
+const undone = new WeakMap<readonly UndoneTile[], readonly unknown[]>();
+
+/**
+ * The addon's arguments for tiles whose rows change, cached: their bits, all their arrays, and for
+ * each tile its number, its number of arrays, and the bytes of a row in each.
+ */
+export function listUndone(tiles: readonly UndoneTile[]): readonly unknown[] {
+  const known = undone.get(tiles) ?? [
+    tiles.map(({ seen }) => seen),
+    tiles.flatMap(({ arrays }) => arrays),
+    Int32Array.from(tiles.flatMap(({ tile, rowBytes }) => [tile, rowBytes.length, ...rowBytes])),
+  ];
+  undone.set(tiles, known);
+  return known;
 }

@@ -278,4 +278,5 @@ export const table: Table = {
     native: "to toAt from fromAt count bytes",
     also: conditions.areMoved,
   },
+  keepRows: { takes: "log tiles ids ranges=#n", also: conditions.areUndone },
 };

@@ -187,7 +187,9 @@ export class RowKeeper {
   /** Begins to keep changes, once all shards are as of the cut that the generation goes on from. */
   begin(): void {
     const bytes = Math.min(this.#undoBytes / 2, this.#undoNeeded);
-    this.#undo = new UndoLog(allocateUndo(this.#tracked.length, bytes));
+    const memory = allocateUndo(this.#tracked.length, bytes);
+    for (const log of memory.logs) useLargePages(log);
+    this.#undo = new UndoLog(memory);
     this.#next(this.#undo, this.#at);
     this.#undo.forgetFormer();
   }
@@ -259,11 +261,20 @@ export class RowKeeper {
   }
 }
 
-/** New memory, and the offset of its first cache line: a row on two lines costs twice the reads. */
+/**
+ * New memory, on large pages if the system provides them, and the offset of its first cache line: a
+ * row on two lines costs twice the reads.
+ */
 function onLines(bytes: number): RowsMemory {
   const buffer = new SharedArrayBuffer(bytes + lineBytes);
+  useLargePages(buffer);
   const skew = loadAddon()?.skewOf?.(new Float32Array(buffer, 0, lineBytes / 4)) ?? 0;
   return { buffer, at: 4 * Number(skew) };
+}
+
+/** Random rows of a large table cost more time for the translation of addresses than for reads. */
+function useLargePages(buffer: SharedArrayBuffer): void {
+  loadAddon()?.useLargePages?.(new Float32Array(buffer, 0, Math.floor(buffer.byteLength / 4)));
 }
 
 /** The arrays of a tile that change with its rows. */

@@ -34,6 +34,8 @@ test("each text option is marked as a path, or listed in this test as none", (t)
     "checkpoint.directory": "kept",
     "warmStart.from": "kept",
     "tiers.directory": "kept",
+    "planner.costs": "data",
+    "planner.costs[].file": "data",
   });
 });
 

@@ -3,10 +3,10 @@
 // instead of reading them (docs/decisions/0041-rows-that-live-are-kept.md).
 //
 // Invariants
-//   K1. The memory of a tile has one thread at a time: a thread is given tiles of threads whose exit
-//       was seen (law 3).
-//   K2. Until `tiles` is called, the log by which the tile came stays valid: putting rows back may be
-//       repeated, and no row changes otherwise.
+//   K1. The memory of a tile has one thread at a time: a thread is given tiles of threads whose
+//       exit was seen (law 3).
+//   K2. Until `tiles` is called, the log by which the tile came stays valid: putting rows back may
+//       be repeated, and no row changes otherwise.
 //   K3. A tile with a row whose hash is not the one that the last cut noted is not used.
 
 import {

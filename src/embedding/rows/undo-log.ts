@@ -179,8 +179,8 @@ export function undoTo({ header }: UndoMemory, { generation, cut }: CutId): Undo
 }
 
 /**
- * Puts the rows of a tile back to the values that a log has of them, and passes them on to `onRows`.
- * May be repeated after it was interrupted.
+ * Puts the rows of a tile back to the values that a log has of them, and passes them on to
+ * `onRows`. May be repeated after it was interrupted.
  */
 export function putBack(
   { header, logs }: UndoMemory,

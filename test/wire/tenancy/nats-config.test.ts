@@ -385,6 +385,6 @@ test("names of tenants and users that look alike when joined stay distinct", asy
   const file = join(directory, "nats.conf");
   const keyOf = () => userKey().publicKey;
   writeFileSync(file, natsConfig({ cluster: "c1", listen: "127.0.0.1:-1", tenants, keyOf }));
-  if (leavesOut(t, natsServer)) return t.pass();
-  t.is(await checkNatsConfig(file), 0);
+  if (leavesOut(t, natsServer)) t.pass();
+  else t.is(await checkNatsConfig(file), 0);
 });

@@ -23,19 +23,22 @@ export function* mergeFiles(files: readonly Iterable<RowRecords>[]): Generator<R
   });
   try {
     for (const cursor of cursors) advance(cursor);
+    const merged = new CopiedRows();
     for (;;) {
-      const taken: [RowRecords, number][] = [];
-      // When a cursor moves on, its new chunk overwrites the memory of the old one.
-      while (taken.length < recordRowsMax) {
-        const row = Math.min(...cursors.map(rowOf));
+      while (merged.count < recordRowsMax) {
+        let row = Number.POSITIVE_INFINITY;
+        for (const cursor of cursors) row = Math.min(row, rowOf(cursor));
         if (row === Number.POSITIVE_INFINITY) break;
-        const of = cursors.filter((cursor) => rowOf(cursor) === row);
-        const [newest] = of;
-        if (newest?.chunk !== undefined) taken.push([copyOf(newest.chunk, newest.at), 0]);
-        for (const cursor of of) step(cursor);
+        let isTaken = false;
+        for (const cursor of cursors) {
+          if (cursor.chunk === undefined || rowOf(cursor) !== row) continue;
+          if (!isTaken) merged.add(cursor.chunk, cursor.at);
+          isTaken = true;
+          step(cursor);
+        }
       }
-      if (taken.length === 0) return;
-      yield gather(taken);
+      if (merged.count === 0) return;
+      yield merged.take();
     }
   } finally {
     for (const { chunks } of cursors) chunks.return?.();
@@ -57,15 +60,70 @@ function advance(cursor: Cursor): void {
   cursor.at = 0;
 }
 
-function copyOf(chunk: RowRecords, i: number): RowRecords {
-  const count = chunk.rows.length;
-  const part = (values: Float32Array) =>
-    values.slice((i * values.length) / count, ((i + 1) * values.length) / count);
-  return {
-    rows: chunk.rows.slice(i, i + 1),
-    weights: part(chunk.weights),
-    state: part(chunk.state),
-  };
+/**
+ * Copies of rows of equal widths, one after the other. A row of a chunk is copied before its cursor
+ * moves on, since the next chunk may overwrite the memory of this one.
+ */
+class CopiedRows {
+  count = 0;
+  #all: RowRecords = none;
+
+  add(chunk: RowRecords, at: number): void {
+    const [dim, width] = widthsOf(chunk);
+    if (this.count === this.#all.rows.length) this.#grow(dim, width);
+    const { rows, weights, state } = this.#all;
+    rows[this.count] = chunk.rows[at] ?? 0;
+    copy(weights, this.count * dim, chunk.weights, at * dim, dim);
+    copy(state, this.count * width, chunk.state, at * width, width);
+    this.count++;
+  }
+
+  /** The rows copied since the last call, in memory of their own. */
+  take(): RowRecords {
+    const [dim, width] = widthsOf(this.#all);
+    const { count } = this;
+    this.count = 0;
+    return {
+      rows: this.#all.rows.slice(0, count),
+      weights: this.#all.weights.slice(0, count * dim),
+      state: this.#all.state.slice(0, count * width),
+    };
+  }
+
+  #grow(dim: number, width: number): void {
+    const length = Math.max(64, 2 * this.count);
+    const grown = {
+      rows: new Int32Array(length),
+      weights: new Float32Array(length * dim),
+      state: new Float32Array(length * width),
+    };
+    grown.rows.set(this.#all.rows);
+    grown.weights.set(this.#all.weights);
+    grown.state.set(this.#all.state);
+    this.#all = grown;
+  }
+}
+
+const none: RowRecords = {
+  rows: new Int32Array(0),
+  weights: new Float32Array(0),
+  state: new Float32Array(0),
+};
+
+/** Numbers of weights and of state of a row. */
+function widthsOf({ rows, weights, state }: RowRecords): [dim: number, width: number] {
+  const count = Math.max(1, rows.length);
+  return [weights.length / count, state.length / count];
+}
+
+function copy(
+  out: Float32Array,
+  outAt: number,
+  from: Float32Array,
+  at: number,
+  count: number,
+): void {
+  for (let i = 0; i < count; i++) out[outAt + i] = from[at + i] ?? 0;
 }
 
 /** The records of a chunk with rows that are not in `seen`. */
@@ -75,25 +133,7 @@ export function withoutRows(chunk: RowRecords, seen: RowSet): RowRecords {
 
 /** The records of a chunk with the wanted rows. */
 export function withRows(chunk: RowRecords, isWanted: (row: number) => boolean): RowRecords {
-  const count = chunk.rows.length;
-  const left = [...chunk.rows.keys()].filter((i) => isWanted(chunk.rows[i] ?? 0));
-  if (left.length === count) return chunk;
-  return gather(left.map((i) => [chunk, i]));
-}
-
-/** Copies records, each named by its chunk and index, into one chunk. All have the same width. */
-function gather(places: readonly (readonly [RowRecords, number])[]): RowRecords {
-  const [first] = places;
-  const widthOf = (values: Float32Array | undefined) =>
-    values === undefined ? 0 : values.length / (first?.[0].rows.length ?? 1);
-  const [dim, width] = [widthOf(first?.[0].weights), widthOf(first?.[0].state)];
-  const rows = new Int32Array(places.length);
-  const weights = new Float32Array(places.length * dim);
-  const state = new Float32Array(places.length * width);
-  for (const [to, [from, i]] of places.entries()) {
-    rows[to] = from.rows[i] ?? 0;
-    weights.set(from.weights.subarray(i * dim, (i + 1) * dim), to * dim);
-    state.set(from.state.subarray(i * width, (i + 1) * width), to * width);
-  }
-  return { rows, weights, state };
+  const left = new CopiedRows();
+  for (const [i, row] of chunk.rows.entries()) if (isWanted(row)) left.add(chunk, i);
+  return left.count === chunk.rows.length ? chunk : left.take();
 }

@@ -5,7 +5,8 @@
 // `lost-host.read`: bytes read, over the bytes of the lost host's table in the checkpoint.
 // `lost-host.seconds`: from the incident to the first step; `limit`: the same without kept rows
 // (`checkpoint.undoBytes: 0`), where all hosts read all their rows. `lost-host.update`: the row
-// update of a batch with the undo log, over the update without it, taken in turn.
+// update of a batch with the undo log, over the update without it, taken in turn. `lost-host.step`:
+// a step of a run of configuration b on one device, without its waits for checkpoints.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -26,6 +27,7 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { keyOf, RandomStream } from "../../src/ports/random.ts";
 import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
 import { type Bench, positive, together } from "../bench.ts";
+import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 
 interface LostHostOptions {
@@ -45,6 +47,7 @@ export const lostHostBench: Bench<LostHostOptions> = {
   measurements: ({ rows, rounds }) => [
     together(["lost-host.read", "lost-host.seconds"], rounds * 60, () => recoveries(rows, rounds)),
     together(["lost-host.update"], 20, () => updates()),
+    together(["lost-host.step"], rounds * 60, () => steps(rounds)),
   ],
 };
 
@@ -183,4 +186,39 @@ function updatedSlab(isKept: boolean) {
       return ms;
     },
   };
+}
+
+/** Milliseconds of a step with an undo log and without, in turn. */
+async function steps(rounds: number): Promise<BenchRow[]> {
+  const [withLog, without]: [number[], number[]] = [[], []];
+  for (let round = 0; round < rounds; round++) {
+    // The order changes, as the load of the machine may.
+    const order = round % 2 === 0 ? [undefined, 0] : [0, undefined];
+    for (const undoBytes of order) {
+      (undoBytes === 0 ? without : withLog).push(await stepMsOf(undoBytes));
+    }
+  }
+  const named = { name: "lost-host.step", unit: "ms", limitIs: "without an undo log" };
+  return [rowOf(named, withLog, without)];
+}
+
+async function stepMsOf(undoBytes: number | undefined): Promise<number> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-steps-"));
+  try {
+    await using cluster = await Cluster.start({ devices: 1 });
+    const own = { directory: join(directory, "checkpoints"), everySteps: 50, buddyBytes: 0 };
+    const run = await cluster.submit({
+      model: configuration("b").model,
+      data: {
+        ...{ kind: "synthetic", samples: 150 * 2048, dense: 13, batchSize: 2048, zipf: 1.05 },
+        cache: join(directory, "cache"),
+      },
+      checkpoint: undoBytes === undefined ? own : { ...own, undoBytes },
+    });
+    const { times } = await run.result();
+    if (times === undefined) throw new RangeError(`Run ${run.run} has told no times`);
+    return times.stepMs * (1 - times.shares.checkpoint);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
 }

@@ -1,4 +1,4 @@
-// Tests the index of a cache, and the conversion of rows to records and back.
+// Tests the index of a cache, the conversion of rows to records and back, and undo logs.
 
 #pragma once
 
@@ -109,6 +109,58 @@ inline void testRecords(const Kernels& k, Precision precision) {
   k.bornAt(table, places.data(), targets.data(), count, key, 3, 0.5f, 0.25f);
   for (const int32_t place : places) {
     expect(width == 0 || state[place * width] == 0.25f, k.name, "bornAt, its state");
+  }
+}
+
+/// Appends rows of some tiles to a log of exact size, until it has no room, and compares them.
+inline void testUndo(const Kernels& k) {
+  const int64_t lines = 1 + below(400), tiles = 1 + below(3);
+  std::vector<std::vector<char>> arrays;
+  std::vector<std::vector<uint32_t>> seen;
+  std::vector<int64_t> rows;
+  std::vector<UndoneTile> all(static_cast<size_t>(tiles));
+  for (int64_t t = 0; t < tiles; t++) {
+    rows.push_back(1 + below(100));
+    seen.emplace_back(static_cast<size_t>((rows.back() + 31) / 32));
+    all[t].tile = t;
+    all[t].arrays = 1 + below(keptArraysMax);
+    for (int64_t a = 0; a < all[t].arrays; a++) {
+      const int64_t widths[] = {1, 4, 64, 256, 1 + below(300)};
+      all[t].rowBytes[a] = widths[below(5)];
+      arrays.emplace_back(static_cast<size_t>(rows.back() * all[t].rowBytes[a]));
+      for (char& byte : arrays.back()) byte = static_cast<char>(below(256));
+      all[t].of[a] = arrays.back().data();
+    }
+  }
+  for (int64_t t = 0; t < tiles; t++) all[t].seen = seen[t].data();
+  std::vector<char> log(static_cast<size_t>(64 * lines));
+  int32_t used = 0;
+  for (int step = 0; step < 20; step++) {
+    std::vector<int32_t> ids;
+    for (int64_t t = 0; t < tiles; t++) {
+      all[t].first = static_cast<int64_t>(ids.size());
+      for (int64_t n = below(40); n > 0; n--) ids.push_back(static_cast<int32_t>(below(rows[t])));
+      all[t].end = static_cast<int64_t>(ids.size());
+    }
+    const int32_t before = used;
+    if (!k.keepRows(log.data(), lines, &used, all.data(), tiles, ids.data())) {
+      expect(used == before, k.name, "keepRows, without room");
+      break;
+    }
+    for (int64_t line = before; line < used;) {
+      const int32_t* head = reinterpret_cast<const int32_t*>(log.data() + 64 * line);
+      const UndoneTile& tile = all[head[0]];
+      const char* next = reinterpret_cast<const char*>(head + 4 + head[1]);
+      for (int64_t a = 0; a < tile.arrays; a++) {
+        const int64_t bytes = tile.rowBytes[a];
+        for (int64_t i = 0; i < head[1]; i++) {
+          const char* row = tile.of[a] + head[4 + i] * bytes;
+          expect(std::memcmp(next + i * bytes, row, bytes) == 0, k.name, "keepRows");
+        }
+        next += (bytes * head[1] + 3) / 4 * 4;
+      }
+      line += head[2];
+    }
   }
 }
 

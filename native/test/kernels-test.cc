@@ -59,6 +59,7 @@ int main() {
       testPacking(*kernels);
       testBorn(*kernels);
       for (int i = 0; i < 10; i++) testCache(*kernels);
+      for (int i = 0; i < 10; i++) testUndo(*kernels);
       for (int kind = 0; kind < 4; kind++) testRecords(*kernels, static_cast<Precision>(kind));
       for (int kind = 1; kind < 4; kind++) testCodes(*kernels, static_cast<Precision>(kind));
       for (int kind = 0; kind < 9; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));

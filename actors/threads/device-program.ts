@@ -172,7 +172,7 @@ export async function runDevice(
   const source = sourceOf(generation, ports);
   const inPlace = new Set([...kept, ...(keeper?.inPlace ?? [])]);
   if (source !== undefined) await restore(device, spec, source, inPlace);
-  const save = createSaves(device, generation, cells, { kept, keeper });
+  const save = createSaves(device, generation, cells, { kept, keeper, log: ports.log });
   progress.steps[rank] = spec.fromStep;
   device.trained.steps = spec.fromStep;
   const steps = schedule.steps - spec.fromStep;
@@ -341,6 +341,10 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
   );
 }
 
+const undoLogWasFull =
+  "the undo log was full before this cut, so that a failure would have read all rows of the " +
+  "device; raise checkpoint.undoBytes, or take checkpoints more often";
+
 /**
  * Passes the parts of this device to its writer, cut by cut. `kept`: shards that a durable tier
  * kept, for which it is unknown which rows changed since the baseline.
@@ -349,7 +353,11 @@ function createSaves(
   device: DeviceState,
   { spec, ...generation }: Generation,
   cells: Cells,
-  by: { readonly kept: ReadonlySet<number>; readonly keeper: RowKeeper | undefined },
+  by: {
+    readonly kept: ReadonlySet<number>;
+    readonly keeper: RowKeeper | undefined;
+    readonly log: Log["write"];
+  },
 ) {
   const { manifest, job } = spec;
   const { keeper } = by;
@@ -373,7 +381,8 @@ function createSaves(
       for await (const bytes of part.bytes()) await sendItem(pipe, { kind: "bytes", bytes });
       await sendItem(pipe, { kind: "leaves", leaves: await part.leaves() });
     }
-    keeper?.endCut({ generation: spec.generation, cut });
+    const wasFull = keeper?.endCut({ generation: spec.generation, cut }) === true;
+    if (wasFull) by.log("warn", undoLogWasFull, { step: cut });
     await sendItem(pipe, { kind: "cut", cut });
   };
 }

@@ -99,6 +99,7 @@ export class RowKeeper {
   #arena: { readonly buffer: SharedArrayBuffer; used: number } | undefined;
   #undo: UndoLog | undefined;
   #undoNeeded = 0;
+  #wasFull = false;
   /** Tiles of which the current log may have seen rows. */
   readonly #seen = new Set<UndoneTile>();
   #keptBytes = 0;
@@ -199,9 +200,13 @@ export class RowKeeper {
     if (isWhole) this.#undo?.beginWhole();
   }
 
-  /** The device has taken a cut. */
-  endCut(cut: CutId): void {
-    if (this.#undo !== undefined) this.#next(this.#undo, cut);
+  /** The device has taken a cut. Returns whether the log was full before it, for the first time. */
+  endCut(cut: CutId): boolean {
+    if (this.#undo === undefined) return false;
+    const isFirst = this.#undo.isFull && !this.#wasFull;
+    this.#wasFull ||= isFirst;
+    this.#next(this.#undo, cut);
+    return isFirst;
   }
 
   /** The memory of all tiles, for the next generation. K2 */

@@ -60,14 +60,15 @@ function step({ slab, kernels }: Device, rows: readonly (readonly number[])[]): 
   slab.update(bags, dPooled, slicesOf(0, 1, 1, 1), [rule, rule, rule]);
 }
 
-async function cut({ slab, keeper }: Device, id: CutId, isWhole: boolean): Promise<void> {
+/** Returns whether the log was full for the first time. */
+async function cut({ slab, keeper }: Device, id: CutId, isWhole: boolean): Promise<boolean> {
   keeper.beginCut(isWhole);
   for (const at of shards.keys()) {
     for await (const _ of slab.cut(at, isWhole ? "whole" : "sinceBaseline")) {
       // Rows are marked as they are taken.
     }
   }
-  keeper.endCut(id);
+  return keeper.endCut(id);
 }
 
 /** All that a cut has of the rows: weights, state, marks, and the leaves of the digest. */
@@ -142,8 +143,10 @@ test("a log that is too small, another cut or a damaged row: the rows are initia
   t.deepEqual(stateOf(afterFull), fresh);
   // The next cut begins a log that has room again.
   const cutId = { generation: 1, cut: 5 };
-  await cut(full, cutId, true);
+  t.true(await cut(full, cutId, true));
   t.is(begin({ native: false, given: full.keeper.tiles(), at: cutId }).keeper.inPlace.size, 3);
+  step(full, rows);
+  t.false(await cut(full, { generation: 1, cut: 6 }, true), "it is told once");
 
   const other = begin({ native: false });
   step(other, rows);

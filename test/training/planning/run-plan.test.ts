@@ -81,7 +81,7 @@ test("a plan for more devices than a run may have says so in one sentence", (t) 
     return found.isFeasible ? found.missing : ["no plan"];
   };
   t.deepEqual(missingOn(4), []);
-  const sentence = /^The plan is for 10 devices, and a run of this job has at most 8, its `slices`/;
+  const sentence = /^A run of the job has at most 8 devices, as its batches have 8 slices/;
   t.regex(missingOn(5).join("; "), sentence);
   t.is(missingOn(5).length, 1);
 });

@@ -1,4 +1,5 @@
-// Cases of the kernels' suite: rows as records that move between tiers, and rows in cache slots.
+// Cases of the kernels' suite: rows as records that move between tiers, rows in cache slots,
+// and former values of rows (undo-cases.ts).
 
 import { type Kernels, type Rows, stateWidth } from "../../src/kernels/contract/kernels.ts";
 import type { Precision } from "../../src/kernels/contract/precision.ts";
@@ -8,6 +9,7 @@ import { RandomStream } from "../../src/ports/random.ts";
 import type { Cases } from "./cases.ts";
 import { numbers, random } from "./cases.ts";
 import { ruleKinds, ruleOf } from "./scenarios.ts";
+import { undo } from "./undo-cases.ts";
 
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 const key = [11, 12] as const;
@@ -38,6 +40,8 @@ function some(stream: RandomStream, count: number, end: number): Int32Array {
 }
 
 export const records: Cases = {
+  ...undo,
+
   "a record is the stored weights, padded, and then the state": (t, k) => {
     const plain = { pooling: "sum", rowBlocks: 1, stateWidth: 1 } as const;
     const bytes = (precision: Precision) => {

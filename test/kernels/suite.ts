@@ -24,7 +24,6 @@ import { rulesByHand } from "./rule-cases.ts";
 import { embeddingProblem, ruleOf, stateOf } from "./scenarios.ts";
 import { sharedTables } from "./shared-cases.ts";
 import { tiles } from "./tile-cases.ts";
-import { undo } from "./undo-cases.ts";
 import { wideIds } from "./wide-id-cases.ts";
 
 /** Opens the kernels under test; undefined if unavailable, after logging why. */
@@ -39,7 +38,7 @@ export function kernelSuite(name: string, open: Open): void {
     });
   };
   const all = [byHand, rulesByHand, sharedTables, bfloat16ByHand, byBit, blockCases, wideIds];
-  for (const cases of [...all, tiles, manyTables, caches, records, undo, refusals]) {
+  for (const cases of [...all, tiles, manyTables, caches, records, refusals]) {
     for (const [title, body] of Object.entries(cases)) register(title, body);
   }
 }

@@ -3,13 +3,36 @@
 #include "threads/pool.h"
 
 #include <new>
-#include <system_error>
 
 #if defined(__linux__)
-#include <pthread.h>
+#include <sys/prctl.h>
+#endif
+
+// A glibc of 2.34 and newer has these functions twice: by the name of an older version they are
+// found in every glibc that the package supports. Sanitizers replace them by their plain names.
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__)
+__asm__(".symver pthread_create,pthread_create@GLIBC_2.2.5");
+__asm__(".symver pthread_join,pthread_join@GLIBC_2.2.5");
+#elif defined(__aarch64__)
+__asm__(".symver pthread_create,pthread_create@GLIBC_2.17");
+__asm__(".symver pthread_join,pthread_join@GLIBC_2.17");
+#endif
 #endif
 
 namespace osiris {
+
+/// Holds a mutex in its scope.
+class Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+
+ private:
+  pthread_mutex_t& mutex_;
+};
 
 static inline void pause() {
 #if defined(__x86_64__)
@@ -20,22 +43,28 @@ static inline void pause() {
 }
 
 Pool::Pool(int64_t helpers) {
+  helpers_.reserve(static_cast<size_t>(helpers));
+  const auto help = [](void* pool) -> void* {
+    static_cast<Pool*>(pool)->help();
+    return nullptr;
+  };
   for (int64_t i = 0; i < helpers; i++) {
-    try {
-      helpers_.emplace_back([this] { help(); });
-    } catch (const std::system_error&) {
-      return;
-    }
+    pthread_t helper;
+    if (pthread_create(&helper, nullptr, help, this) != 0) return;
+    helpers_.push_back(helper);
   }
 }
 
 Pool::~Pool() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     isClosed_ = true;
   }
-  opened_.notify_all();
-  for (std::thread& helper : helpers_) helper.join();  // P3
+  pthread_cond_broadcast(&opened_);
+  for (const pthread_t helper : helpers_) pthread_join(helper, nullptr);  // P3
+  pthread_cond_destroy(&opened_);
+  pthread_cond_destroy(&ended_);
+  pthread_mutex_destroy(&mutex_);
 }
 
 void Pool::run(int64_t parts, Run run, void* of) {
@@ -50,8 +79,8 @@ void Pool::run(int64_t parts, Run run, void* of) {
   int64_t woken = sleeping_.load();
   if (woken > parts - 1) woken = parts - 1;
   if (woken > 0) {
-    { const std::lock_guard<std::mutex> lock(mutex_); }
-    for (; woken > 0; woken--) opened_.notify_one();
+    { const Lock lock(mutex_); }
+    for (; woken > 0; woken--) pthread_cond_signal(&opened_);
   }
   claimParts(number & partsMask);
   awaitEnd();  // P1
@@ -68,8 +97,8 @@ void Pool::claimParts(uint64_t number) {
       isOutOfMemory_.store(true, std::memory_order_relaxed);
     }
     if (unfinished_.fetch_sub(1) == 1 && isAwaited_.load()) {
-      { const std::lock_guard<std::mutex> lock(mutex_); }
-      ended_.notify_one();
+      { const Lock lock(mutex_); }
+      pthread_cond_signal(&ended_);
     }
     seen = open_.load();
   }
@@ -80,15 +109,15 @@ void Pool::awaitEnd() {
     if (unfinished_.load(std::memory_order_acquire) == 0) return;
     pause();
   }
-  std::unique_lock<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   isAwaited_.store(true);
-  ended_.wait(lock, [this] { return unfinished_.load() == 0; });
+  while (unfinished_.load() != 0) pthread_cond_wait(&ended_, &mutex_);
   isAwaited_.store(false);
 }
 
 void Pool::help() {
 #if defined(__linux__)
-  pthread_setname_np(pthread_self(), "osiris-helper");  // At most 15 characters.
+  prctl(PR_SET_NAME, "osiris-helper");  // At most 15 characters.
 #endif
   for (;;) {
     uint64_t seen = 0;
@@ -97,12 +126,11 @@ void Pool::help() {
       pause();
     }
     if ((seen & partsMask) == 0) {
-      std::unique_lock<std::mutex> lock(mutex_);
+      const Lock lock(mutex_);
       sleeping_.fetch_add(1);
-      opened_.wait(lock, [&] {
-        seen = open_.load();
-        return isClosed_ || (seen & partsMask) > 0;
-      });
+      for (seen = open_.load(); !isClosed_ && (seen & partsMask) == 0; seen = open_.load()) {
+        pthread_cond_wait(&opened_, &mutex_);
+      }
       sleeping_.fetch_sub(1);
       if (isClosed_) return;
     }

@@ -9,11 +9,10 @@
 
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 namespace osiris {
@@ -57,10 +56,13 @@ class Pool {
   std::atomic<bool> isOutOfMemory_{false};
   std::atomic<int> sleeping_{0};
   std::atomic<bool> isAwaited_{false};
-  std::mutex mutex_;
-  std::condition_variable opened_, ended_;
+  // Those of the system: std::thread and std::condition_variable of a new compiler need a newer C++
+  // library than the package supports (test/package-symbols.sh).
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t opened_ = PTHREAD_COND_INITIALIZER;
+  pthread_cond_t ended_ = PTHREAD_COND_INITIALIZER;
   bool isClosed_ = false;
-  std::vector<std::thread> helpers_;
+  std::vector<pthread_t> helpers_;
 };
 
 }  // namespace osiris

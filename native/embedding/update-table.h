@@ -1,7 +1,7 @@
 // The kernels that update tables, and dense tensors by the same rules: rows of native/table.h.
 
-/// Returns the first table with a NaN or an infinity after the update, or -1. Ends at a table with
-/// a wrong number of sums, and tells the numbers in `wrong`, which is given where `completed` is.
+/// Returns the first table with a NaN or an infinity after the update, or -1. The update stops at
+/// a table whose `completed` sums are not one a row, and writes both numbers to `wrong`.
 ADAPTED(int64_t, updateRows, const Table* tables, const Bags& bags, const float* dPooled,
         int64_t columns, const Slices& slices, const Completed* completed, const uint64_t* order,
         WrongSums* wrong)

@@ -31,7 +31,8 @@ export function describeStarts(starts: SampleNumbers): SplitStarts {
 }
 
 /**
- * The described starts. `pieces`: those of the data, for splits that are derived.
+ * The first sample of each split. `pieces`: the first sample of each piece of the data, from which
+ * splits are computed that the description does not list.
  * @throws InputUnusableError if the pieces of the data are others, or unknown
  */
 export function startsIn(

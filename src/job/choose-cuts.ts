@@ -85,7 +85,7 @@ export function slicesFor({ batchSize }: { readonly batchSize: number }): SliceC
  *   - a table whose written `sharding` cuts rows has as many blocks as the job has slices, so that
  *     each device of a run gets one, but at least 2
  *
- * But at most 64, and never so many that a block would have no row.
+ * A table has at most 64 blocks, and fewer where a block would otherwise have no row.
  */
 export function rowBlocksFor(
   table: Pick<TableSpec, "rows"> & { readonly sharding: Scheme | "auto" },

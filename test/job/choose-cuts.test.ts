@@ -1,5 +1,5 @@
-// The row blocks and slices that a job chooses: the rule case by case, functions of the job alone,
-// and jobs whose tables are then cut, with the bits of one device.
+// The row blocks and slices that are chosen for a job: the rule case by case; the choice depends on
+// the job alone; a job with the chosen blocks trains the same bits on one device and on several.
 
 import test from "ava";
 import type { TableOptions } from "../../src/embedding/tables/options.ts";

@@ -43,7 +43,7 @@ interface Page {
 /** Reads entries `first` .. `first + count - 1`. */
 type ReadEntries = (first: number, count: number) => TableEntries;
 
-/** A table whose blocks have 32 samples each, except the last one. */
+/** The block table of a file: blocks of 32 samples, the last of which may have fewer. */
 export class PagedTable implements BlockTable {
   readonly blocks: number;
   readonly #samples: number;

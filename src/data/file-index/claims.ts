@@ -1,7 +1,7 @@
-// The files of an index that threads make together: which thread makes which file. A thread claims
-// one file after another; the thread that writes the index waits for files of other threads, and
-// takes over those of a thread that has ended or stands still. Making a file's index twice is
-// harmless: both have equal bytes, and each is renamed into place.
+// Which thread makes the index of which file. A thread claims one file after another. The thread
+// that writes the whole index waits for the files of other threads; where such a thread has ended
+// or stands still, it makes the file's index itself. Two threads may make the index of one file:
+// both have equal bytes, and each is renamed into place.
 //
 //   words   bell · whether all shall stop · number of files that were read · a state for each file
 //   state   0: nobody's · n: claimed by thread n · -1: done

@@ -27,7 +27,7 @@ import { TextFacts, type TextFactsState } from "../text/text-facts.ts";
 import { transformsFor } from "../transforms/compile.ts";
 import type { FileClaims } from "./claims.ts";
 
-/** The data whose files are indexed. */
+/** The options of the data by which each file is read for its index. */
 export interface IndexedData {
   readonly options: ResolvedTableOptions;
   readonly tables: readonly TableShape[];

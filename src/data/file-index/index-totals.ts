@@ -58,7 +58,7 @@ export class IndexTotals {
     this.#digest.update(`files ${filesVersion}\n`);
   }
 
-  /** Form of the keys of the first file that has any. */
+  /** Type of the keys in the first file that has keys; undefined: no file has. */
   get keyForm(): KeyForm | undefined {
     return this.#keyForm;
   }

@@ -170,8 +170,8 @@ export class RowKeeper {
   }
 
   /**
-   * Called before rows change: of tiles[i] those of ids[ranges[2i]] .. ids[ranges[2i+1]-1]. U1 of
-   * undo-log.ts
+   * Called before rows change, so that the log has their former values first (U1 of undo-log.ts).
+   * The rows of tiles[i] are ids[ranges[2i]] .. ids[ranges[2i+1]-1].
    */
   changing(
     kernels: Kernels,

@@ -134,7 +134,7 @@ export interface RowsSpec {
 export interface RowOrder {
   /** At least as many elements as the bags have ids. */
   lookups: Float64Array;
-  /** The ids whose order it is; undefined: none yet. */
+  /** The ids that `lookups` is the order of; undefined: `rowSquares` has not been called yet. */
   ids: Bags["ids"] | undefined;
 }
 

@@ -6,7 +6,8 @@
 // All chunks have ⌈bytes / count⌉ bytes, except the last, which has the rest.
 //
 // Invariants
-//   C1. A claim allocates no bytes: only those that have arrived are held, and counted.
+//   C1. The announced size of a payload allocates no memory, since a sender may lie: only chunks
+//       that have arrived take memory, and count.
 //   C2. A receiver holds at most `heldBytesMax` bytes; beyond that, the payload that has waited
 //       longest is dropped, as if its frames were lost.
 //   C3. Only a payload with the announced hash is delivered. Chunks may be lost, repeated and

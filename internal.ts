@@ -328,7 +328,7 @@ export {
   writeWhole,
 } from "./storage/disk/durable-files.ts";
 export { progressOf } from "./storage/disk/progress.ts";
-export { seal, unseal, unsealAs } from "./storage/disk/sealed-json.ts";
+export { seal, unsealAs } from "./storage/disk/sealed-json.ts";
 
 export type { Means } from "./src/data/cache/cache-format.ts";
 export type { CategoricalField } from "./src/data/columnar/named-columns.ts";

@@ -22,7 +22,7 @@ import {
   replaceDurably,
   seal,
   temporarySuffix,
-  unseal,
+  unsealAs,
 } from "../../../internal.ts";
 import { openSuffix } from "../warehouse/parquet-writer.ts";
 import type { Types } from "./feature-columns.ts";
@@ -97,7 +97,7 @@ export function hiddenName(path: string): string {
 /**
  * Reads the position of a directory, completes its renames, and removes leftovers of a crash.
  * @throws IngestForeignError where the directory has files of another origin
- * @throws InputUnusableError where the position is damaged
+ * @throws InputUnusableError where the position is damaged, or of another version
  */
 export function openPosition(disk: Disk, home: string): Position | undefined {
   const path = join(home, positionName);
@@ -112,9 +112,10 @@ export function openPosition(disk: Disk, home: string): Position | undefined {
   const bytes = onDisk("read", path, () => readWhole(disk, path));
   let position: Position;
   try {
-    position = unseal(bytes, path) as Position;
-    placed.parse(position);
+    const checked: unknown = unsealAs(placed, 1, bytes, path);
+    position = checked as Position;
   } catch (cause) {
+    if (cause instanceof InputUnusableError) throw cause;
     const message = `Cannot continue the ingestion in ${home}: its ${positionName} is damaged`;
     throw new InputUnusableError(path, message, { cause });
   }

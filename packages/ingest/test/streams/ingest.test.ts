@@ -335,6 +335,11 @@ test("a directory belongs to its streams and options, and to one process at a ti
     writeFileSync(join(out, "_ingest.json"), changed);
     await t.throwsAsync(ingestInto(out, source(), law), { message: /_ingest\.json is damaged/ });
   }
+  writeFileSync(join(out, "_ingest.json"), seal({ ...position, version: 2 }).text);
+  await t.throwsAsync(ingestInto(out, source(), law), {
+    code: "INPUT_UNUSABLE",
+    message: /Expected version 1 in .*_ingest\.json, got 2; use the Osiris that wrote it/,
+  });
   writeFileSync(join(out, "_ingest.json"), "{}");
   await t.throwsAsync(ingestInto(out, source(), law), {
     code: "INPUT_UNUSABLE",

@@ -188,23 +188,15 @@ void pairs(float* out, const float* a, const float* b, int64_t samples, int64_t 
   });
 }
 
-void dPairsLeft(float* dA, const float* dOut, const float* b, int64_t samples, int64_t rows,
-                int64_t columns, int64_t dim) {
+/// The gradient of the vectors of rows, or of columns.
+template <auto kernel, bool ofRows>
+void dPairs(float* d, const float* dOut, const float* other, int64_t samples, int64_t rows,
+            int64_t columns, int64_t dim) {
   const Kernels& one = *mine->base;
   const int64_t all = rows * columns * dim;
+  const int64_t own = (ofRows ? rows : columns) * dim, others = (ofRows ? columns : rows) * dim;
   inRanges(samples, 1, nsOfElements(samples * all), [&](int64_t s, int64_t n) {
-    one.dPairsLeft(dA + s * rows * dim, dOut + s * all, b + s * columns * dim, n, rows, columns,
-                   dim);
-  });
-}
-
-void dPairsRight(float* dB, const float* dOut, const float* a, int64_t samples, int64_t rows,
-                 int64_t columns, int64_t dim) {
-  const Kernels& one = *mine->base;
-  const int64_t all = rows * columns * dim;
-  inRanges(samples, 1, nsOfElements(samples * all), [&](int64_t s, int64_t n) {
-    one.dPairsRight(dB + s * columns * dim, dOut + s * all, a + s * rows * dim, n, rows, columns,
-                    dim);
+    (one.*kernel)(d + s * own, dOut + s * all, other + s * others, n, rows, columns, dim);
   });
 }
 
@@ -427,8 +419,8 @@ void setInParts(Kernels& of) {
   of.softmax = softmax;
   of.dSoftmax = dSoftmax;
   of.pairs = pairs;
-  of.dPairsLeft = dPairsLeft;
-  of.dPairsRight = dPairsRight;
+  of.dPairsLeft = dPairs<&Kernels::dPairsLeft, true>;
+  of.dPairsRight = dPairs<&Kernels::dPairsRight, false>;
   of.products = products;
   of.rankProducts = rankProducts;
   of.pairSum = pairSum;

@@ -2,6 +2,7 @@
 // convert typed arrays to pointers and do no arithmetic.
 
 #include "bindings/arguments.h"
+#include "bindings/digest.h"
 #include "bindings/embedding.h"
 #include "bindings/exchange.h"
 #include "bindings/ingest.h"
@@ -53,6 +54,7 @@ constexpr Entry entries[] = {
     entry<binding::useThreads>("useThreads"),
     entry<binding::useLargePages>("useLargePages"),
     entry<binding::skewOf>("skewOf"),
+    entry<binding::hashRows>("hashRows"),
     entry<binding::readRecords>("readRecords"),
     entry<binding::writeRecords>("writeRecords"),
     entry<binding::dropCached>("dropCached"),

@@ -78,19 +78,21 @@ export function* cutInMemory(
 ): Generator<RowRecords> {
   const { hashing, sums, hashes } = saved;
   const { touched, firstRow } = rows;
-  const { words } = hashing;
   const isWhole = taken === "whole";
   if (isWhole) sums.fill(0);
   for (const chunk of recordsOf(kernels, rows, lastMark[taken])) {
+    const wanted = new Uint8Array(chunk.rows.length);
     for (let i = 0; i < chunk.rows.length; i++) {
       const at = (chunk.rows[i] ?? 0) - firstRow;
-      const isChanged = touched[at] === marks.changed;
+      if (isWhole || touched[at] === marks.changed) wanted[i] = 1;
       touched[at] = isWhole ? marks.saved : marks.different;
-      if (!isWhole && !isChanged) continue;
-      const hash = hashing.of(chunk, i);
+    }
+    const found = hashing.all(chunk, wanted);
+    for (let i = 0; i < chunk.rows.length; i++) {
+      if (wanted[i] === 0) continue;
+      const at = (chunk.rows[i] ?? 0) - firstRow;
       if (!isWhole) subtractSum(sums, hashes, at);
-      addSum(sums, hash);
-      if (hashes.length > 0) hashes.set(hash, at * words);
+      noteHash(saved, found, i, at);
     }
     yield chunk;
   }
@@ -98,15 +100,22 @@ export function* cutInMemory(
 
 /** Computes sums and hashes from rows in memory, after they were restored. */
 export function resumeInMemory(kernels: Kernels, rows: Rows, saved: SavedRows): void {
-  const { hashing, sums, hashes } = saved;
+  const { hashing, sums } = saved;
   sums.fill(0);
   for (const chunk of recordsOf(kernels, rows)) {
+    const found = hashing.all(chunk);
     for (let i = 0; i < chunk.rows.length; i++) {
-      const hash = hashing.of(chunk, i);
-      addSum(sums, hash);
-      hashes.set(hash, ((chunk.rows[i] ?? 0) - rows.firstRow) * hashing.words);
+      noteHash(saved, found, i, (chunk.rows[i] ?? 0) - rows.firstRow);
     }
   }
+}
+
+/** Adds hash `i` of `found` to the sums, and notes it as that of the row in slot `at`. S2 */
+function noteHash({ sums, hashes }: SavedRows, found: Uint32Array, i: number, at: number): void {
+  addSum(sums, found, i);
+  if (hashes.length === 0) return;
+  const { length: words } = sums;
+  for (let w = 0; w < words; w++) hashes[at * words + w] = found[i * words + w] ?? 0;
 }
 
 /** Most rows of a list, and of a tile beside it, whose hashes are compared. */

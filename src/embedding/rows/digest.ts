@@ -13,6 +13,7 @@ import assert from "node:assert/strict";
 import { createHash, hash } from "node:crypto";
 import { quantumColumns, type StateShape } from "../../kernels/contract/kernels.ts";
 import type { Tile } from "../../planner/shards.ts";
+import { type Addon, loadAddon } from "../../ports/addon.ts";
 import type { TableSpec } from "../tables/options.ts";
 import type { Shard } from "../tables/shards.ts";
 import type { RowRecords } from "./row-records.ts";
@@ -32,13 +33,23 @@ export interface RowHashing {
   readonly words: number;
   /** The hash of record `i`, valid until the next call. */
   of(records: RowRecords, i: number): Uint32Array;
+  /**
+   * The hashes (n, words) of all records, or of those with a 1 in `wanted`; valid until the next
+   * call.
+   */
+  all(records: RowRecords, wanted?: Uint8Array): Uint32Array;
 }
 
 /** The fields of a shard that its digest needs. */
 export type HashedShard = Pick<Shard, "firstQuantum" | "quanta" | "columns">;
 
 /** Creates the hashing of a shard's rows. `dim`: columns of the table. `state`: state of a row. */
-export function rowHashing(shard: HashedShard, dim: number, state: StateShape): RowHashing {
+export function rowHashing(
+  shard: HashedShard,
+  dim: number,
+  state: StateShape,
+  addon: Addon | undefined = loadAddon(),
+): RowHashing {
   const { firstQuantum, quanta, columns } = shard;
   const { perElement: copies, perRow } = state;
   const isSplit = perRow > 0 && columns < dim;
@@ -50,29 +61,45 @@ export function rowHashing(shard: HashedShard, dim: number, state: StateShape): 
   let last: RowRecords | undefined;
   let weights = new Uint32Array(0);
   let states = weights;
+  let hashes = weights;
+  const { length: words } = sums;
+  const of: RowHashing["of"] = (records, i) => {
+    if (records !== last) [weights, states] = [wordsOf(records.weights), wordsOf(records.state)];
+    last = records;
+    sums.fill(0);
+    const row = records.rows[i] ?? 0;
+    for (let quantum = 0; quantum < quanta; quantum++) {
+      const first = quantum * quantumColumns;
+      const count = Math.min(quantumColumns, columns - first);
+      begin(hash, row, firstQuantum + quantum);
+      mix(hash, weights, i * columns + first, count);
+      for (let copy = 0; copy < copies; copy++) {
+        mix(hash, states, i * width + copy * columns + first, count);
+      }
+      addTo(own, hash);
+    }
+    if (perRow > 0) {
+      begin(hash, row, stateQuantum);
+      mix(hash, states, i * width + copies * columns, perRow);
+      addTo(ofState, hash);
+    }
+    return sums;
+  };
+  const shape = [firstQuantum, columns, copies, perRow, words];
   return {
-    words: sums.length,
-    of(records, i) {
-      if (records !== last) [weights, states] = [wordsOf(records.weights), wordsOf(records.state)];
-      last = records;
-      sums.fill(0);
-      const row = records.rows[i] ?? 0;
-      for (let quantum = 0; quantum < quanta; quantum++) {
-        const first = quantum * quantumColumns;
-        const count = Math.min(quantumColumns, columns - first);
-        begin(hash, row, firstQuantum + quantum);
-        mix(hash, weights, i * columns + first, count);
-        for (let copy = 0; copy < copies; copy++) {
-          mix(hash, states, i * width + copy * columns + first, count);
+    words,
+    of,
+    all(records, wanted) {
+      const { rows } = records;
+      if (hashes.length < words * rows.length) hashes = new Uint32Array(words * rows.length);
+      if (addon?.hashRows === undefined) {
+        for (let i = 0; i < rows.length; i++) {
+          if (wanted === undefined || wanted[i] === 1) hashes.set(of(records, i), i * words);
         }
-        addTo(own, hash);
+      } else {
+        addon.hashRows(hashes, rows, records.weights, records.state, wanted, ...shape);
       }
-      if (perRow > 0) {
-        begin(hash, row, stateQuantum);
-        mix(hash, states, i * width + copies * columns, perRow);
-        addTo(ofState, hash);
-      }
-      return sums;
+      return hashes;
     },
   };
 }
@@ -141,14 +168,16 @@ export async function leavesOf(
   const hashing = rowHashing(shard, dim, state);
   const sums = new Uint32Array(hashing.words);
   for await (const chunk of records) {
-    for (let i = 0; i < chunk.rows.length; i++) addSum(sums, hashing.of(chunk, i));
+    const hashes = hashing.all(chunk);
+    for (let i = 0; i < chunk.rows.length; i++) addSum(sums, hashes, i);
   }
   return leavesOfSums(sums);
 }
 
-/** Adds a row's hash to its shard's sums. */
-export function addSum(sums: Uint32Array, hash: Uint32Array): void {
-  for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] ?? 0) + (hash[i] ?? 0);
+/** Adds row hash `at` of (n, words) to its shard's sums. */
+export function addSum(sums: Uint32Array, hashes: Uint32Array, at = 0): void {
+  const first = at * sums.length;
+  for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] ?? 0) + (hashes[first + i] ?? 0);
 }
 
 /** Subtracts row hash `at` of (n, words) from its shard's sums. */

@@ -27,28 +27,33 @@ export function* recordsOf(
   const width = rows.state.shape[1] ?? 0;
   for (let first = 0; first < rows.rows; first += recordRowsMax) {
     const count = Math.min(recordRowsMax, rows.rows - first);
-    const born: number[] = [];
+    const all = new Int32Array(count);
+    let found = 0;
     for (let i = 0; i < count; i++) {
       const mark = rows.touched[first + i] ?? 0;
-      if (mark > 0 && mark <= lastMark) born.push(i);
+      if (mark > 0 && mark <= lastMark) all[found++] = i;
     }
-    if (born.length === 0) continue;
+    if (found === 0) continue;
+    const born = all.subarray(0, found);
     yield {
-      rows: Int32Array.from(born, (i) => rows.firstRow + first + i),
-      weights: pick(kernels.readRows(rows, first, count), rows.dim, born),
-      state: pick(kernels.read(kernels.part(rows.state, first, count)), width, born),
+      rows: born.map((i) => rows.firstRow + first + i),
+      weights: pick(kernels, kernels.readRows(rows, first, count), rows.dim, born),
+      state: pick(kernels, kernels.read(kernels.part(rows.state, first, count)), width, born),
     };
   }
 }
 
 /** The rows with indices `born` of all (n, width). */
-function pick(all: Float32Array, width: number, born: readonly number[]): Float32Array {
-  if (born.length * width === all.length) return all;
-  const out = new Float32Array(born.length * width);
-  for (const [to, i] of born.entries()) {
-    out.set(all.subarray(i * width, (i + 1) * width), to * width);
-  }
+function pick(kernels: Kernels, all: Float32Array, width: number, born: Int32Array): Float32Array {
+  const { length } = born;
+  if (length * width === all.length) return all;
+  const out = new Float32Array(length * width);
+  kernels.moveRecords(bytesOf(out), undefined, bytesOf(all), born, length, 4 * width);
   return out;
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 /**
@@ -72,16 +77,19 @@ export function restoreRecords(
   };
   for (const { from, count } of runsOf(records.rows, shard)) {
     const row = (records.rows[from] ?? 0) - shard.firstRow;
-    const weights = kernels.readRows(rows, row, count);
-    overlay(weights, records.weights, from, count, stretch);
+    // Relative to the first row of the run. Rows in its gaps are read and written as they are.
+    const at = records.rows.subarray(from, from + count).map((of) => of - shard.firstRow - row);
+    const span = (at.at(-1) ?? 0) + 1;
+    const weights = kernels.readRows(rows, row, span);
+    overlay(kernels, weights, records.weights, from, at, stretch);
     kernels.writeRows(rows, row, weights);
-    const part = kernels.part(rows.state, row, count);
+    const part = kernels.part(rows.state, row, span);
     const values = kernels.read(part);
     for (const own of stateStretches(state, stretch)) {
-      overlay(values, records.state, from, count, own);
+      overlay(kernels, values, records.state, from, at, own);
     }
     kernels.write(part, values);
-    rows.touched.fill(mark, row, row + count);
+    for (const own of at) rows.touched[row + own] = mark;
   }
 }
 
@@ -109,22 +117,33 @@ interface Stretch {
   readonly from: { readonly width: number; readonly first: number };
 }
 
-/** Copies a column range of rows `at`..`at`+`count`-1 of `from` into the rows of `to`. */
+/** Copies a column range of records `first`.. of `from` into rows `at` of `to`. */
 function overlay(
+  kernels: Kernels,
   to: Float32Array,
   from: Float32Array,
-  at: number,
-  count: number,
+  first: number,
+  at: Int32Array,
   stretch: Stretch,
 ): void {
-  for (let i = 0; i < count; i++) {
-    const start = (at + i) * stretch.from.width + stretch.from.first;
-    const values = from.subarray(start, start + stretch.columns);
-    to.set(values, i * stretch.to.width + stretch.to.first);
+  const { columns } = stretch;
+  const { length } = at;
+  if (columns === stretch.to.width && columns === stretch.from.width) {
+    const own = from.subarray(first * columns, (first + length) * columns);
+    kernels.moveRecords(bytesOf(to), at, bytesOf(own), undefined, length, 4 * columns);
+    return;
+  }
+  for (let i = 0; i < length; i++) {
+    const start = (first + i) * stretch.from.width + stretch.from.first;
+    const values = from.subarray(start, start + columns);
+    to.set(values, (at[i] ?? 0) * stretch.to.width + stretch.to.first);
   }
 }
 
-/** Runs of consecutive rows that the shard has, so that each run is copied at once. */
+/** Rows that a run may leave out: copying these costs less than the calls of another run. */
+const gapRowsMax = 16;
+
+/** Runs of rows that the shard has and that are close to each other, each to be copied at once. */
 function* runsOf(
   rows: Int32Array,
   { firstRow, rows: count }: HeldRows["shard"],
@@ -133,11 +152,12 @@ function* runsOf(
     const row = (rows[i] ?? -1) - firstRow;
     return row >= 0 && row < count;
   };
+  const isNext = (i: number) => (rows[i] ?? 0) <= (rows[i - 1] ?? 0) + 1 + gapRowsMax;
   let from = 0;
   while (from < rows.length) {
     let end = from + 1;
     if (isHere(from)) {
-      while (end < rows.length && isHere(end) && rows[end] === (rows[end - 1] ?? 0) + 1) end++;
+      while (end < rows.length && isHere(end) && isNext(end)) end++;
       yield { from, count: end - from };
     }
     from = end;

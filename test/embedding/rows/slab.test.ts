@@ -2,6 +2,7 @@
 // float64, and how they are saved to a checkpoint and restored.
 
 import test from "ava";
+import { rowHashing } from "../../../src/embedding/rows/digest.ts";
 import { createSlab, type SlabShard } from "../../../src/embedding/rows/slab.ts";
 import type { SparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import {
@@ -14,7 +15,8 @@ import { shardsOf } from "../../../src/embedding/tables/shards.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../../src/kernels/reference/memory.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { keyOf } from "../../../src/ports/random.ts";
+import { loadAddon } from "../../../src/ports/addon.ts";
+import { keyOf, RandomStream } from "../../../src/ports/random.ts";
 import { allOf } from "../../helpers/devices/parts.ts";
 
 const dim = 3;
@@ -176,12 +178,14 @@ test("initialised rows are saved and restored, and no other row is", async (t) =
   const optimizer = { kind: "adam" as const };
   const rows = 9000; // Several chunks.
   const first = startSlab({ optimizer, precision: "float32", rows });
-  const ids = Int32Array.of(0, 4095, 4096, 4097, 8999);
-  const lookups = { tables: 1, samples: 5, offsets: Int32Array.of(0, 1, 2, 3, 4, 5), ids };
-  const d = first.kernels.tensor([5, dim]);
+  const ids = Int32Array.of(0, 17, 35, 4095, 4096, 4097, 8999); // Gaps within a run, and between.
+  const samples = ids.length;
+  const offsets = Int32Array.from({ length: samples + 1 }, (_, i) => i);
+  const lookups = { tables: 1, samples, offsets, ids };
+  const d = first.kernels.tensor([samples, dim]);
   first.kernels.fill(d, 0.5);
   const rule = rowRuleOf(first.optimizer, 0, { step: 0, plateau: 1 });
-  first.slab.update(lookups, d, slicesOf(0, 1, 1, 5), [rule]);
+  first.slab.update(lookups, d, slicesOf(0, 1, 1, samples), [rule]);
   const records = await allOf(first.slab.records(0));
   t.deepEqual(
     records.flatMap((chunk) => [...chunk.rows]),
@@ -194,6 +198,38 @@ test("initialised rows are saved and restored, and no other row is", async (t) =
   t.deepEqual(await allOf(second.slab.records(0)), records);
   const weights = (slab: typeof first) => slab.kernels.read(slab.slab.rowsOf[0]?.weights ?? d);
   t.deepEqual(weights(second), weights(first));
+});
+
+test("the addon's hashes of rows are those of the definition", (t) => {
+  const random = new RandomStream(5, 1);
+  for (const [columns, dim, perElement, perRow] of [
+    [3, 3, 0, 0],
+    [64, 64, 0, 1],
+    [40, 72, 1, 2],
+    [96, 96, 2, 1],
+  ] as const) {
+    const shard = { firstQuantum: 1, quanta: Math.ceil(columns / 32), columns };
+    const [own, plain] = [loadAddon(), undefined].map((addon) =>
+      rowHashing(shard, dim, { perElement, perRow }, addon),
+    );
+    if (own === undefined || plain === undefined) throw new Error("There are two");
+    const n = 9;
+    const floats = (count: number) =>
+      new Float32Array(Uint32Array.from({ length: count }, () => random.word()).buffer);
+    const rows = Int32Array.from({ length: n }, () => random.word() & 0x7fff_ffff);
+    const width = perElement * columns + perRow;
+    const records = { rows, weights: floats(n * columns), state: floats(n * width) };
+    for (const wanted of [undefined, Uint8Array.from(rows, (row) => row & 1)]) {
+      const asked = (all: Uint32Array) => {
+        const one = (i: number) => [...all.subarray(i * own.words, (i + 1) * own.words)];
+        return Array.from(rows, (_, i) => (wanted?.[i] === 0 ? [] : one(i)));
+      };
+      const expected = asked(plain.all(records, wanted));
+      t.deepEqual(asked(own.all(records, wanted)), expected);
+      const each = Array.from(rows, (_, i) => (wanted?.[i] === 0 ? [] : [...plain.of(records, i)]));
+      t.deepEqual(expected, each);
+    }
+  }
 });
 
 test("a row's initial value depends on table, row and seed, within the table's scale", (t) => {

@@ -54,6 +54,7 @@ constexpr Entry entries[] = {
     entry<binding::useThreads>("useThreads"),
     entry<binding::useLargePages>("useLargePages"),
     entry<binding::skewOf>("skewOf"),
+    entry<binding::clearPages>("clearPages"),
     entry<binding::hashRows>("hashRows"),
     entry<binding::readRecords>("readRecords"),
     entry<binding::writeRecords>("writeRecords"),

@@ -125,6 +125,7 @@ class Call {
   }
 
   napi_env environment() const { return env_; }
+  napi_value value(size_t i) const { return arguments_[i]; }
 
   /// Ends the call with a RangeError. A later exception does not replace it.
   [[gnu::noinline]] void refuse(const std::string& message) {
@@ -176,6 +177,15 @@ struct Argument<napi_env> {
   napi_env value;
   Argument(Call& call, size_t) : value(call.environment()) {}
   napi_env get() const { return value; }
+};
+
+/// An object that the function itself reads.
+template <>
+struct Argument<napi_value> {
+  static constexpr size_t count = 1;
+  napi_value value;
+  Argument(Call& call, size_t i) : value(call.value(i)) {}
+  napi_value get() const { return value; }
 };
 
 template <>

@@ -144,6 +144,7 @@ export class RowKeeper {
    * `isIntact`: whether these rows, and some others, have the hashes that the last cut noted.
    */
   track(
+    kernels: Kernels,
     shard: Shard,
     room: TileRoom,
     rows: Rows,
@@ -154,7 +155,7 @@ export class RowKeeper {
     if (held === undefined) throw new RangeError(`The keeper has no memory of ${shard.name}`);
     const values = valuesIn(room, rows, saved.hashing.words);
     const isOld = "undo" in held;
-    const isKept = isOld && this.#putBack(shard, held, saved, values, isIntact);
+    const isKept = isOld && this.#putBack(kernels, shard, held, saved, values, isIntact);
     const found = isKept ? "kept" : isOld ? "stale" : "new";
     const tile = this.#tracked.length;
     const { id, key, memory } = held;
@@ -227,6 +228,7 @@ export class RowKeeper {
 
   /** Puts the rows of a tile back to the cut. Returns whether they may be used. */
   #putBack(
+    kernels: Kernels,
     { shard }: Shard,
     { undo, tile }: KeptTile,
     saved: SavedRows,
@@ -239,7 +241,7 @@ export class RowKeeper {
     let good = true;
     saved.sums.set(sumsOf(undo, first, tile, saved.sums.length));
     for (const log of how.logs) {
-      putBack(undo, log, tile, values, (rows) => {
+      putBack(kernels, undo, log, tile, values, (rows) => {
         if (log === first) good &&= isIntact(rows);
       });
     }

@@ -52,7 +52,7 @@ export function rowsInMemory(options: RowsOptions, shard: Shard): RowsInMemory {
   const rows = kernels.rows({ ...sized, memory: room.memory });
   const saved = createSavedRows(shard, { dim: spec.dim, state, places: 0 }, room);
   const isIntact = (changed: Int32Array) => areIntact(kernels, rows, saved, changed);
-  const { found, undone } = keeper.track(shard, room, rows, saved, isIntact);
+  const { found, undone } = keeper.track(kernels, shard, room, rows, saved, isIntact);
   if (found === "stale") {
     for (const words of [rows.touched, room.sums, room.hashes]) words.fill(0);
     kernels.fill(rows.state, 0);

@@ -25,6 +25,7 @@ import {
   wholeLines,
 } from "../../kernels/contract/kernels.ts";
 import { undoHeadWords } from "../../kernels/contract/undo.ts";
+import { loadAddon } from "../../ports/addon.ts";
 
 /** The cut that a generation goes on from. */
 export interface CutId {
@@ -58,6 +59,10 @@ const headerWords = 11;
 
 const lineWords = lineBytes / 4;
 
+/** How far ahead of its records a log's pages are cleared: a share of the log, and a limit. */
+const aheadShare = 1 / 8;
+const aheadBytesMax = 64 * 1024 * 1024;
+
 /** Upper bound of the bytes that the log needs for all rows of a tile. */
 export function undoBytesMax(rows: number, rowBytes: number): number {
   return rows * wholeLines(4 * (undoHeadWords + 1) + rowBytes + 16);
@@ -84,6 +89,8 @@ export class UndoLog {
   readonly memory: UndoMemory;
   readonly #header: Int32Array;
   readonly #tails: readonly UndoTail[];
+  /** Bytes of each log with pages that are or will be cleared. */
+  readonly #cleared = [0, 0];
 
   constructor(memory: UndoMemory) {
     this.memory = memory;
@@ -92,6 +99,7 @@ export class UndoLog {
       bytes: new Uint8Array(log),
       used: new Int32Array(memory.header, 4 * (at.used + i), 1),
     }));
+    for (const log of memory.logs.keys()) this.#clearAhead(log);
   }
 
   /** Whether the current log is full. U4 */
@@ -134,8 +142,21 @@ export class UndoLog {
   keep(kernels: Kernels, tiles: readonly UndoneTile[], ids: Int32Array, ranges: Int32Array): void {
     const log = this.#current;
     const tail = this.#tails[log];
-    if (tail === undefined || kernels.keepRows(tail, tiles, ids, ranges)) return;
-    this.#set(at.full, log, 1); // U4
+    if (tail === undefined) return;
+    if (kernels.keepRows(tail, tiles, ids, ranges)) this.#clearAhead(log);
+    else this.#set(at.full, log, 1); // U4
+  }
+
+  /** Has pages cleared beside this thread, which would wait for them at their first use. */
+  #clearAhead(log: number): void {
+    const { bytes, used } = this.#tails[log] ?? {};
+    if (bytes === undefined || used === undefined) return;
+    const [done = 0, next = 0] = [this.#cleared[log], lineBytes * (used[0] ?? 0)];
+    const ahead = Math.min(aheadBytesMax, bytes.length * aheadShare);
+    const end = Math.min(bytes.length, Math.floor(Math.max(done, next) + ahead));
+    if (done - next > ahead / 2 || end <= done) return;
+    loadAddon()?.clearPages?.(bytes, done, end - done);
+    this.#cleared[log] = end;
   }
 
   #get(field: number, log: number): number {
@@ -183,6 +204,7 @@ export function undoTo({ header }: UndoMemory, { generation, cut }: CutId): Undo
  * `onRows`. May be repeated after it was interrupted.
  */
 export function putBack(
+  kernels: Kernels,
   { header, logs }: UndoMemory,
   log: number,
   tile: number,
@@ -196,48 +218,15 @@ export function putBack(
   for (let first = 0; first < end; first += lineWords * (words[first + 2] ?? 1)) {
     if (words[first] !== tile) continue;
     const count = words[first + 1] ?? 0;
-    let from = first + undoHeadWords;
-    const rows = Int32Array.from(words.subarray(from, from + count));
-    from += count;
+    let from = 4 * (first + undoHeadWords);
+    const rows = Int32Array.from(words.subarray(first + undoHeadWords).subarray(0, count));
+    from += 4 * count;
     for (const one of values) {
-      if (one.width % 4 !== 0) scatterBytes(one.bytes, one.width, rows, bytes, 4 * from);
-      else scatterWords(wordsOf(one), one.width / 4, rows, words, from);
-      from += arrayBytes(one, count) / 4;
+      const size = arrayBytes(one, count);
+      const own = bytes.subarray(from, from + size);
+      kernels.moveRecords(one.bytes, rows, own, undefined, count, one.width);
+      from += size;
     }
     onRows(rows);
-  }
-}
-
-function wordsOf({ bytes }: RowValues): Int32Array {
-  return new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
-}
-
-// Of the same function for both types of arrays, V8 makes code that is several times slower.
-
-function scatterWords(
-  to: Int32Array,
-  width: number,
-  rows: Int32Array,
-  from: Int32Array,
-  first: number,
-): void {
-  let next = first;
-  for (const row of rows) {
-    const start = row * width;
-    for (let c = 0; c < width; c++) to[start + c] = from[next++] ?? 0;
-  }
-}
-
-function scatterBytes(
-  to: Uint8Array,
-  width: number,
-  rows: Int32Array,
-  from: Uint8Array,
-  first: number,
-): void {
-  let next = first;
-  for (const row of rows) {
-    const start = row * width;
-    for (let c = 0; c < width; c++) to[start + c] = from[next++] ?? 0;
   }
 }

@@ -188,6 +188,7 @@ export type { TableReasons } from "./src/training/planning/explain-plan.ts";
 export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export type { MachineConstants } from "./src/planner/cost/constants.ts";
+export type { MeasuredLinks } from "./src/planner/fleet.ts";
 export { type Stage, stages } from "./src/planner/cost/cost.ts";
 
 // Errors: compare `code`, never the message ----

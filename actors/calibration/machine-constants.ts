@@ -1,11 +1,10 @@
 // The constants of this machine, measured once and kept in a file of the user. They are measured
 // again if the file is damaged, or comes from another processor, other kernels or another version.
 
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
-import { dirname } from "node:path";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
 import {
+  keepText,
   machineConstantsPath,
   machineKeyOf,
   readKept,
@@ -58,7 +57,7 @@ export async function machineConstants(
     memoryBytes: Math.floor(memoryShare * totalmem()),
     source: key.processor,
   });
-  const notKept = keep(path, withMeasured(path, key, constants));
+  const notKept = keepText(path, withMeasured(path, key, constants));
   return { constants, path, ...(notKept === undefined ? {} : { notKept }) };
 }
 
@@ -74,17 +73,4 @@ export function measuredDevices(cores: number): number[] {
 /** Returns the constants for one of `devices` devices, which share the machine's memory. */
 export function constantsOfDevice(constants: MachineConstants, devices: number): MachineConstants {
   return { ...constants, memoryBytes: Math.floor(constants.memoryBytes / devices) };
-}
-
-/** Writes the file atomically. Returns the reason if that fails. */
-function keep(path: string, text: string): string | undefined {
-  const temporary = `${path}.${process.pid}`;
-  try {
-    mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(temporary, text);
-    renameSync(temporary, path);
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
 }

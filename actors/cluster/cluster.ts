@@ -24,6 +24,7 @@ import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { Client } from "../client/client.ts";
 import type { Run } from "../client/run.ts";
+import { memoryOf } from "../host/data-preparation.ts";
 import { type HostRecord, Membership } from "../host/membership.ts";
 import { modulesOf } from "../jobs/allowed-paths.ts";
 import type { RunLine } from "../jobs/job-api.ts";
@@ -38,6 +39,7 @@ import type { Network } from "../runtime/mailbox.ts";
 import { openNetwork } from "../runtime/network.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import { withDeviceThreads } from "../threads/device-threads.ts";
+import { hardwareHere, linkKeeper } from "../threads/kept-constants.ts";
 import {
   type CheckedOptions,
   type ClusterOptions,
@@ -104,7 +106,7 @@ export class Cluster implements AsyncDisposable {
     this.network = network;
     this.#broker = broker;
     this.#observer = observer;
-    this.#membership = membershipOf(options);
+    this.#membership = membershipOf(options, memoryOf(network));
     this.#membership.onChange(() => {
       network.log.write("info", "hosts", { actor: "hosts:0", hosts: this.hosts });
       onHosts(this.hosts);
@@ -195,7 +197,7 @@ export class Cluster implements AsyncDisposable {
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
-        world,
+        world: { links: linkKeeper(), ...world },
         log: observer.log,
         tracedEvery: observer.tracedEvery,
         onError: (offender, error) => reportError(observer.incident, offender, error),
@@ -312,9 +314,10 @@ function prefixAt(clock: Clock): string {
   return `r${clock.date().getTime().toString(36)}-`;
 }
 
-function membershipOf(options: CheckedOptions): Membership {
+function membershipOf(options: CheckedOptions, memoryBytes: number): Membership {
   const { devices, minDevices = Math.max(1, devices), joinDeadlineMs, hostSilenceMs } = options;
-  const own = { host: 0, devices, machine: hostname(), pid: process.pid };
+  const hardware = hardwareHere(memoryBytes);
+  const own = { host: 0, devices, machine: hostname(), pid: process.pid, hardware };
   return new Membership({
     minDevices,
     joinDeadlineMs,

@@ -15,6 +15,7 @@ import { packageVersion } from "../../src/ports/entry-file.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
 import type { Subscription } from "../../src/wire/messages/transport.ts";
 import { connectionOptions } from "../client/connect.ts";
+import { memoryOf } from "../host/data-preparation.ts";
 import { joiningTree } from "../host/joining.ts";
 import { openHostInspection } from "../observe/inspection.ts";
 import { type Observer, observing, openObserver, tracingOptions } from "../observe/observer.ts";
@@ -23,6 +24,7 @@ import { ActorFailedError, type Incident } from "../runtime/incident.ts";
 import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { openNetwork, type World } from "../runtime/network.ts";
 import { deviceThreads, withDeviceThreads } from "../threads/device-threads.ts";
+import { hardwareHere } from "../threads/kept-constants.ts";
 
 const hostOptions = connectionOptions.extend({
   /** Devices: worker threads that compute. @default 2 */
@@ -111,6 +113,7 @@ export class Host implements AsyncDisposable {
       version: packageVersion(),
       machine: hostname(),
       pid: process.pid,
+      hardware: hardwareHere(memoryOf(network)),
     };
     const leader = joiningTree({
       network,

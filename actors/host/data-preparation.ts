@@ -75,11 +75,12 @@ const preparer = "reader:0";
  */
 export const preparing = fromCallback<{ type: string }, PreparationInput>(({ input, sendBack }) => {
   const { network, launcher, host, question, job, pins, measured } = input;
-  const { command, hosts } = question.body;
+  const { command, hosts, machines, links } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
   const memoryBytes = memoryOf(network);
   const searchModule = planSearchModule();
-  const planFor = hosts && { hosts, memoryBytes, pins, measured, searchModule };
+  const on = { machines, links, memoryBytes };
+  const planFor = hosts && { hosts, ...on, pins, measured, searchModule };
   const task: PrepareTask = { program: "prepare", job, planFor };
   const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
   const helpers = helpersOf(launcher, job, memoryBytes);

@@ -5,8 +5,8 @@
 //   host.assemble ──▶ opening ──▶ a generation ──▶ host.release, or a newer generation: stopped
 //                                             └──▶ ended with an error: host.failed is sent
 //
-// Takes   host.prepare · host.assemble · host.release
-// Emits   host.preparing · host.prepared · host.failed · host.released; its generation sends the
+// Takes   host.prepare · host.measure · host.assemble · host.release
+// Emits   host.preparing · host.prepared · host.measured · host.failed · host.released; its generation sends the
 //         coordinator host.progress · host.mended
 //
 // Invariants
@@ -51,6 +51,7 @@ import { type GenerationSpec, placeOfHost, replicaBytesOf } from "../threads/gen
 import { KeptRows } from "../threads/kept-rows.ts";
 import { memoryOf, preparing, preparingId, preparingsOf } from "./data-preparation.ts";
 import { hostGenerationMachine } from "./host-generation.ts";
+import { linkProbeId, probingLinks } from "./link-probe.ts";
 import { devicesOf } from "./membership.ts";
 
 export interface HostInput {
@@ -89,7 +90,7 @@ export interface Opened {
 
 type HostEvent =
   | Opened
-  | MessageEvent<"host.prepare" | "host.assemble" | "host.release">
+  | MessageEvent<"host.prepare" | "host.measure" | "host.assemble" | "host.release">
   | { readonly type: "host.forget"; readonly id: string }
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>;
@@ -149,6 +150,7 @@ const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
   actors: {
     preparing,
+    probingLinks,
     opening,
     repeatingFailed,
     generation: hostGenerationMachine,
@@ -168,12 +170,20 @@ const machine = setup({
       const request = { question: event, job, pins: pins.data, measured: measured.data };
       enqueue.spawnChild("preparing", { id, input: { ...context, ...request } });
     }),
+    measure: enqueueActions(({ context, event, self, enqueue }) => {
+      if (event.type !== "host.measure" || !event.body.hosts.includes(context.host)) return;
+      const id = linkProbeId(event);
+      if (self.getSnapshot().children[id as never] === undefined) {
+        enqueue.spawnChild("probingLinks", { id, input: { ...context, question: event } });
+      } else enqueue.sendTo(id, event);
+    }),
     forget: enqueueActions(({ event, enqueue }) => {
       if (event.type === "host.forget" || event.type === "host.opened") enqueue.stopChild(event.id);
     }),
     open: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.assemble") return;
       const id = openingId(event);
+      enqueue.stopChild(linkProbeId(event));
       if (self.getSnapshot().children[id as never] !== undefined) return; // A repeat.
       const { network, host } = context;
       const { clock, onCorrupt } = network;
@@ -217,7 +227,8 @@ const machine = setup({
       if (event.type !== "host.release") return;
       const ofGeneration = preparingsOf(event);
       for (const id of Object.keys(self.getSnapshot().children)) {
-        if (id.startsWith(ofGeneration) || id === openingId(event)) enqueue.stopChild(id);
+        const isOf = id === openingId(event) || id === linkProbeId(event);
+        if (id.startsWith(ofGeneration) || isOf) enqueue.stopChild(id);
       }
       const one = context.served.get(event.run);
       if (one?.isServed !== true || one.spec.generation !== event.generation) return;
@@ -278,6 +289,7 @@ const machine = setup({
   context: ({ input }) => ({ ...input, served: new Map() }),
   on: {
     "host.prepare": { actions: "prepare" },
+    "host.measure": { actions: "measure" },
     "host.forget": { actions: "forget" },
     "host.assemble": { guard: "isNewer", actions: "open" },
     "host.opened": [{ guard: "isNewer", actions: "assemble" }, { actions: "forget" }],

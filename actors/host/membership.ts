@@ -12,6 +12,7 @@
 //       a busy machine its heartbeats are late although it is healthy.
 
 import { ArithmeticMismatchError, VersionMismatchError } from "../../src/errors/errors.ts";
+import type { HostMachine } from "../../src/planner/fleet.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { assemblingSilences, beatMs, usualHostSilenceMs } from "../../src/ports/deadlines.ts";
 
@@ -22,6 +23,8 @@ export interface HostRecord {
   /** Name of its machine, for operators. */
   readonly machine: string;
   readonly pid: number;
+  /** Its memory, cores and speed; left out: as those of the first host of a run. */
+  readonly hardware?: HostMachine | undefined;
 }
 
 /** The announcement of a process that joins as a host. */
@@ -119,7 +122,7 @@ export class Membership {
    * @throws VersionMismatchError, ArithmeticMismatchError, InvalidOptionError (too many hosts)
    */
   announce(announcement: Announcement): number {
-    const { key, devices, machine, pid, arithmetic, version, isLeaving } = announcement;
+    const { key, arithmetic, version, ...record } = announcement;
     const { version: ownVersion, arithmetic: ownArithmetic } = this.#expected;
     if (version !== ownVersion) throw new VersionMismatchError(ownVersion, version);
     if (arithmetic !== ownArithmetic) throw new ArithmeticMismatchError(ownArithmetic, arithmetic);
@@ -127,8 +130,8 @@ export class Membership {
     if (known === undefined) this.#makeRoom();
     const isBack = known !== undefined && !this.#isGone(known);
     const host = known?.host ?? this.#nextHost++; // M1
-    this.#members.set(key, { host, devices, machine, pid, missed: 0, isLeaving });
-    if (!isBack || known.isLeaving !== isLeaving) this.#changed();
+    this.#members.set(key, { host, ...record, missed: 0 });
+    if (!isBack || known.isLeaving !== record.isLeaving) this.#changed();
     return host;
   }
 
@@ -203,7 +206,7 @@ export class Membership {
   present(): HostRecord[] {
     const joined = [...this.#members.values()]
       .filter((member) => !this.#isGone(member))
-      .map(({ host, devices, machine, pid }) => ({ host, devices, machine, pid }));
+      .map(({ missed: _, isLeaving: __, ...record }) => record);
     return [...this.#own, ...joined].sort((a, b) => a.host - b.host);
   }
 

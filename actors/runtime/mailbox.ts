@@ -16,6 +16,7 @@ import {
 } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription, Transport } from "../../src/wire/messages/transport.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
+import type { LinkKeeper } from "../threads/kept-constants.ts";
 import { LastMessages } from "./last-messages.ts";
 import type { WaitBook } from "./wait-graph.ts";
 
@@ -50,6 +51,8 @@ export interface Network {
   /** The disk of checkpoints and caches. */
   readonly disk: Disk;
   readonly log: Log;
+  /** Keeps the measured links between hosts; undefined: links are not measured. */
+  readonly links?: LinkKeeper | undefined;
   /** Memory limit of this process; undefined: that of the operating system. */
   readonly memoryBytes?: number | undefined;
   /**

@@ -13,8 +13,8 @@ import { WaitBook } from "./wait-graph.ts";
 /** Deadline of a connection attempt. */
 const connectMs = 10_000;
 
-/** Clock, disk and memory of a process; a test or a simulation replaces them. */
-export interface World {
+/** Clock, disk, memory and measured links of a process; a test or a simulation replaces them. */
+export interface World extends Pick<Network, "links"> {
   /** @default the machine's own */
   readonly clock?: Clock | undefined;
   /** The disk of checkpoints. @default the machine's own */
@@ -40,7 +40,7 @@ export async function openNetwork(options: {
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
   const { connection, cluster, faultsAllowed, log = silentLog, tracedEvery, onError } = options;
-  const { clock = realClock, disk = realDisk, memoryBytes } = options.world ?? {};
+  const { clock = realClock, disk = realDisk, memoryBytes, links } = options.world ?? {};
   const refused = { frames: 0 };
   const onCorrupt = (error: Error) => {
     refused.frames++;
@@ -59,6 +59,7 @@ export async function openNetwork(options: {
     disk,
     log,
     memoryBytes,
+    links,
     tracedEvery,
     createdBy: `osiris on ${hostname()}, process ${process.pid}`,
     faultsAllowed,

@@ -82,10 +82,10 @@ function measureProduct(kernels: Kernels, clock: Clock, size: CalibrationSize): 
  * Bytes per second of an all-to-all round: each part is written by its sender and read by its
  * receiver.
  */
-async function measureAllToAll(
+export async function measureAllToAll(
   { pooled, devices }: Exchange,
   clock: Clock,
-  size: CalibrationSize,
+  size: Pick<CalibrationSize, "partBytes" | "rounds">,
 ): Promise<number> {
   const own = new Uint8Array(size.partBytes).fill(1);
   const inbox = new Uint8Array(devices * size.partBytes);
@@ -106,10 +106,10 @@ async function measureAllToAll(
   return (devices * size.partBytes) / least(seconds);
 }
 
-async function measureAllReduce(
+export async function measureAllReduce(
   { gradients }: Exchange,
   clock: Clock,
-  size: CalibrationSize,
+  size: Pick<CalibrationSize, "gradientLength" | "rounds">,
 ): Promise<number> {
   const seconds: number[] = [];
   for (let round = 0; round < size.rounds; round++) {

@@ -1,18 +1,25 @@
 // Calibrated constants of this machine in their file: the path, the key, and whether the file
 // belongs to this machine. actors/calibration measures them; a thread that plans only reads them.
+// Beside them lies the file with the measured links between hosts, which the leader writes.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, homedir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { z } from "zod";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import {
+  areKnown,
   checkConstants,
   defaultConstants,
   type MachineConstants,
   serverConstants,
 } from "../../src/planner/cost/constants.ts";
+import {
+  type HostMachine,
+  type MeasuredLinks,
+  measuredLinksSchema,
+} from "../../src/planner/fleet.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
 
 /**
@@ -103,4 +110,101 @@ export function constantsOfRun(arithmetic: Arithmetic): MachineConstants {
   if (named !== "") return checkConstants(JSON.parse(readFileSync(named, "utf8")));
   const kept = readKept(machineConstantsPath(), machineKeyOf(arithmetic));
   return typeof kept === "string" ? serverConstants : kept;
+}
+
+/** What this host announces of itself: its speed too, where it is known. */
+export function hardwareHere(memoryBytes: number): HostMachine {
+  const own = { memoryBytes, cores: availableParallelism() };
+  try {
+    const constants = constantsOfRun("auto");
+    if (!areKnown(constants)) return own;
+    return { ...own, lookups: constants.memoryBandwidth, flops: constants.denseFlops };
+  } catch {
+    return own; // The search for a plan says what is wrong with the constants.
+  }
+}
+
+/** Writes a file atomically. Returns the reason if that fails. */
+export function keepText(path: string, text: string): string | undefined {
+  const temporary = `${path}.${process.pid}`;
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(temporary, text);
+    renameSync(temporary, path);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** Keeps the measured links between machines, by their names and the broker between them. */
+export interface LinkKeeper {
+  /** The links between these machines, or between more that have these among them. */
+  find(machines: readonly string[], broker: string): MeasuredLinks | undefined;
+  /** Returns the reason if they could not be kept. */
+  keep(machines: readonly string[], broker: string, links: MeasuredLinks): string | undefined;
+}
+
+const linksFileSchema = z.strictObject({
+  links: z.array(
+    z.strictObject({
+      machines: z.array(z.string()),
+      broker: z.string(),
+      version: z.string(),
+      measured: measuredLinksSchema,
+    }),
+  ),
+});
+
+type KeptLinks = z.output<typeof linksFileSchema>["links"];
+
+/** Most measurements in the file; the oldest is forgotten. */
+const keptLinksMax = 32;
+
+/** Path of this user's file of links, beside that of constants. */
+export function linksPath(): string {
+  return join(dirname(machineConstantsPath()), "links.json");
+}
+
+/** The links in the file, the newest first; none if it is missing, damaged or of another version. */
+export function readLinks(path: string = linksPath()): KeptLinks {
+  try {
+    const { links } = linksFileSchema.parse(JSON.parse(readFileSync(path, "utf8")));
+    return links.filter(({ version }) => version === packageVersion());
+  } catch {
+    return [];
+  }
+}
+
+/** Keeps links in a file. Undefined where the environment names the constants of runs. */
+export function linkKeeper(path: string = linksPath()): LinkKeeper | undefined {
+  if ((process.env.OSIRIS_CONSTANTS ?? "") !== "") return undefined;
+  return {
+    find(machines, broker) {
+      const wanted = countsOf(machines);
+      return readLinks(path).find((own) => {
+        const counts = countsOf(own.machines);
+        const hasAll = [...wanted].every(([name, count]) => (counts.get(name) ?? 0) >= count);
+        return own.broker === placeOf(broker) && hasAll;
+      })?.measured;
+    },
+    keep(machines, broker, measured) {
+      const own = { machines: [...machines].sort(), broker: placeOf(broker) };
+      const others = readLinks(path).slice(0, keptLinksMax - 1);
+      const links = [{ ...own, version: packageVersion(), measured }, ...others];
+      return keepText(path, `${JSON.stringify({ links }, null, 2)}\n`);
+    },
+  };
+}
+
+function countsOf(names: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return counts;
+}
+
+/** The machines of a broker's address: without credentials and ports, which change. */
+function placeOf(broker: string): string {
+  const hosts = broker.split(",").map((one) => one.replace(/^.*[@/]/, "").replace(/:\d+$/, ""));
+  return hosts.sort().join();
 }

@@ -25,6 +25,7 @@ import {
 } from "./generation-memory.ts";
 import type { SpecHead } from "./generation-spec.ts";
 import type { RowsToKeep } from "./kept-rows.ts";
+import type { LinkTask } from "./link-program.ts";
 import type { ReaderTask } from "./reader-program.ts";
 import type { ReplicaCommand } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
@@ -38,6 +39,7 @@ export type ThreadTask =
   | BridgeTask
   | CalibrationTask
   | CostProbeTask
+  | LinkTask
   | PrepareTask
   | IndexTask
   | ProbeTask;
@@ -158,6 +160,10 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "calibrate": {
         const { runCalibration } = await import("./calibration-program.ts");
         return report(await runCalibration(task, clock));
+      }
+      case "links": {
+        const { runLinkProbe } = await import("./link-program.ts");
+        return await runLinkProbe(task, ports);
       }
       case "costs": {
         const { runCostProbes } = await import("./costs/cost-probe-program.ts");

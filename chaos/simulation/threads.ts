@@ -11,6 +11,7 @@
 // The programs are loaded before any thread starts: waiting for an import would take real time.
 import "../../actors/threads/bridge-program.ts";
 import "../../actors/threads/device-program.ts";
+import "../../actors/threads/link-program.ts";
 import "../../actors/threads/data/prepare-data.ts";
 import "../../actors/threads/data/worker-program.ts";
 import "../../src/data/synthetic/generated-blocks.ts";

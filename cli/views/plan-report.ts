@@ -4,6 +4,7 @@ import {
   type DeviceChoice,
   type JobPlan,
   type MachineConstants,
+  type MeasuredLinks,
   type PlanReport,
   type Stage,
   stages,
@@ -38,6 +39,14 @@ export interface StatisticsSource {
   readonly fixed: FixedParts;
   /** Groups of features whose lists may be deduplicated; left out: not measured. */
   readonly ikjt?: readonly GroupOfLists[] | undefined;
+  /** The measured links that the prediction counts with; left out: those of the constants. */
+  readonly links?: LinksSource | undefined;
+}
+
+/** Links between machines, as hosts of a run measured them. */
+interface LinksSource {
+  readonly machines: readonly string[];
+  readonly measured: MeasuredLinks;
 }
 
 /** The parts of the arithmetic that a job has chosen, or that are written in it. */
@@ -64,7 +73,14 @@ export function reportOf(
   statistics: StatisticsSource,
   choice?: DeviceChoice,
 ): string[] {
-  const times = `Predicted with: ${constants.source}\nStatistics: ${sentenceOf(statistics)}`;
+  const links =
+    statistics.links === undefined
+      ? []
+      : [
+          `Links of each host: ${linksLine(statistics.links.measured)}, measured between ${statistics.links.machines.join(", ")}`,
+        ];
+  const ofConstants = [`Predicted with: ${constants.source}`, ...links];
+  const times = [...ofConstants, `Statistics: ${sentenceOf(statistics)}`].join("\n");
   if (!found.isFeasible) {
     return [
       `No plan was found that fits ${path}.`,
@@ -239,11 +255,18 @@ function alternativeLines({ considered }: Feasible): string[] {
 export function jsonOf(
   found: JobPlan<LearnedSearch>,
   { source }: MachineConstants,
-  { samples, ikjt }: StatisticsSource,
+  { samples, ikjt, links }: StatisticsSource,
   choice?: DeviceChoice,
 ): object {
   const statistics = samples === undefined ? { from: "assumed" } : { from: "cache", samples };
-  const head = { report: "plan", source, statistics, ikjt, predictions: choice?.predictions };
+  const head = {
+    report: "plan",
+    source,
+    links,
+    statistics,
+    ikjt,
+    predictions: choice?.predictions,
+  };
   if (!found.isFeasible) return { ...head, ...found };
   const { text: _text, ...rest } = found;
   return { ...head, ...rest };
@@ -257,12 +280,19 @@ export function planLine(plan: PlanReport | undefined): string {
   return [...(by === "as-written" ? [] : [`  tables by ${placesOf(plan)}`]), ...noted].join("\n");
 }
 
+/** Measured links, in words. */
+function linksLine({ allToAll, roundSeconds }: MeasuredLinks): string {
+  return `${bytes(allToAll)} a second, ${shortTime(roundSeconds)} a round`;
+}
+
 /** The same for the report of a run, with the statistics and constants of the plan. */
 export function placedLines(plan: PlanReport | undefined): string[] {
   if (plan === undefined) return [];
-  const { by, note, constants = "", statistics = false } = plan;
+  const { by, note, constants = "", statistics = false, links } = plan;
   const ids = statistics ? "ids as counted in the data" : "ids as assumed, not counted";
-  const made = by === "as-written" ? [] : [`by ${placesOf(plan)}; from: ${ids}, ${constants}`];
+  const between = links === undefined ? "" : `, links of ${linksLine(links)}`;
+  const from = `${ids}, ${constants}${between}`;
+  const made = by === "as-written" ? [] : [`by ${placesOf(plan)}; from: ${from}`];
   return [...made, ...(note === undefined ? [] : [note])];
 }
 

@@ -5,6 +5,7 @@ import {
   allReduceSeconds,
   costOf,
   loadOf,
+  memoryOf,
   noSeconds,
   reserveOf,
   type Setting,
@@ -46,13 +47,17 @@ export interface Assessment {
   readonly step: number;
 }
 
+/** The stages in which a device itself works on its shards. */
+const workStages = ["prefetch", "lookup", "update", "overhead"] as const;
+
 /** Assesses `plan` in this setting. The plan must cover the tables (`checkCover`). */
 export function assessPlan(setting: Setting, plan: Plan): Assessment {
   const { workload, constants } = setting;
   const W = deviceCount(plan.devices);
   const reserve = reserveOf(setting);
-  const devices = Array.from({ length: W }, () => {
-    return { cost: 0, bytes: reserve, shards: 0, seconds: { ...noSeconds } };
+  const devices = Array.from({ length: W }, (_, rank) => {
+    const { rowSpeed: speed } = setting.fleet?.[rank] ?? { rowSpeed: 1 };
+    return { cost: 0, bytes: reserve, shards: 0, seconds: { ...noSeconds }, speed };
   });
   const tables = new Map(workload.tables.map((table) => [table.name, table]));
   const { all: dense, acrossHosts } = denseTraffic(setting);
@@ -62,20 +67,23 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
     const table = tables.get(shard.table);
     if (table === undefined) continue;
     const load = loadOf(setting, table, shard);
-    const { cost, bytes, seconds } = costOf(setting, table, shard.scheme, shard.tier, shard, load);
+    const own = costOf(setting, table, shard.scheme, shard.tier, shard, load);
+    const { cost, work, bytes, seconds } = own;
     for (const device of shard.device === "all"
       ? devices
       : devices.slice(shard.device, shard.device + 1)) {
-      device.cost += cost;
+      const slower = 1 / device.speed - 1;
+      device.cost += cost + slower * work;
       device.bytes += bytes;
       device.shards++;
       for (const stage of stages) device.seconds[stage] += seconds[stage];
+      for (const stage of workStages) device.seconds[stage] += slower * seconds[stage];
     }
-    const own = trafficOf(setting, table, shard, sharers(shard));
-    traffic.input += own.input;
-    traffic.forward += own.forward;
-    traffic.backward += own.backward;
-    traffic.acrossHosts += own.acrossHosts;
+    const sent = trafficOf(setting, table, shard, sharers(shard));
+    traffic.input += sent.input;
+    traffic.forward += sent.forward;
+    traffic.backward += sent.backward;
+    traffic.acrossHosts += sent.acrossHosts;
   }
   const slowest = (stage: Stage) => {
     return devices.reduce((most, { seconds }) => Math.max(most, seconds[stage]), 0);
@@ -86,27 +94,35 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   };
   const sum = allReduceSeconds(plan.devices, constants, 4 * workload.denseParameters);
   const { denseSpeed } = stepCostsIn(setting);
+  const speeds = setting.fleet?.reduce((all, own) => all + own.denseSpeed, 0) ?? W;
   const busy = {
     ...times,
-    dense: (workload.batchSize * workload.denseFlop) / W / (denseSpeed * constants.denseFlops),
+    // A run deals the slices of a batch by the devices' speeds.
+    dense: (workload.batchSize * workload.denseFlop) / speeds / (denseSpeed * constants.denseFlops),
     allReduce: slowest("allReduce") + sum,
     overhead: slowest("overhead") + denseOverhead(setting),
   };
   const alike = busy.dense + sum + denseOverhead(setting);
   const byStage = withReading(setting, busy);
-  const most = devices.reduce((all, { bytes }) => Math.max(all, bytes), 0);
+  const lacks = devices.map(({ bytes }, rank) => bytes - memoryOf(setting, rank));
   return {
     devices: devices.map(({ cost, bytes, shards, seconds }) => {
       const own = stages.reduce((all, stage) => all + seconds[stage], 0);
       return { cost, busy: own + alike, bytes, shards };
     }),
     score: devices.reduce((all, { cost }) => Math.max(all, cost), 0),
-    lacksBytes: Math.max(0, most - constants.memoryBytes),
+    lacksBytes: lacks.reduce((all, own) => Math.max(all, own), 0),
     traffic,
     stages: byStage,
     step: Object.values(byStage).reduce((all, seconds) => all + seconds, 0),
   };
 }
+
+/**
+ * Rounds of the exchange that a step waits for: vectors, their gradients, and the two of the
+ * all-reduce. Ids are sent while the step before computes.
+ */
+const roundsOfStep = 4;
 
 /** Seconds of a step on every device that do not depend on the placement of tables. */
 function denseOverhead(setting: Setting): number {
@@ -114,6 +130,7 @@ function denseOverhead(setting: Setting): number {
   const { step, activation, product, layer, parameter, ...ofSamples } = stepCostsIn(setting);
   const { denseActivations, denseOwnProducts, denseLayers, denseParameters, tables } = workload;
   const { vector, element, id } = ofSamples;
+  const rounds = roundsOfStep * setting.constants.hostRoundSeconds;
   const samples = workload.batchSize / deviceCount(devices);
   const perSample = tables.reduce(
     (sum, { dim, lookups = 1, poolingFactor }) => {
@@ -121,7 +138,7 @@ function denseOverhead(setting: Setting): number {
     },
     activation * denseActivations + product * denseOwnProducts,
   );
-  return step + layer * denseLayers + samples * perSample + parameter * denseParameters;
+  return rounds + step + layer * denseLayers + samples * perSample + parameter * denseParameters;
 }
 
 /**

@@ -2,9 +2,10 @@
 // way: Mudigere et al., arXiv 2104.05158). Each part begins as a tuple of k sums, all but one of
 // them 0. The two tuples with the widest spread are merged, the largest sums of one with the
 // smallest of the other, until one tuple is left. Memory is ignored: a result that does not fit is
-// dropped.
+// dropped. Devices must be alike, as sums change places.
 
 import {
+  fits,
   type Load,
   type LoadGroup,
   type Partition,
@@ -23,12 +24,13 @@ interface Tuple {
 
 /**
  * Places the groups of level `all` and `host` greedily, and all others by differencing. Undefined
- * if the result does not fit on a device.
+ * if the result does not fit on a device, or hosts are unequal.
  */
 export function partitionByDifferencing(
   groups: readonly LoadGroup[],
   room: Room,
 ): Partition | undefined {
+  if (room.each !== undefined) return undefined;
   const { starts, parts } = partStarts(groups);
   const isSingle = (group: LoadGroup) => group.level === "device";
   const fixed = partitionGreedily(
@@ -54,10 +56,10 @@ export function partitionByDifferencing(
   for (const [device, members] of difference(costs, to.cost.slice()).entries()) {
     for (const item of members) {
       const load = loads[item];
-      if (load !== undefined) put(to, places[item] ?? 0, load, device);
+      if (load !== undefined) put(to, places[item] ?? 0, load, device, room);
     }
   }
-  return to.bytes.every((bytes) => bytes <= room.bytes) ? to : undefined;
+  return fits(to, room) ? to : undefined;
 }
 
 /** Returns for each device the items that are added to its present load. */

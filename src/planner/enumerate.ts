@@ -50,7 +50,8 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
       if (table.pins !== undefined && scheme === "data-parallel") continue; // No copy is pinned.
       const same = sameAs(setting.devices, scheme);
       if (same !== undefined && table.schemes.includes(same)) continue;
-      for (const tiles of tileGroupsOf(setting.devices, table, scheme)) {
+      const { devices, fleet } = setting;
+      for (const tiles of tileGroupsOf(devices, table, scheme, fleet !== undefined)) {
         const groups = pinnedGroups(tiles, table.pins, setting.devices);
         options.push(optionOf(setting, table, scheme, tier, groups));
       }
@@ -92,8 +93,19 @@ function pinnedGroups(
 /** The fields of a table that decide how it can be cut. */
 type Cuttable = Pick<PlannedTable, "dim" | "rowBlocks">;
 
-/** Returns the groups of each way in which the scheme can cut the table; the finest cut last. */
-export function tileGroupsOf(devices: Devices, table: Cuttable, scheme: Scheme): TileGroup[][] {
+/** Parts for each of unequal devices, so that a faster one may have more of a table's rows. */
+const partsOfUnequal = 4;
+
+/**
+ * Returns the groups of each way in which the scheme can cut the table; the finest cut last.
+ * `isUnequal`: the devices are not alike, so that even parts need not lie on all.
+ */
+export function tileGroupsOf(
+  devices: Devices,
+  table: Cuttable,
+  scheme: Scheme,
+  isUnequal = false,
+): TileGroup[][] {
   const { hosts, perHost } = devices;
   const W = deviceCount(devices);
   const rows = (parts: number) => Math.min(table.rowBlocks, parts);
@@ -108,6 +120,10 @@ export function tileGroupsOf(devices: Devices, table: Cuttable, scheme: Scheme):
     case "row-wise": {
       const parts = rows(W);
       if (parts === 1) return [];
+      if (isUnequal) {
+        const counts = [...new Set([parts, rows(partsOfUnequal * W)])];
+        return counts.map((count) => each(tilesOf(table, count, 1)));
+      }
       const tiles = tilesOf(table, parts, 1);
       return [parts === W ? [{ level: "all", tiles }] : each(tiles)];
     }
@@ -194,14 +210,14 @@ function optionOf(
 /** Costs of tiles. Tiles of one shape are computed once, as most tiles of a table share a shape. */
 function loadsOf(setting: Setting, table: PlannedTable, scheme: Scheme, tier: Tier) {
   let shape = "";
-  let load: Load = { cost: 0, bytes: 0 };
+  let load: Load = { cost: 0, bytes: 0, work: 0 };
   return (tile: Tile): Load => {
     const first = table.idShares === undefined ? 0 : tile.firstBlock;
     const own = `${first},${tile.blocks},${tileRows(table, tile)},${tileColumns(table, tile)}`;
     if (own !== shape) {
-      const { cost, bytes } = costOf(setting, table, scheme, tier, tile);
+      const { cost, bytes, work } = costOf(setting, table, scheme, tier, tile);
       shape = own;
-      load = { cost, bytes };
+      load = { cost, bytes, work };
     }
     return load;
   };

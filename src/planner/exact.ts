@@ -2,7 +2,7 @@
 // already as expensive as the best known one.
 
 import type { LoadGroup, Partition, Room } from "./partition.ts";
-import { isFree, partStarts, put, startPartition } from "./partition.ts";
+import { fits, isFree, partStarts, put, roomAt, secondsOn, startPartition } from "./partition.ts";
 
 /** Maximum number of placements for one proposal. */
 const placementsMax = 20_000;
@@ -57,15 +57,16 @@ export function partitionExactly(
       if (level === "host" && !isAllowed(first, part, device)) continue;
       const cost = to.cost[device] ?? 0;
       const bytes = to.bytes[device] ?? 0;
-      if (cost + load.cost >= bound || bytes + load.bytes > room.bytes) continue;
-      put(to, part, load, device);
+      if (cost + secondsOn(room, load, device) >= bound) continue;
+      if (bytes + load.bytes > roomAt(room, device)) continue;
+      put(to, part, load, device, room);
       visit(depth + 1);
       to.cost[device] = cost;
       to.bytes[device] = bytes;
     }
   };
   const isBelow = to.cost.every((cost) => cost < bound);
-  if (isBelow && to.bytes.every((bytes) => bytes <= room.bytes)) visit(0);
+  if (isBelow && fits(to, room)) visit(0);
   return best;
 }
 

@@ -8,6 +8,8 @@ import { type Devices, deviceCount } from "./shards.ts";
 export interface Load {
   readonly cost: number;
   readonly bytes: number;
+  /** The part of the cost that a faster device shortens. @default all of it */
+  readonly work?: number;
 }
 
 /** Parts that are placed together. */
@@ -31,6 +33,25 @@ export function isFree({ level }: Pick<LoadGroup, "level">): boolean {
 export interface Room {
   readonly devices: Devices;
   readonly bytes: number;
+  /** Where hosts are unequal, by device: its room, and how many times as long its work takes. */
+  readonly each?: { readonly bytes: Float64Array; readonly slowness: Float64Array } | undefined;
+}
+
+/** The room of a device. */
+export function roomAt({ bytes, each }: Room, device: number): number {
+  return each === undefined ? bytes : Math.min(bytes, each.bytes[device] ?? 0);
+}
+
+/** The room of all devices together. */
+export function roomOfAll(room: Room): number {
+  const W = deviceCount(room.devices);
+  if (room.each === undefined) return W * room.bytes;
+  return room.each.bytes.reduce((sum, _, device) => sum + roomAt(room, device), 0);
+}
+
+/** Seconds of a part on a device. */
+export function secondsOn({ each }: Room, { cost, work = cost }: Load, device: number): number {
+  return each === undefined ? cost : cost + ((each.slowness[device] ?? 1) - 1) * work;
 }
 
 /** A finished placement. */
@@ -44,8 +65,8 @@ export interface Partition {
 
 /** The sort key of groups, and the load to minimise on a device. */
 export interface Preference {
-  readonly order: keyof Load;
-  readonly least: keyof Load;
+  readonly order: "cost" | "bytes";
+  readonly least: "cost" | "bytes";
 }
 
 /** Where the parts of each group start in a flat list, and the number of parts. */
@@ -60,18 +81,18 @@ export function partStarts(groups: readonly LoadGroup[]): { starts: number[]; pa
 }
 
 /** Adds a part to a device of the partition. */
-export function put(to: Partition, part: number, load: Load, device: number): void {
+export function put(to: Partition, part: number, load: Load, device: number, room: Room): void {
   to.deviceOf[part] = device;
-  to.cost[device] = (to.cost[device] ?? 0) + load.cost;
+  to.cost[device] = (to.cost[device] ?? 0) + secondsOn(room, load, device);
   to.bytes[device] = (to.bytes[device] ?? 0) + load.bytes;
 }
 
 /**
  * Returns a partition with only the parts of levels `all` and `pinned`, whose devices are given.
  */
-export function startPartition(groups: readonly LoadGroup[], { devices }: Room): Partition {
+export function startPartition(groups: readonly LoadGroup[], room: Room): Partition {
   const { starts, parts } = partStarts(groups);
-  const W = deviceCount(devices);
+  const W = deviceCount(room.devices);
   const to: Partition = {
     deviceOf: new Int32Array(parts),
     cost: new Float64Array(W),
@@ -80,14 +101,14 @@ export function startPartition(groups: readonly LoadGroup[], { devices }: Room):
   for (const [i, { level, parts: loads, devices: pinned }] of groups.entries()) {
     for (const [part, device] of (pinned ?? []).entries()) {
       const load = loads[part];
-      if (load !== undefined) put(to, (starts[i] ?? 0) + part, load, device);
+      if (load !== undefined) put(to, (starts[i] ?? 0) + part, load, device, room);
     }
     if (level !== "all") continue;
     const [first] = loads;
     for (let device = 0; device < W; device++) {
       const load = loads.length === 1 ? first : loads[device];
       if (load !== undefined)
-        put(to, (starts[i] ?? 0) + (loads.length === 1 ? 0 : device), load, device);
+        put(to, (starts[i] ?? 0) + (loads.length === 1 ? 0 : device), load, device, room);
     }
     if (loads.length === 1) to.deviceOf[starts[i] ?? 0] = -1;
   }
@@ -96,7 +117,7 @@ export function startPartition(groups: readonly LoadGroup[], { devices }: Room):
 
 /** Whether every device has room for its parts. */
 export function fits(partition: Partition, room: Room): boolean {
-  return partition.bytes.every((bytes) => bytes <= room.bytes);
+  return partition.bytes.every((bytes, device) => bytes <= roomAt(room, device));
 }
 
 /** Places all groups greedily; undefined if a group does not fit. */
@@ -121,7 +142,7 @@ export function partitionGreedily(
 }
 
 /** Indices of the groups to place, the largest part first. */
-function largestFirst(groups: readonly LoadGroup[], order: keyof Load): number[] {
+function largestFirst(groups: readonly LoadGroup[], order: Preference["order"]): number[] {
   const size = groups.map(({ parts }) => {
     return parts.reduce((most, part) => Math.max(most, part[order]), 0);
   });
@@ -134,22 +155,40 @@ function placeOnDevice(
   load: Load | undefined,
   part: number,
   room: Room,
-  least: keyof Load,
+  least: Preference["least"],
 ): boolean {
   if (load === undefined) return false;
-  const loads = to[least];
   let best = -1;
   let bestLoad = Infinity;
-  for (let device = 0; device < loads.length; device++) {
-    const own = loads[device] ?? 0;
-    if (own < bestLoad && (to.bytes[device] ?? 0) + load.bytes <= room.bytes) {
+  for (let device = 0; device < to.cost.length; device++) {
+    const own = loadWith(to, [load], device, room, least);
+    if (own < bestLoad && (to.bytes[device] ?? 0) + load.bytes <= roomAt(room, device)) {
       best = device;
       bestLoad = own;
     }
   }
   if (best < 0) return false;
-  put(to, part, load, best);
+  put(to, part, load, best, room);
   return true;
+}
+
+/**
+ * The load by which devices are compared for new parts: the present load; on unequal devices with
+ * the parts, whose seconds and share of the room depend on the device.
+ */
+function loadWith(
+  to: Partition,
+  loads: readonly Load[],
+  device: number,
+  room: Room,
+  least: Preference["least"],
+): number {
+  const own = to[least][device] ?? 0;
+  if (room.each === undefined) return own;
+  const added = loads.reduce((sum, load) => {
+    return sum + (least === "cost" ? secondsOn(room, load, device) : load.bytes);
+  }, own);
+  return least === "cost" ? added : added / roomAt(room, device);
 }
 
 /** Places the parts on different devices of the least loaded host with room. */
@@ -158,11 +197,14 @@ function placeOnHost(
   loads: readonly Load[],
   start: number,
   room: Room,
-  least: keyof Load,
+  least: Preference["least"],
 ): boolean {
   const { hosts, perHost } = room.devices;
   const sums = Array.from({ length: hosts }, (_, host) => {
-    return to[least].subarray(host * perHost, (host + 1) * perHost).reduce((a, b) => a + b, 0);
+    const first = host * perHost;
+    return Array.from({ length: perHost }, (_, i) => {
+      return loadWith(to, i === 0 ? loads : [], first + i, room, least);
+    }).reduce((a, b) => a + b, 0);
   });
   const order = [...sums.keys()].sort((a, b) => (sums[a] ?? 0) - (sums[b] ?? 0) || a - b);
   const parts = [...loads.keys()].sort((a, b) => {
@@ -173,12 +215,12 @@ function placeOnHost(
     own.sort((a, b) => (to[least][a] ?? 0) - (to[least][b] ?? 0) || a - b);
     const hasRoom = parts.every((part, i) => {
       const bytes = (to.bytes[own[i] ?? -1] ?? Infinity) + (loads[part]?.bytes ?? 0);
-      return bytes <= room.bytes;
+      return bytes <= roomAt(room, own[i] ?? -1);
     });
     if (!hasRoom) continue;
     for (const [i, part] of parts.entries()) {
       const load = loads[part];
-      if (load !== undefined) put(to, start + part, load, own[i] ?? 0);
+      if (load !== undefined) put(to, start + part, load, own[i] ?? 0, room);
     }
     return true;
   }

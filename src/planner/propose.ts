@@ -29,7 +29,7 @@ const programmedMax = 8;
 /** Limits on the largest part, as multiples of a device's even load. */
 const levels = [Infinity, 1, 1 / 2, 1 / 4, 1 / 8];
 
-/** Generates all proposals for `devices` devices with `bytes` each. */
+/** Generates all proposals for `devices` devices with `bytes` together. */
 export function* propose(options: OptionTable, devices: number, bytes: number): Proposals {
   const least = options.reduce((sum, own) => sum + (own[0]?.cost ?? 0), 0);
   for (const level of levels) {
@@ -37,7 +37,7 @@ export function* propose(options: OptionTable, devices: number, bytes: number): 
     const allowed = options.map((own) => own.map((option) => option.partCost <= share));
     const name = level === Infinity ? "" : `, parts up to ${level} of a device`;
     yield* greedy(options, allowed, `greedy${name}`);
-    yield* programmed(options, allowed, devices * bytes, `dynamic programming${name}`);
+    yield* programmed(options, allowed, bytes, `dynamic programming${name}`);
   }
   for (const scheme of schemes) yield* uniform(options, scheme);
   yield* grid(options);

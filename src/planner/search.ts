@@ -3,11 +3,11 @@
 // TorchRec's EmbeddingShardingPlanner). The plan is a function of the arguments: the effort is
 // limited in placed parts, never in time.
 
-import { reserveOf, type Setting } from "./cost/cost.ts";
+import { memoryOf, reserveOf, type Setting } from "./cost/cost.ts";
 import { partitionByDifferencing } from "./differencing.ts";
 import { enumerateOptions, type Group, type Option } from "./enumerate.ts";
 import { isTiny, partitionExactly } from "./exact.ts";
-import { type Partition, partitionGreedily, type Room } from "./partition.ts";
+import { type Partition, partitionGreedily, type Room, roomOfAll } from "./partition.ts";
 import { type OptionTable, type Proposal, propose } from "./propose.ts";
 import { deviceCount, type PlacedShard, type Plan, type PlannedTable } from "./shards.ts";
 
@@ -65,7 +65,7 @@ export function searchPlan(
     return sum + own.reduce((fewest, option) => Math.min(fewest, option.bytes), Infinity);
   }, 0);
   // `least` is infinite if a table has no option.
-  if (least > deviceCount(setting.devices) * room.bytes) return { best: undefined, considered: [] };
+  if (least > roomOfAll(room)) return { best: undefined, considered: [] };
   const { candidates, considered } = tryProposals(options, room, effort);
   const first = candidates[0];
   if (first === undefined) return { best: undefined, considered };
@@ -87,8 +87,13 @@ export function searchPlan(
 
 /** Returns the room for shards on each device. */
 export function roomOf(setting: Setting): Room {
-  const bytes = Math.max(0, setting.constants.memoryBytes - reserveOf(setting));
-  return { devices: setting.devices, bytes };
+  const { devices, fleet } = setting;
+  const reserve = reserveOf(setting);
+  const bytesAt = (device: number) => Math.max(0, memoryOf(setting, device) - reserve);
+  if (fleet === undefined) return { devices, bytes: bytesAt(0) };
+  const bytes = Float64Array.from(fleet, (_, device) => bytesAt(device));
+  const slowness = Float64Array.from(fleet, ({ rowSpeed }) => 1 / rowSpeed);
+  return { devices, bytes: Math.max(...bytes), each: { bytes, slowness } };
 }
 
 function tryProposals(
@@ -101,7 +106,7 @@ function tryProposals(
   const considered: Considered[] = [];
   /** Whether each proposal fits, so that no two proposers place the same one. */
   const seen = new Map<string, boolean>();
-  const proposals = propose(options, W, room.bytes);
+  const proposals = propose(options, W, roomOfAll(room));
   let looks = 0;
   let bound = Infinity;
   for (let next = proposals.next(); next.done !== true && looks < looksMax[effort]; ) {
@@ -134,7 +139,7 @@ function tryProposals(
 function placeAll(groups: readonly Group[], room: Room, bound: number) {
   const found: { partitioner: string; partition: Partition }[] = [];
   const W = deviceCount(room.devices);
-  if (bytesOf(groups, W) > W * room.bytes) return found;
+  if (bytesOf(groups, W) > roomOfAll(room)) return found;
   const add = (partitioner: string, partition: Partition | undefined) => {
     if (partition !== undefined) found.push({ partitioner, partition });
     return partition !== undefined;

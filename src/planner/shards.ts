@@ -117,6 +117,15 @@ export interface Devices {
   readonly perHost: number;
 }
 
+/** A device, relative to the constants of its setting. */
+export interface PlannedDevice {
+  /** Its memory; the devices with most memory have 1. */
+  readonly memory: number;
+  /** Its speed at rows, and at dense layers. */
+  readonly rowSpeed: number;
+  readonly denseSpeed: number;
+}
+
 /** The tables and the dense work that a plan is made for. */
 export interface Workload {
   readonly tables: readonly PlannedTable[];

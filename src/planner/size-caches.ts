@@ -13,7 +13,8 @@ import {
   shareBytes,
   withCurve,
 } from "./cache-share.ts";
-import { costOf, placeBytesOf, reserveOf, type Setting } from "./cost/cost.ts";
+import { costOf, memoryOf, placeBytesOf, reserveOf, type Setting } from "./cost/cost.ts";
+import { roomOfAll } from "./partition.ts";
 import { roomOf, type SearchResult, searchPlan } from "./search.ts";
 import {
   deviceCount,
@@ -118,9 +119,9 @@ export function amountsOf(setting: Setting): { low: number; high: number } {
     .map((table) => claimOf(setting, table));
   const sumOf = (size: "leastBytes" | "wholeBytes") =>
     claims.reduce((sum, claim) => sum + claim[size], 0);
-  const free =
-    deviceCount(setting.devices) *
-    Math.min(setting.workload.budgets?.hbmBytes ?? 0, roomOf(setting).bytes);
+  const room = roomOf(setting);
+  const { hbmBytes = 0 } = setting.workload.budgets ?? {};
+  const free = roomOfAll({ ...room, bytes: Math.min(hbmBytes, room.bytes) });
   const low = sumOf("leastBytes");
   return { low, high: Math.max(low, Math.min(free, sumOf("wholeBytes"))) };
 }
@@ -180,7 +181,7 @@ export function fillCaches(setting: Setting, plan: Plan): Plan {
   if (budgets === undefined || !hasCaches(setting)) return plan;
   const cacheOf = new Map<PlacedShard, PlacedShard["cache"]>();
   for (let device = 0; device < deviceCount(plan.devices); device++) {
-    let free = Math.max(0, setting.constants.memoryBytes - reserveOf(setting));
+    let free = Math.max(0, memoryOf(setting, device) - reserveOf(setting));
     const cached: { shard: PlacedShard; claim: Claim }[] = [];
     for (const shard of plan.shards) {
       const table = tables.get(shard.table);

@@ -1,9 +1,10 @@
 // Parts of tables that stay on their devices when the devices of a run change: only the parts of
 // lost devices are placed anew, and some move to devices that are new. A plan that is searched for
 // the new devices would move almost all rows, which a recovery then reads. Placement changes no bit
-// of the result (law 4).
+// of the result (law 4). On unequal hosts, loads count by the speed and memory of each device.
 
 import type { TablePart } from "./pins.ts";
+import type { PlannedDevice } from "./shards.ts";
 
 /** A part of a table on a device. */
 export interface PlacedPart extends TablePart {
@@ -28,17 +29,18 @@ export function stayInPlace(options: {
   readonly former: readonly PlacedPart[];
   readonly searched: readonly PlacedPart[];
   readonly devices: number;
+  /** The devices, where hosts are unequal. */
+  readonly fleet?: readonly PlannedDevice[] | undefined;
   rankOf(device: number): number | undefined;
 }): PlacedPart[] | undefined {
-  const { former, searched, devices, rankOf } = options;
+  const { former, searched, devices, fleet, rankOf } = options;
   if (copiesOf(former) !== copiesOf(searched)) return undefined;
-  const load = Array.from({ length: devices }, () => ({ cost: 0, bytes: 0 }));
+  const load = emptyLoads(devices, fleet);
   const placed: PlacedPart[] = [];
   const put = (part: PlacedPart, device: number) => {
     const own = load[device];
     if (own === undefined) throw new RangeError(`There is no device ${device}`);
-    own.cost += part.cost;
-    own.bytes += part.bytes;
+    add(own, part, 1);
     placed.push({ ...part, device });
   };
   const lost: PlacedPart[] = [];
@@ -50,20 +52,42 @@ export function stayInPlace(options: {
       else put(part, rank);
     }
   }
-  const leastOf = () =>
-    load.reduce((least, { cost }, i) => (cost < costAt(load, least) ? i : least), 0);
-  for (const part of lost.sort(byCost)) put(part, leastOf());
+  const leastFor = ({ cost }: PlacedPart) => {
+    const ends = load.map((own) => own.cost + cost / own.speed);
+    return ends.indexOf(Math.min(...ends));
+  };
+  for (const part of lost.sort(byCost)) put(part, leastFor(part));
   even(placed, load);
-  const before = loadsOf(searched, devices);
+  const before = emptyLoads(devices, fleet);
+  for (const part of searched) {
+    const own = part.device === "all" ? undefined : before[part.device];
+    if (own !== undefined) add(own, part, 1);
+  }
   const isFit = (["cost", "bytes"] as const).every(
     (name) => mostOf(load, name) <= excessMax * mostOf(before, name),
   );
   return isFit ? placed : undefined;
 }
 
+/** The load of a device, relative to its speed and its memory. */
 interface Loaded {
   cost: number;
   bytes: number;
+  readonly speed: number;
+  readonly memory: number;
+}
+
+function emptyLoads(devices: number, fleet: readonly PlannedDevice[] | undefined): Loaded[] {
+  return Array.from({ length: devices }, (_, device) => {
+    const { rowSpeed: speed, memory } = fleet?.[device] ?? { rowSpeed: 1, memory: 1 };
+    return { cost: 0, bytes: 0, speed, memory };
+  });
+}
+
+/** Adds a part to a device (`sign` 1), or takes it away (-1). */
+function add(to: Loaded, { cost, bytes }: PlacedPart, sign: 1 | -1): void {
+  to.cost += (sign * cost) / to.speed;
+  to.bytes += (sign * bytes) / to.memory;
 }
 
 /** Moves parts from the busiest to the idlest device while that brings both nearer to the mean. */
@@ -74,8 +98,8 @@ function even(placed: PlacedPart[], load: Loaded[]): void {
     const [idle = 0, busy = 0] = [ranks[0], ranks.at(-1)];
     const [from, to] = [load[busy], load[idle]];
     if (from === undefined || to === undefined || from.cost <= evenShare * mean) return;
-    // The part that is nearest to half of the difference leaves the two alike.
-    const half = (from.cost - to.cost) / 2;
+    // The part that is nearest to half of the difference, by their speeds, leaves the two alike.
+    const half = (from.cost - to.cost) / (1 / from.speed + 1 / to.speed);
     let best = -1;
     for (const [i, { device, cost }] of placed.entries()) {
       if (device !== busy || cost <= 0 || cost >= 2 * half) continue;
@@ -85,25 +109,12 @@ function even(placed: PlacedPart[], load: Loaded[]): void {
     const part = placed[best];
     if (part === undefined) return;
     placed[best] = { ...part, device: idle };
-    from.cost -= part.cost;
-    from.bytes -= part.bytes;
-    to.cost += part.cost;
-    to.bytes += part.bytes;
+    add(from, part, -1);
+    add(to, part, 1);
   }
 }
 
-function loadsOf(parts: readonly PlacedPart[], devices: number): Loaded[] {
-  const load = Array.from({ length: devices }, () => ({ cost: 0, bytes: 0 }));
-  for (const { device, cost, bytes } of parts) {
-    const own = device === "all" ? undefined : load[device];
-    if (own === undefined) continue;
-    own.cost += cost;
-    own.bytes += bytes;
-  }
-  return load;
-}
-
-function mostOf(load: readonly Loaded[], name: keyof Loaded): number {
+function mostOf(load: readonly Loaded[], name: "cost" | "bytes"): number {
   return load.reduce((most, own) => Math.max(most, own[name]), 0);
 }
 

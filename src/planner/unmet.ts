@@ -4,7 +4,7 @@
 
 import { reserveOf, type Setting } from "./cost/cost.ts";
 import { enumerateOptions, type Option } from "./enumerate.ts";
-import { type Partition, partitionGreedily } from "./partition.ts";
+import { type Partition, partitionGreedily, type Room, roomAt, roomOfAll } from "./partition.ts";
 import { roomOf } from "./search.ts";
 import { deviceCount, type PlannedTable } from "./shards.ts";
 import { lacksOf } from "./size-caches.ts";
@@ -45,16 +45,16 @@ export function unmetNeeds(setting: Setting): UnmetNeed[] {
   const fitting = options.map((own) => own.filter((option) => option.partBytes <= room.bytes));
   const W = deviceCount(devices);
   const least = fitting.reduce((sum, own) => sum + (leanest(own)?.bytes ?? 0), 0);
-  const total = W * room.bytes;
+  const total = roomOfAll(room);
   if (least > total) {
     const needed = `All tables need ${least} bytes at least`;
     const sentence = `${needed}, and ${W} devices have ${total} for them`;
     return [{ kind: "total", sentence, lacksBytes: least - total }];
   }
   const groups = fitting.flatMap((own) => leanest(own)?.groups ?? []);
-  const boundless = { ...room, bytes: Infinity };
+  const boundless = { devices, bytes: Infinity };
   const packed = partitionGreedily(groups, boundless, { order: "bytes", least: "bytes" });
-  return deviceNeeds(packed, room.bytes);
+  return deviceNeeds(packed, room);
 }
 
 function tableNeed(table: PlannedTable, options: readonly Option[], bytes: number): UnmetNeed[] {
@@ -79,8 +79,9 @@ function leanest(options: readonly Option[]): Option | undefined {
   );
 }
 
-function deviceNeeds(packed: Partition | undefined, bytes: number): UnmetNeed[] {
+function deviceNeeds(packed: Partition | undefined, room: Room): UnmetNeed[] {
   const needs = [...(packed?.bytes ?? [])].flatMap((used, device): UnmetNeed[] => {
+    const bytes = roomAt(room, device);
     if (used <= bytes) return [];
     const sentence = `Device ${device} would hold ${used} bytes of whole shards, and has ${bytes}`;
     return [{ kind: "device", sentence, lacksBytes: used - bytes }];

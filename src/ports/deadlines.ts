@@ -91,6 +91,9 @@ const rules = {
   persist: { within: undefined, what: "tiers persist durable rows", share: 10 },
 } as const satisfies Record<string, Rule>;
 
+/** Longest time in which hosts measure the links between them, in milliseconds. */
+export const linksMs = 5000;
+
 /** Heartbeat interval of a cluster's hosts, in milliseconds. */
 export const beatMs = 250;
 
@@ -156,6 +159,12 @@ export function clusterDeadlines(): DeadlineLine[] {
       ms: silence - beatMs,
     },
     { name: "lease", within: undefined, what: "another leader takes over", ms: 2500 },
+    {
+      name: "links",
+      within: undefined,
+      what: "hosts measure the links between them, before their first plan",
+      ms: linksMs,
+    },
     { name: "join", within: undefined, what: "a run waits for its devices", ms: 60_000 },
   ];
 }

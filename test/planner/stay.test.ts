@@ -42,3 +42,22 @@ test("a plan that is better by more than a quarter, or copies other tables, is t
   const copied = [part(0, "all"), part(1, 1, 12)];
   t.is(stayInPlace({ former, searched: copied, devices: 2, rankOf }), undefined);
 });
+
+test("a slow device takes fewer of the lost parts, and one with little memory no excess", (t) => {
+  const former = spread(12, 3);
+  const rankOf = (device: number) => (device < 2 ? device : undefined);
+  const alike = { memory: 1, rowSpeed: 1, denseSpeed: 1 };
+  const on = (fleet: readonly (typeof alike)[], searched: readonly PlacedPart[]) =>
+    stayInPlace({ former, searched, devices: 2, rankOf, fleet });
+  const byTwo = Array.from({ length: 12 }, (_, i) => part(i, i % 3 === 0 ? 1 : 0));
+  const slow = on([alike, { ...alike, rowSpeed: 0.5 }], byTwo);
+  t.is(slow?.filter(({ device }) => device === 0).length, 8);
+  const small = { ...alike, memory: 0.4 };
+  t.is(
+    on(
+      [alike, small],
+      byTwo.map((own, i) => ({ ...own, device: i < 9 ? 0 : 1 })),
+    ),
+    undefined,
+  );
+});

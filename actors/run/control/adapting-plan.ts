@@ -26,6 +26,7 @@ import {
   withMeasured,
 } from "../state/measured-plans.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
+import { hardwareOf } from "./host-hardware.ts";
 
 type Heartbeat = MessageEvent<"host.progress">;
 
@@ -100,7 +101,7 @@ async function replan(
     );
     record.append(scope.generation, { type: "run.replanned", step, ...refined, ...assessed });
     if (!assessed.isTaken || record.scaling !== undefined) return false;
-    record.placed = { hosts: shares, placement: found };
+    record.placed = { ...record.placed, hosts: shares, placement: found };
     const { generation } = scope;
     const [from, atMs] = [devicesOf(hosts), network.clock.now()];
     record.scaling = { generation, from, atMs, moves: [], isAdapted: true };
@@ -115,18 +116,22 @@ async function replan(
 
 /** The plan found by the first host of the generation. @throws DeadlineExceededError */
 async function search(
-  { network, mailbox, hosts, job, record }: TrainingCoordinatorContext,
+  context: TrainingCoordinatorContext,
   shares: readonly number[],
   command: number,
   signal: AbortSignal,
 ): Promise<RunPlan> {
+  const { network, mailbox, hosts, job, record } = context;
   const [first] = hosts;
   const measured = measuredOn(record.measured, shares);
   const [found] = await request({
     ...{ network, mailbox, signal },
     to: [{ role: "host", index: first?.host ?? 0 }],
     type: "host.prepare",
-    body: { command, job, hosts: [...shares], pins: record.pins, measured },
+    body: {
+      ...{ command, job, hosts: [...shares], pins: record.pins, measured },
+      ...hardwareOf(context),
+    },
     answer: (message) =>
       message.type === "host.prepared" && message.body.command === command
         ? { from: 0, answer: message.body.placement }

@@ -23,6 +23,7 @@ import { dealSlices, noStragglers, type StragglerWatch } from "../state/straggle
 import { noTiers, type TierWatch } from "../state/tier-watch.ts";
 import type { Assembled, RequestInput, TakenCut } from "./coordinator-requests.ts";
 import { noPins } from "./follow-pins.ts";
+import { announcedSpeeds } from "./host-hardware.ts";
 import { type RunPosition, withInterval } from "./next-action.ts";
 
 export interface TrainingCoordinatorInput {
@@ -101,7 +102,11 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     watch: emptyWatch,
     tierWatch: noTiers,
     waits: new Map(),
-    sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
+    sliceCounts: dealSlices(
+      input.job.slices,
+      input.hosts,
+      new Map([...announcedSpeeds(input), ...input.record.speeds]),
+    ),
     stragglers: noStragglers,
     isFirstStepDone: false,
     isCancelRequested: input.record.isCancelRequested,

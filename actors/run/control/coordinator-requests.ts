@@ -8,6 +8,7 @@ import { ArithmeticMismatchError } from "../../../src/errors/errors.ts";
 import { checkContents } from "../../../src/job/check-contents.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
+import { areAlike } from "../../../src/planner/fleet.ts";
 import { deadlinesOf, transferMs } from "../../../src/ports/deadlines.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { Cut } from "../../../src/training/loop/schedule.ts";
@@ -36,6 +37,7 @@ import {
 import { addCounts, addIdCounts, type RunMetrics } from "../state/run-metrics.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import { type FollowedPins, followPins } from "./follow-pins.ts";
+import { hardwareOf, measuredHardware } from "./host-hardware.ts";
 import { isRunDone, type RunPosition } from "./next-action.ts";
 import { stayPlaced } from "./stay-placed.ts";
 
@@ -71,6 +73,8 @@ export interface RequestInput {
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
+  /** Time at which the failure was noticed that this generation recovers from; undefined: none. */
+  readonly failedAtMs: number | undefined;
   readonly record: Pick<RunRecord, "replayed" | "placed" | "pins" | "readers" | "shards">;
   readonly arithmetic: string;
   /** Undefined until the generation is assembled. */
@@ -110,12 +114,13 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const hosts = input.hosts.map(({ devices }) => devices);
   const { pins } = record;
   const known = knownFor(input, hosts);
+  const hardware = known === undefined ? await measuredHardware(input, signal) : {};
   const [found] = await request({
     network,
     mailbox,
     to: hostsOf(input).slice(0, 1),
     type: "host.prepare",
-    body: { command, job, ...(known === undefined ? { hosts, pins } : {}) },
+    body: { command, job, ...(known === undefined ? { hosts, pins, ...hardware } : {}) },
     answer: (message) =>
       message.type === "host.prepared" && message.body.command === command
         ? { from: 0, answer: message.body }
@@ -133,16 +138,18 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const placement =
     known ??
     stayPlaced(runPlanSchema.parse(found?.placement), record.shards, { ...input, plan, pins: [] });
-  if (placement.plan !== undefined) record.placed = { hosts, placement };
+  const { machines } = hardwareOf(input);
+  if (placement.plan !== undefined) record.placed = { hosts, machines, placement };
   const memoryBytes = found?.memoryBytes ?? Number.POSITIVE_INFINITY;
   const followed = followPins(pins, { ...input, plan, placement, pins: [] }, memoryBytes);
   return { plan, placement, memoryBytes, pins: followed };
 });
 
 /** The previous generation's plan, if it can be kept: only pinned shards move. */
-function knownFor({ record }: RequestInput, hosts: readonly number[]): RunPlan | undefined {
-  const { placed } = record;
+function knownFor(input: RequestInput, hosts: readonly number[]): RunPlan | undefined {
+  const { placed } = input.record;
   if (placed?.hosts.join() !== hosts.join()) return undefined;
+  if (!areAlike(hosts, placed.machines, hardwareOf(input).machines)) return undefined;
   return placed.placement.unpinned === undefined ? placed.placement : undefined;
 }
 

@@ -7,7 +7,7 @@ import type { JobSpec } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
 import { type PlannedCut, type Schedule, scheduleOf } from "../../../src/training/loop/schedule.ts";
-import type { RunPlan } from "../../../src/training/planning/run-plan.ts";
+import type { PlacedRun } from "../../../src/training/planning/run-plan.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
 import type { Incident } from "../../runtime/incident.ts";
 import type { Wait } from "../../runtime/wait-graph.ts";
@@ -79,8 +79,8 @@ export class RunRecord {
   replayed: { readonly directory: string; readonly contents: RunContents | undefined } | undefined;
   /** Relative speeds of stragglers, from which their share of the slices follows. */
   readonly speeds = new Map<DeviceName, number>();
-  /** The plan of the last generation, and the devices per host that it was made for. */
-  placed: { readonly hosts: readonly number[]; readonly placement: RunPlan } | undefined;
+  /** The plan of the last generation, and the hosts that it was made for. */
+  placed: PlacedRun | undefined;
   /** Measurements of the run's plans, and the duration of its last planned change. */
   measured: MeasuredSoFar = { plans: [], changeSeconds: undefined };
   /** Requests to the run's readers. */

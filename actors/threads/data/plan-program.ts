@@ -11,15 +11,15 @@ import {
   type MeasuredRun,
   planRun,
   type RunPlan,
+  type RunPlanSetting,
   replanRun,
   unplanned,
 } from "../../../src/training/planning/run-plan.ts";
 import type { PreparedData } from "./prepare-data.ts";
 
-/** The devices of each host, the memory limit of each host, and the pins. */
-export interface PlanRequest {
-  readonly hosts: readonly number[];
-  readonly memoryBytes: number;
+/** The hosts, the links between them, and the pins. */
+export interface PlanRequest
+  extends Pick<RunPlanSetting, "hosts" | "memoryBytes" | "machines" | "links"> {
   readonly pins?: readonly ShardPin[] | undefined;
   /** The run's measured plans, the present one last; left out: none. */
   readonly measured?: readonly MeasuredRun[] | undefined;

@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
 import { constantsOfDevice } from "../../../actors/calibration/machine-constants.ts";
 import { measuredGroups } from "../../../actors/threads/data/prepare-data.ts";
-import { constantsOfRun, machineKeyOf } from "../../../actors/threads/kept-constants.ts";
+import { constantsOfRun, machineKeyOf, readLinks } from "../../../actors/threads/kept-constants.ts";
 import {
   chooseDevices,
   countedStatistics,
@@ -32,6 +32,7 @@ import {
   readCostNetworks,
   readPolicy,
 } from "../../../packages/sharding/index.ts";
+import { withLinks } from "../../../src/planner/fleet.ts";
 import type { ChangeArguments } from "../../support/arguments.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
@@ -99,7 +100,15 @@ export async function planFile(path: string, options: PlanningArguments): Promis
       ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
       : undefined;
   const devices = devicesOf(asked, hosts);
-  const constants = constantsOf(choice?.devices ?? devices.perHost);
+  // Named constants have links; those of a machine do not.
+  const links =
+    options.constants === undefined && hosts > 1
+      ? readLinks().find(({ machines }) => machines.length >= hosts)
+      : undefined;
+  const ofDevice = constantsOf(choice?.devices ?? devices.perHost);
+  const counts = new Array<number>(hosts).fill(devices.perHost);
+  const constants =
+    options.constants === undefined ? withLinks(ofDevice, counts, links?.measured) : ofDevice;
   const givenPlan =
     givenPath === undefined ? undefined : { text: readText(givenPath), path: givenPath };
   const own = { ...ways, devices, constants, given: givenPlan };
@@ -114,7 +123,7 @@ export async function planFile(path: string, options: PlanningArguments): Promis
     (isSearched ? await heard(plansWith, options.seconds) : untilDone(plansWith()));
   if (options.from !== undefined) checkFits(options.from, found, constants, options);
   const of = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
-  const source = { ...of, fixed: job };
+  const source = { ...of, fixed: job, links };
   return { found, constants, source, choice };
 }
 

@@ -56,6 +56,8 @@ const constantsSchema = z.strictObject({
   insideHost: linkSchema(600e9),
   /** Between hosts. */
   acrossHosts: linkSchema(12.5e9),
+  /** Seconds of a round of the exchange between hosts, beside those of its bytes. */
+  hostRoundSeconds: factor.default(0),
   /** Floating-point operations per second of the dense layers on one device. */
   denseFlops: rate.default(10e12),
   /** Cost factor of a byte in narrow rows, by columns of the shard. */
@@ -182,7 +184,8 @@ export function slowed(constants: MachineConstants, times: number): MachineConst
   };
   const links = ["allToAll", "reduceScatter", "allGather", "allReduce"] as const;
   const rates = ["memoryBandwidth", "lowerBandwidth", "denseFlops"] as const;
-  const all = scaled(constants, ["rowSumSeconds", "idSeconds", "dealSeconds"], times);
+  const seconds = ["rowSumSeconds", "idSeconds", "dealSeconds", "hostRoundSeconds"] as const;
+  const all = scaled(constants, seconds, times);
   return {
     ...scaled(all, rates, 1 / times),
     insideHost: scaled(constants.insideHost, links, 1 / times),

@@ -8,6 +8,7 @@ import {
   type Devices,
   deviceCount,
   type PlacedShard,
+  type PlannedDevice,
   type PlannedTable,
   type Scheme,
   type Tier,
@@ -48,6 +49,8 @@ export interface ShardCost {
   readonly seconds: StageSeconds;
   /** Seconds that count in a plan's score: all stages except the input exchange. */
   readonly cost: number;
+  /** The seconds of these in which the device itself works, and does not wait for bytes. */
+  readonly work: number;
   /** Bytes of weights, optimizer state (a cache's share of both) and buffers. */
   readonly bytes: number;
 }
@@ -57,21 +60,17 @@ export interface Setting {
   readonly workload: Workload;
   readonly devices: Devices;
   readonly constants: MachineConstants;
+  /** Where hosts are unequal: each device, by rank; left out: all are as the constants say. */
+  readonly fleet?: readonly PlannedDevice[] | undefined;
+}
+
+/** Bytes of memory of a device. */
+export function memoryOf({ constants, fleet }: Setting, device: number): number {
+  return constants.memoryBytes * (fleet?.[device]?.memory ?? 1);
 }
 
 /** Zero seconds in each stage. */
-export const noSeconds: StageSeconds = {
-  read: 0,
-  inputExchange: 0,
-  prefetch: 0,
-  lookup: 0,
-  outputExchange: 0,
-  dense: 0,
-  backwardExchange: 0,
-  update: 0,
-  allReduce: 0,
-  overhead: 0,
-};
+export const noSeconds = Object.fromEntries(stages.map((stage) => [stage, 0])) as StageSeconds;
 
 /**
  * Returns the cost of one shard, or of one copy if the table is replicated. `load`: the share of
@@ -89,7 +88,9 @@ export function costOf(
   const seconds = withFactor(formula, table.costFactor);
   const { inputExchange, dense, ...counted } = seconds;
   const cost = Object.values(counted).reduce((sum, part) => sum + part, 0);
-  return { seconds, cost, bytes: bytesOf(setting, table, scheme, tier, tile, load) };
+  const { lookup, update, prefetch, overhead } = seconds;
+  const work = lookup + update + prefetch + overhead;
+  return { seconds, cost, work, bytes: bytesOf(setting, table, scheme, tier, tile, load) };
 }
 
 /** Scales the time of rows to the speed with this number of devices on a host. */

@@ -84,8 +84,11 @@ function devicesOf(setting: Setting, { plan, seconds }: MeasuredPlan) {
       ...([of, table, shard.scheme, shard.tier, shard, load] as const),
     ).seconds;
     const holders = shard.device === "all" ? tables : tables.slice(shard.device, shard.device + 1);
-    for (const own of holders) {
-      own.set(shard.table, (own.get(shard.table) ?? 0) + lookup + update + prefetch);
+    const first = shard.device === "all" ? 0 : shard.device;
+    for (const [at, own] of holders.entries()) {
+      const { rowSpeed: speed } = setting.fleet?.[first + at] ?? { rowSpeed: 1 };
+      const seconds = (lookup + update + prefetch) / speed;
+      own.set(shard.table, (own.get(shard.table) ?? 0) + seconds);
     }
   }
   return assessPlan(of, plan).devices.map(({ busy }, rank) => ({

@@ -14,6 +14,7 @@ import {
   type Devices,
   deviceCount,
   type Plan,
+  type PlannedDevice,
   type PlannedTable,
   type Workload,
 } from "../../planner/shards.ts";
@@ -39,6 +40,8 @@ export type PlanSource<Search> = (
 export interface PlanOptions<Search = unknown> extends WorkloadOptions {
   readonly devices: Devices;
   readonly constants: MachineConstants;
+  /** As of `Setting`. */
+  readonly fleet?: readonly PlannedDevice[] | undefined;
   /** A plan to assess, instead of searching for a plan. */
   readonly given?: { readonly text: string; readonly path: string } | undefined;
   /** Whether the result explains the placement of each table. @default false */
@@ -109,7 +112,8 @@ export function* planningJob<Search = unknown>(
   }
   const { devices, schemes } = options;
   const cut = schemes === undefined ? withWholeTables(workload, devices) : workload;
-  const setting = withCurves({ workload: cut, devices, constants });
+  const { fleet } = options;
+  const setting = withCurves({ workload: cut, devices, constants, fleet });
   if (options.source !== undefined) {
     const { plan, search } = yield* options.source(job, setting, options.statistics);
     if (plan !== undefined) {
@@ -121,7 +125,9 @@ export function* planningJob<Search = unknown>(
   if (best !== undefined)
     return withNote(judged(job, setting, best.plan, considered, explain), options);
   const least = withLeastCaches(setting);
-  return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxations(least) };
+  // Relaxations are for a user of `osiris plan`, whose hosts are alike.
+  const relaxed = fleet === undefined ? relaxations(least) : [];
+  return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxed };
 }
 
 type FeasiblePlan = Omit<Extract<JobPlan, { isFeasible: true }>, "learned">;

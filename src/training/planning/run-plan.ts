@@ -6,8 +6,17 @@
 import { z } from "zod";
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
-import { areKnown, type MachineConstants } from "../../planner/cost/constants.ts";
+import { areKnown } from "../../planner/cost/constants.ts";
 import { costFactors } from "../../planner/cost/measured-costs.ts";
+import {
+  bytesOfHosts,
+  devicesIn,
+  type MeasuredLinks,
+  measuredLinksSchema,
+  type PlannedHosts,
+  unequalHosts,
+  withLinks,
+} from "../../planner/fleet.ts";
 import { schemeNote } from "../../planner/kept-schemes.ts";
 import { type PackedPlan, packPlan, unpackPlan } from "../../planner/packed-plan.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
@@ -57,6 +66,13 @@ export const planReportSchema = z.object({
   memoryBytes: z.array(bytes).readonly().optional(),
   /** Source of the machine constants behind the predictions. */
   constants: z.string().optional(),
+  /** The measured links between hosts that it counts with; left out: one host, or assumed ones. */
+  links: measuredLinksSchema.optional(),
+  /** Where hosts are unequal, for each: its memory, and its speed relative to the first host. */
+  hosts: z
+    .array(z.object({ memoryBytes: bytes, rowSpeed: bytes, denseSpeed: bytes }))
+    .readonly()
+    .optional(),
   /** Hash of the file of learned costs that the search followed; left out: formulas decided. */
   costs: z.string().optional(),
   /** Whether the data's statistics were known; else bags and popularity are assumed. */
@@ -102,12 +118,9 @@ export type LearnedCosts =
   | { readonly source: undefined; readonly why: string };
 
 /** The devices and measurements that a plan is made for. */
-export interface RunPlanSetting {
-  /** The devices of each host, in the order of their ranks. */
-  readonly hosts: readonly number[];
-  readonly constants: MachineConstants;
-  /** Bytes that the process of a host may use. */
-  readonly memoryBytes: number;
+export interface RunPlanSetting extends PlannedHosts {
+  /** The links between the hosts, as measured; or why they were not. */
+  readonly links?: MeasuredLinks | string | undefined;
   readonly statistics?: readonly FeatureStatistics[] | undefined;
   /** As of `WorkloadOptions`. */
   readonly ikjt?: readonly MeasuredGroup[] | undefined;
@@ -117,6 +130,11 @@ export interface RunPlanSetting {
   readonly costFactors?: ReadonlyMap<string, number> | undefined;
   /** The search by learned costs; left out: formulas decide. */
   readonly learned?: LearnedCosts | undefined;
+}
+
+/** A placement, and the hosts that it was made for. */
+export interface PlacedRun extends Pick<PlannedHosts, "hosts" | "machines"> {
+  readonly placement: RunPlan;
 }
 
 /**
@@ -139,30 +157,40 @@ export function unplanned(note?: string): RunPlan {
 
 /** Plans a generation. The same arguments give the same plan. */
 export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
-  return withSchemeNote(placed(job, setting), job, setting);
+  return withSchemeNote(placed(job, linked(setting)), job, setting);
 }
 
-/** Adds a note on tables that are not placed as their `sharding` says, unless by the job's plan. */
+/** The setting with the constants of the links between its hosts. */
+function linked(setting: RunPlanSetting): RunPlanSetting {
+  const { constants, hosts, links } = setting;
+  const measured = typeof links === "string" ? undefined : links;
+  return { ...setting, constants: withLinks(constants, hosts, measured) };
+}
+
+/**
+ * Adds notes: on links that could not be measured, and on tables that are not placed as their
+ * `sharding` says, unless by the job's plan.
+ */
 function withSchemeNote(
   found: RunPlan,
   { model }: RunPlanJob,
-  { hosts }: Pick<RunPlanSetting, "hosts">,
+  { hosts, links }: Pick<RunPlanSetting, "hosts" | "links">,
 ): RunPlan {
   const { report } = found;
-  const own = report.by === "plan" ? undefined : schemeNote(model.tables, hosts);
-  if (own === undefined) return found;
-  const note = report.note === undefined ? own : `${report.note}; ${own}`;
-  return { ...found, report: { ...report, note } };
+  const written = report.by === "plan" ? undefined : schemeNote(model.tables, hosts);
+  const ofLinks = typeof links === "string" ? links : undefined;
+  const notes = [ofLinks, written].filter((one) => one !== undefined);
+  if (notes.length === 0) return found;
+  return { ...found, report: { ...report, note: noted(report, notes.join("; ")) } };
 }
 
 function placed(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
-  const { hosts, constants, memoryBytes, statistics, ikjt } = setting;
+  const { hosts, statistics, ikjt } = setting;
   const devices = evenDevices(hosts);
   const given = job.plan === undefined ? undefined : planOfFile(job.plan);
-  const machine = { ...constants, memoryBytes };
   if (given !== undefined && deviceCount(given.devices) === deviceCount(devices)) {
     const workload = workloadOf(job, { statistics, ikjt });
-    const of = withCurves({ workload, devices: given.devices, constants: machine });
+    const of = withCurves({ workload, devices: given.devices, ...devicesIn(setting, "together") });
     const pinned = pinPlan(given, setting.pins ?? []);
     return { report: reportOf("plan", setting, pinned, assessPlan(of, pinned)) };
   }
@@ -184,16 +212,16 @@ export function replanRun(
   setting: RunPlanSetting,
   measured: readonly MeasuredRun[],
 ): RunPlan | undefined {
-  const { hosts, memoryBytes, statistics, ikjt } = setting;
+  const { hosts, statistics, ikjt } = setting;
   const { tables } = job.model;
-  const constants = { ...setting.constants, memoryBytes };
+  const on = devicesIn(linked(setting), "together");
   const of = (costFactors?: ReadonlyMap<string, number>) => {
     const workload = workloadOf(job, { statistics, ikjt, costFactors });
-    return withCurves({ workload, devices: evenDevices(hosts), constants });
+    return withCurves({ workload, devices: evenDevices(hosts), ...on });
   };
   const plans = measured.map(({ plan, seconds }) => ({ plan: unpackPlan(plan, tables), seconds }));
   const costs = costFactors(of(), plans);
-  const found = planAmong(job, { ...setting, costFactors: costs }, evenDevices(hosts));
+  const found = planAmong(job, { ...linked(setting), costFactors: costs }, evenDevices(hosts));
   const present = plans.at(-1)?.plan;
   if (found?.plan === undefined || present === undefined) return undefined;
   const stepBy = (plan: Plan) => assessPlan(of(costs), plan).step;
@@ -215,7 +243,7 @@ export function evenDevices(hosts: readonly number[]): Devices {
 function planAlone(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   const devices = { hosts: 1, perHost: 1 };
   const alone = { ...job, sharding: "as-written" } as const;
-  const isInMemory = attempt(alone, setting, devices, setting.memoryBytes) !== undefined;
+  const isInMemory = attempt(alone, setting, devices, "together") !== undefined;
   if (isInMemory) return unplanned();
   return planBelow(alone, setting, devices) ?? unplanned(lackOf(setting));
 }
@@ -234,6 +262,8 @@ function planByCosts(
     return found && { ...found, report: { ...found.report, note: noted(found.report, note) } };
   };
   if (learned.source === undefined) return byFormulas(learned.why);
+  const { fleet } = devicesIn(setting, "together");
+  if (fleet !== undefined) return byFormulas("they were learned on hosts that are alike");
   try {
     const found = planAmong(job, setting, devices);
     if (found?.report.costs !== undefined) return found;
@@ -254,7 +284,7 @@ function planAmong(
   devices: Devices,
 ): RunPlan | undefined {
   const inMemory = (own: RunPlanSetting) =>
-    attempt(job, own, devices, own.memoryBytes) ?? attempt(job, own, devices, evenShare(own));
+    attempt(job, own, devices, "together") ?? attempt(job, own, devices, "each");
   const withoutPins = (plan: (own: RunPlanSetting) => RunPlan | undefined) => {
     if (setting.pins === undefined || setting.pins.length === 0) return undefined;
     const found = plan({ ...setting, pins: [] });
@@ -263,11 +293,6 @@ function planAmong(
   };
   const below = (own: RunPlanSetting) => planBelow(job, own, devices);
   return inMemory(setting) ?? withoutPins(inMemory) ?? below(setting) ?? withoutPins(below);
-}
-
-/** Bytes of each device if the devices of the fullest host share its memory evenly. */
-function evenShare({ hosts, memoryBytes }: RunPlanSetting): number {
-  return Math.floor(memoryBytes / hosts.reduce((most, count) => Math.max(most, count), 1));
 }
 
 /**
@@ -280,28 +305,28 @@ function planBelow(
   devices: Devices,
 ): RunPlan | undefined {
   if (job.checkpoint.partial !== undefined) return undefined; // `partial` needs rows in memory.
-  const share = evenShare(setting);
+  const most = setting.hosts.reduce((all, count) => Math.max(all, count), 1);
+  const share = Math.floor(Math.min(...bytesOfHosts(setting)) / most);
   const ddrBytes = Math.min(job.tiers.ddrBytes, Math.floor(share / 4));
   const tiers = { ...job.tiers, ddrBytes };
-  const found = attempt({ ...job, tiers }, setting, devices, share - ddrBytes, { cache: true });
+  const found = attempt({ ...job, tiers }, setting, devices, "each", { ddrBytes, cache: true });
   if (found === undefined) return undefined;
   const note = "the tables do not fit into memory: some have rows below it";
   return { ...found, report: { ...found.report, note } };
 }
 
-/** The best plan with `memoryBytes` per device, if the devices of each host fit into its memory. */
+/** The best plan with this memory, if the devices of each host fit into that of the host. */
 function attempt(
   job: RunPlanJob,
   setting: RunPlanSetting,
   devices: Devices,
-  memoryBytes: number,
-  more: WorkloadOptions = {},
+  memory: "together" | "each",
+  { ddrBytes, ...more }: WorkloadOptions & { readonly ddrBytes?: number } = {},
 ): RunPlan | undefined {
-  const { constants, statistics, ikjt, pins, costFactors: factors, learned } = setting;
-  const machine = { ...constants, memoryBytes };
+  const { statistics, ikjt, pins, costFactors: factors, learned } = setting;
   const found = planJob(job, {
     devices,
-    constants: machine,
+    ...devicesIn(setting, memory, ddrBytes),
     statistics,
     ikjt,
     pins,
@@ -319,28 +344,31 @@ function attempt(
 }
 
 /** Whether the devices of each host fit into its memory together. */
-function fitsHosts({ hosts, memoryBytes }: RunPlanSetting, { devices }: Assessment): boolean {
+function fitsHosts(setting: RunPlanSetting, { devices }: Assessment): boolean {
   let first = 0;
-  return hosts.every((count) => {
+  const most = bytesOfHosts(setting);
+  return setting.hosts.every((count, host) => {
     const own = devices.slice(first, first + count);
     first += count;
-    return own.reduce((sum, device) => sum + device.bytes, 0) <= memoryBytes;
+    return own.reduce((sum, device) => sum + device.bytes, 0) <= (most[host] ?? 0);
   });
 }
 
-function lackOf({ memoryBytes }: RunPlanSetting): string {
+function lackOf(setting: RunPlanSetting): string {
+  const sizes = new Set(bytesOfHosts(setting).map((bytes) => (bytes / 1e9).toFixed(3)));
   return (
-    `no plan was found that fits into ${(memoryBytes / 1e9).toFixed(3)} GB a host: ` +
+    `no plan was found that fits into ${[...sizes].join(", ")} GB a host: ` +
     "each table is placed as written"
   );
 }
 
 function reportOf(
   by: PlanReport["by"],
-  { constants, statistics }: RunPlanSetting,
+  setting: RunPlanSetting,
   plan: Plan,
   { step, devices }: Assessment,
 ): PlanReport {
+  const { constants, statistics, links } = setting;
   const byTable = new Map(plan.shards.map(({ table, scheme }) => [table, scheme]));
   const counts: Partial<Record<(typeof schemes)[number], number>> = {};
   for (const scheme of byTable.values()) counts[scheme] = (counts[scheme] ?? 0) + 1;
@@ -358,6 +386,8 @@ function reportOf(
     imbalance: sum === 0 ? 1 : (most * costs.length) / sum,
     memoryBytes: devices.map((device) => device.bytes),
     constants: constants.source,
+    ...(typeof links === "object" ? { links } : {}),
+    ...unequalHosts(setting),
     statistics: statistics !== undefined,
   };
 }

@@ -120,11 +120,24 @@ const wait = z.object({
   step: step.optional(),
 });
 
+/** What a host announces of itself (src/planner/fleet.ts). */
+const rate = z.number().positive();
+const hardware = z.object({
+  ...{ memoryBytes: z.number().min(0), cores: rate },
+  ...{ lookups: rate.optional(), flops: rate.optional() },
+});
+
+/** The links between hosts, as measured; or why they were not. */
+const links = z.union([
+  z.object({ allToAll: rate, allReduce: rate, roundSeconds: z.number().min(0) }),
+  z.string(),
+]);
+
 export const messages = defineMessages({
   /**
    * `hosts`: the devices of each host, for which to search a plan; left out: no search. `pins`:
    * parts of tables that the plan must place on given devices. `measured`: measurements of the
-   * run's earlier plans, which the search uses.
+   * run's earlier plans, which the search uses. `machines` and `links`: of these hosts.
    */
   "host.prepare": z.object({
     command,
@@ -132,7 +145,12 @@ export const messages = defineMessages({
     hosts: z.array(z.int().min(1)).optional(),
     pins: z.unknown().optional(),
     measured: z.unknown().optional(),
+    machines: z.array(hardware.nullable()).optional(),
+    links: links.optional(),
   }),
+  /** Requests these hosts to measure the links between them, all at the same time. */
+  "host.measure": z.object({ command, hosts: z.array(host) }),
+  "host.measured": z.object({ command, host, links }),
   /** `memoryBytes`: memory that the host's process may use. */
   "host.prepared": z.object({
     command,
@@ -198,6 +216,7 @@ export const messages = defineMessages({
     machine: z.string(),
     pid: z.int(),
     isLeaving: z.boolean(),
+    hardware: hardware.optional(),
   }),
   /**
    * `mayLeave`: the host has announced that it is leaving, and no run uses its devices any more.
@@ -327,6 +346,8 @@ export const takers = {
   "host.prepare": "host",
   "host.prepared": "coordinator",
   "host.preparing": "coordinator",
+  "host.measure": "host",
+  "host.measured": "coordinator",
   "host.assemble": "host",
   "host.release": "host",
   "host.released": "coordinator",

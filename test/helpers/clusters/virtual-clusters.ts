@@ -34,6 +34,8 @@ import type { EitherCluster, EitherOptions, JoinedHost } from "./either-cluster.
 
 /** Options of `startVirtualCluster`. */
 interface Options extends EitherOptions {
+  /** Keeps measured links. @default links are not measured */
+  readonly links?: Network["links"];
   /** Largest frame of the broker. @default 1 MiB */
   readonly frameBytesMax?: number;
   /** The duration of a disk sync of an actor's thread (`writer:0`). @default 0 */
@@ -75,7 +77,7 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
   const incidents: Incident[] = [];
   const ownModels = new Set<string>();
   const root = new SimulatedProcess("leader", surroundings, { serial: 0 });
-  const network = { ...root.network(root.connect()), faultsAllowed };
+  const network = { ...root.network(root.connect()), faultsAllowed, links: options.links };
   const membership = new Membership({
     ...{ minDevices, joinDeadlineMs: 60_000, ...announced },
     own: devices === 0 ? undefined : { host: 0, devices, machine: "leader", pid: 1 },

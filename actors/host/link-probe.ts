@@ -1,0 +1,69 @@
+// Link probe: measures the links between the hosts of a generation, before it is assembled, on a
+// thread of each host (actors/threads/link-program.ts). It answers repeated requests from what it
+// has measured, until the generation is assembled or released.
+//
+// Takes   host.measure, through host.ts
+// Emits   host.measured
+
+import { fromCallback } from "xstate";
+import { recordError } from "../../src/errors/errors.ts";
+import type { MeasuredLinks } from "../../src/planner/fleet.ts";
+import { linksMs } from "../../src/ports/deadlines.ts";
+import type { Launcher } from "../../src/ports/launcher.ts";
+import { type MessageEvent, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import type { LinkTask } from "../threads/link-program.ts";
+import { threadFile } from "../threads/thread-file.ts";
+import { lossOf } from "./thread-actor.ts";
+
+export interface LinkProbeInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly host: number;
+  /** The received request. */
+  readonly question: MessageEvent<"host.measure">;
+}
+
+/** The id of a generation's link probe among the children of a host. */
+export function linkProbeId({ run, generation }: RunScope): string {
+  return `links:${run}:${generation}`;
+}
+
+export const probingLinks = fromCallback<{ type: string }, LinkProbeInput>(
+  ({ input: { network, launcher, host, question }, receive }) => {
+    const { run, generation, body } = question;
+    const { cluster, connection, clock } = network;
+    const mailbox = openMailbox(network, question, { role: "host", index: host });
+    const place = { hosts: body.hosts.length, index: body.hosts.indexOf(host) };
+    const task: LinkTask = {
+      ...{ program: "links", run, generation, cluster, connection, ...place },
+      deadlineMs: linksMs,
+    };
+    let links: MeasuredLinks | string | undefined;
+    const answer = (found: MeasuredLinks | string) => {
+      links ??= found;
+      const own = { command: body.command, host, links };
+      mailbox.send({ role: "coordinator", index: 0 }, "host.measured", own);
+    };
+    const thread = launcher.start<never, MeasuredLinks>(threadFile, task, "links");
+    const forgetDeadline = clock.after(linksMs, () => {
+      if (links !== undefined) return;
+      answer(`host:${host} did not finish within ${linksMs / 1000} s`);
+      thread.kill();
+    });
+    let isStopped = false;
+    thread.onReport(answer);
+    void thread.ended.then((end) => {
+      forgetDeadline();
+      if (links === undefined && !isStopped)
+        answer(recordError(lossOf(end, `host:${host}`)).message);
+    });
+    receive(() => {
+      if (links !== undefined) answer(links);
+    });
+    return () => {
+      isStopped = true;
+      forgetDeadline();
+      thread.kill();
+    };
+  },
+);

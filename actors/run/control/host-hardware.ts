@@ -1,0 +1,118 @@
+// What a plan counts with beside its tables: memory, cores and speed of the hosts, as they announced
+// them, and the links between them. Links are measured before the first plan for some machines, and
+// kept for later ones; a recovery measures nothing. A measurement that fails costs no run: the plan
+// says why, and counts links as no faster than shared memory. No measurement reaches a bit (law 4).
+
+import { recordError } from "../../../src/errors/errors.ts";
+import { type HostMachine, hostSpeeds, type MeasuredLinks } from "../../../src/planner/fleet.ts";
+import { linksMs } from "../../../src/ports/deadlines.ts";
+import type { HostShare, Membership } from "../../host/membership.ts";
+import { type Network, request } from "../../runtime/mailbox.ts";
+import type { DeviceName } from "../state/straggler-watch.ts";
+import type { RequestInput } from "./coordinator-requests.ts";
+
+/** The hosts of a generation, for its plan. */
+export interface HostHardware {
+  /** By host, in the order of ranks; left out: no host has announced anything. */
+  readonly machines?: (HostMachine | null)[];
+  readonly links?: MeasuredLinks | string;
+}
+
+interface HostsInput {
+  readonly network: Network;
+  readonly hosts: readonly HostShare[];
+  readonly membership: Membership;
+}
+
+/** What is known without a measurement. */
+export function hardwareOf(input: HostsInput): HostHardware {
+  const { network } = input;
+  const names = namesOf(input);
+  const links =
+    names.length > 1 ? network.links?.find(names, network.connection.servers) : undefined;
+  const machines = machinesOf(input);
+  return {
+    ...(machines.some((one) => one !== null) && { machines }),
+    ...(links !== undefined && { links }),
+  };
+}
+
+/** The same, with measured links if this is the first plan for these machines. */
+export async function measuredHardware(
+  input: RequestInput & HostsInput,
+  signal: AbortSignal,
+): Promise<HostHardware> {
+  const known = hardwareOf(input);
+  const { network, hosts, job, failedAtMs, command, mailbox } = input;
+  const { links: keeper, connection, log } = network;
+  const isNeeded = hosts.length > 1 && job.sharding === "auto" && failedAtMs === undefined;
+  if (keeper === undefined || known.links !== undefined || !isNeeded) return known;
+  const failed = (why: string) => ({
+    ...known,
+    links: `the links between hosts were not measured (${why}), and count as shared memory at most`,
+  });
+  try {
+    const found = await request({
+      ...{ network, mailbox, type: "host.measure", signal },
+      to: hosts.map(({ host }) => ({ role: "host" as const, index: host })),
+      body: { command, hosts: hosts.map(({ host }) => host) },
+      answer(message) {
+        if (message.type !== "host.measured" || message.body.command !== command) return undefined;
+        const from = hosts.findIndex(({ host }) => host === message.body.host);
+        return from < 0 ? undefined : { from, answer: message.body.links };
+      },
+      deadlineMs: 2 * linksMs, // The hosts start a thread, and have `linksMs` themselves.
+    });
+    const measured = found.filter((one) => typeof one !== "string");
+    const fault = found.find((one) => typeof one === "string");
+    if (fault !== undefined) return failed(fault);
+    const slowest = (of: "allToAll" | "allReduce") => Math.min(...measured.map((own) => own[of]));
+    const links = {
+      ...{ allToAll: slowest("allToAll"), allReduce: slowest("allReduce") },
+      roundSeconds: Math.max(...measured.map((own) => own.roundSeconds)),
+    };
+    const notKept = keeper.keep(namesOf(input), connection.servers, links);
+    if (notKept !== undefined) {
+      log.write("warn", `the links between hosts are not kept: ${notKept}`, {
+        actor: "coordinator",
+      });
+    }
+    return { ...known, links };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return failed(recordError(error).message);
+  }
+}
+
+/** The announced speeds of devices on hosts that are faster or slower than the first. */
+export function announcedSpeeds(input: HostsInput): Map<DeviceName, number> {
+  const { hosts } = input;
+  const counts = hosts.map(({ devices }) => devices);
+  const speeds = hostSpeeds(counts, machinesOf(input)).flatMap(({ denseSpeed }, at) => {
+    const { host, devices } = hosts[at] ?? { host: 0, devices: 0 };
+    return Array.from({ length: denseSpeed === 1 ? 0 : devices }, (_, index) => {
+      return [`${host}/${index}` as const, denseSpeed] as const;
+    });
+  });
+  return new Map(speeds);
+}
+
+/** The announcements of the hosts; processes of one machine share its cores. */
+function machinesOf({ hosts, membership }: HostsInput): (HostMachine | null)[] {
+  const present = new Map(membership.present().map((one) => [one.host, one]));
+  const onMachine = new Map<string, number>();
+  for (const { host, devices } of hosts) {
+    const name = present.get(host)?.machine ?? "";
+    onMachine.set(name, (onMachine.get(name) ?? 0) + devices);
+  }
+  return hosts.map(({ host, devices }) => {
+    const { hardware, machine = "" } = present.get(host) ?? {};
+    if (hardware === undefined) return null;
+    return { ...hardware, cores: (hardware.cores * devices) / (onMachine.get(machine) ?? devices) };
+  });
+}
+
+function namesOf({ hosts, membership }: HostsInput): string[] {
+  const present = new Map(membership.present().map((one) => [one.host, one.machine]));
+  return hosts.map(({ host }) => present.get(host) ?? "");
+}

@@ -1,0 +1,106 @@
+// Links between hosts: measured before the first plan for some machines, kept for later ones, and
+// never in the way of a run.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { announcedSpeeds } from "../../../../actors/run/control/host-hardware.ts";
+import { linkKeeper, readLinks } from "../../../../actors/threads/kept-constants.ts";
+import type { Launcher, Thread } from "../../../../src/ports/launcher.ts";
+import { startMembership, startSimulatedNetwork } from "../../../helpers/clusters/actors.ts";
+import { calmResult, only, runJob } from "../../../helpers/clusters/clusters.ts";
+import { startVirtualCluster } from "../../../helpers/clusters/virtual-clusters.ts";
+import { setEnvironment } from "../../../helpers/environment.ts";
+
+/** A keeper in a file of its own. */
+function keeperIn(t: Parameters<typeof setEnvironment>[0]) {
+  setEnvironment(t, { OSIRIS_CONSTANTS: "" });
+  const directory = mkdtempSync(join(tmpdir(), "osiris-links-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const path = join(directory, "deep", "links.json");
+  const links = linkKeeper(path);
+  if (links === undefined) throw new RangeError("Links are kept where no constants are named");
+  return { path, links };
+}
+
+test.serial("two hosts measure their links once; later runs use what was kept", async (t) => {
+  const { path, links } = keeperIn(t);
+  let measured = 0;
+  const over = (launcher: Launcher): Launcher => ({
+    start(entry, data, name) {
+      if (name === "links") measured++;
+      return launcher.start(entry, data, name);
+    },
+  });
+  await using place = startVirtualCluster(1, { minDevices: 2, links, over });
+  await place.join(1);
+  const calm = await calmResult();
+  const found = [];
+  for (const _ of [1, 2]) {
+    const { result, events } = await runJob(place, place.job({ sharding: "auto", devices: 2 }));
+    t.is(result.digest, calm.digest);
+    found.push(only(events, "run.started")[0]?.plan?.links);
+  }
+  t.is(measured, 1);
+  const [kept] = readLinks(path);
+  t.deepEqual(kept?.machines, ["host2", "leader"]);
+  t.deepEqual(found, [kept?.measured, kept?.measured]);
+  // Frames of this network take up to a millisecond.
+  t.true((kept?.measured.roundSeconds ?? 0) > 1e-5, JSON.stringify(kept));
+});
+
+test.serial("a measurement that fails is told, and the run trains to the same model", async (t) => {
+  const { path, links } = keeperIn(t);
+  const failing: Thread<never, never> = {
+    send() {},
+    ended: Promise.resolve({ kind: "lost", reason: "no link" }),
+    kill() {},
+    onReport() {},
+    onObservation() {},
+  };
+  const over = (launcher: Launcher): Launcher => ({
+    start: (entry, data, name) =>
+      name === "links" ? (failing as never) : launcher.start(entry, data, name),
+  });
+  await using place = startVirtualCluster(1, { minDevices: 2, links, over });
+  await place.join(1);
+  const { result, events } = await runJob(place, place.job({ sharding: "auto", devices: 2 }));
+  t.is(result.digest, (await calmResult()).digest);
+  const [started] = only(events, "run.started");
+  t.is(started?.plan?.by, "auto");
+  t.regex(started?.plan?.note ?? "", /links between hosts were not measured \(.+\), and count as/);
+  t.deepEqual(readLinks(path), []);
+});
+
+test.serial("kept links serve fewer of the same machines, over the same broker", (t) => {
+  const { path, links } = keeperIn(t);
+  const own = { allToAll: 1e9, allReduce: 1e9, roundSeconds: 1e-4 };
+  t.is(links.find(["a", "b"], "nats://m:1"), undefined);
+  t.is(links.keep(["b", "a", "a"], "nats://user:secret@m:4222", own), undefined);
+  t.deepEqual(links.find(["a", "b"], "nats://m:5"), own);
+  t.deepEqual(links.find(["a", "a"], "m"), own);
+  t.is(links.find(["b", "b"], "nats://m:1"), undefined);
+  t.is(links.find(["a", "c"], "nats://m:1"), undefined);
+  t.is(links.find(["a", "b"], "nats://n:1"), undefined);
+  t.notRegex(JSON.stringify(readLinks(path)), /secret/);
+  for (let i = 0; i < 40; i++) links.keep([`${i}`, "x"], "m", own);
+  t.is(readLinks(path).length, 32);
+});
+
+test("devices of faster hosts get more slices; hosts on one machine share its cores", (t) => {
+  const { network } = startSimulatedNetwork();
+  const membership = startMembership({ devices: 0 });
+  const join = (key: number, machine: string, devices: number, flops: number) => {
+    const about = { arithmetic: "reference-1", version: "1.0.0", pid: 1, isLeaving: false };
+    const hardware = { memoryBytes: 1e9, cores: 4, flops, lookups: 1e9 };
+    const host = membership.announce({ key, machine, devices, ...about, hardware });
+    return { host, devices };
+  };
+  const hosts = [join(1, "a", 1, 1e9), join(2, "b", 1, 2e9)];
+  t.deepEqual([...announcedSpeeds({ network, hosts, membership })], [["2/0", 2]]);
+  const shared = [join(3, "c", 4, 1e9), join(4, "c", 4, 1e9)];
+  t.deepEqual([...announcedSpeeds({ network, hosts: shared, membership })], []);
+  const slow = announcedSpeeds({ network, hosts: [...hosts.slice(0, 1), ...shared], membership });
+  t.deepEqual(new Set(slow.values()), new Set([0.5]));
+});

@@ -14,6 +14,7 @@ import { transformsBench } from "./ingest/transforms.bench.ts";
 import { kernelsBench } from "./kernels/kernels.bench.ts";
 import { exportBench } from "./memory/export.bench.ts";
 import { tiersBench } from "./memory/tiers.bench.ts";
+import { linksBench } from "./planner/links.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
 import { plansBench } from "./planner/plans.bench.ts";
 import { predictionsBench } from "./planner/predictions.bench.ts";
@@ -53,6 +54,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   planner: plannerBench,
   plans: plansBench,
   predictions: predictionsBench,
+  links: linksBench,
   sharding: shardingBench,
   serve: serveBench,
   jobs: jobsBench,

@@ -119,7 +119,8 @@ function shareOf(
   return (record.bytes + record.baseBytes) / hosts;
 }
 
-function startHost(cluster: Cluster): ChildProcess {
+/** Starts a host process of the cluster, with one device. */
+export function startHost(cluster: Cluster): ChildProcess {
   const program = fileURLToPath(new URL("../../cli/main.js", import.meta.url));
   const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
   const at = ["--nats", cluster.url, ...secret, "--cluster", cluster.name];

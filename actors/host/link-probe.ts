@@ -6,14 +6,12 @@
 // Emits   host.measured
 
 import { fromCallback } from "xstate";
-import { recordError } from "../../src/errors/errors.ts";
 import type { MeasuredLinks } from "../../src/planner/fleet.ts";
 import { linksMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { type MessageEvent, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import type { LinkTask } from "../threads/link-program.ts";
 import { threadFile } from "../threads/thread-file.ts";
-import { lossOf } from "./thread-actor.ts";
 
 export interface LinkProbeInput {
   readonly network: Network;
@@ -47,15 +45,16 @@ export const probingLinks = fromCallback<{ type: string }, LinkProbeInput>(
     const thread = launcher.start<never, MeasuredLinks>(threadFile, task, "links");
     const forgetDeadline = clock.after(linksMs, () => {
       if (links !== undefined) return;
-      answer(`host:${host} did not finish within ${linksMs / 1000} s`);
+      answer(`it did not finish within ${linksMs / 1000} s`);
       thread.kill();
     });
     let isStopped = false;
     thread.onReport(answer);
     void thread.ended.then((end) => {
       forgetDeadline();
-      if (links === undefined && !isStopped)
-        answer(recordError(lossOf(end, `host:${host}`)).message);
+      if (links !== undefined || isStopped) return;
+      if (end.kind === "failed") answer(end.error.message);
+      else answer(end.kind === "lost" ? end.reason : "its thread exited without a figure");
     });
     receive(() => {
       if (links !== undefined) answer(links);

@@ -8,7 +8,7 @@ import { ArithmeticMismatchError } from "../../../src/errors/errors.ts";
 import { checkContents } from "../../../src/job/check-contents.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
-import { areAlike } from "../../../src/planner/fleet.ts";
+import { areAlike, fleetIn } from "../../../src/planner/fleet.ts";
 import { deadlinesOf, transferMs } from "../../../src/ports/deadlines.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { Cut } from "../../../src/training/loop/schedule.ts";
@@ -37,7 +37,7 @@ import {
 import { addCounts, addIdCounts, type RunMetrics } from "../state/run-metrics.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import { type FollowedPins, followPins } from "./follow-pins.ts";
-import { hardwareOf, measuredHardware } from "./host-hardware.ts";
+import { type HostHardware, hardwareOf, lacksLinks, withMeasuredLinks } from "./host-hardware.ts";
 import { isRunDone, type RunPosition } from "./next-action.ts";
 import { stayPlaced } from "./stay-placed.ts";
 
@@ -113,8 +113,10 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const { network, mailbox, job, command, record, metrics } = input;
   const hosts = input.hosts.map(({ devices }) => devices);
   const { pins } = record;
-  const known = knownFor(input, hosts);
-  const hardware = known === undefined ? await measuredHardware(input, signal) : {};
+  const own = hardwareOf(input);
+  const known = knownFor(input, hosts, own);
+  const isMeasured = known === undefined && lacksLinks(input, own);
+  const hardware = isMeasured ? await withMeasuredLinks(own, input, signal) : own;
   const [found] = await request({
     network,
     mailbox,
@@ -130,26 +132,32 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
     signal,
   });
   const prepared = dataPlanSchema.parse(found?.plan);
-  const own = { directory: job.checkpoint.directory, contents: metrics.contents };
-  const { directory, contents } = record.replayed ?? own;
+  const ofJob = { directory: job.checkpoint.directory, contents: metrics.contents };
+  const { directory, contents } = record.replayed ?? ofJob;
   checkContents(job, contents, prepared.contents, directory);
   const isNew = input.step === stepBefore(job);
   const plan = { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
-  const placement =
-    known ??
-    stayPlaced(runPlanSchema.parse(found?.placement), record.shards, { ...input, plan, pins: [] });
-  const { machines } = hardwareOf(input);
-  if (placement.plan !== undefined) record.placed = { hosts, machines, placement };
   const memoryBytes = found?.memoryBytes ?? Number.POSITIVE_INFINITY;
-  const followed = followPins(pins, { ...input, plan, placement, pins: [] }, memoryBytes);
+  const { machines } = hardware;
+  const spec = { ...input, plan, pins: [] };
+  const { fleet } = fleetIn({ hosts, machines, memoryBytes }, "each");
+  const placement =
+    known ?? stayPlaced(runPlanSchema.parse(found?.placement), record.shards, spec, fleet);
+  if (known === undefined && placement.plan !== undefined)
+    record.placed = { hosts, machines, placement };
+  const followed = followPins(pins, { ...spec, placement }, memoryBytes);
   return { plan, placement, memoryBytes, pins: followed };
 });
 
 /** The previous generation's plan, if it can be kept: only pinned shards move. */
-function knownFor(input: RequestInput, hosts: readonly number[]): RunPlan | undefined {
-  const { placed } = input.record;
+function knownFor(
+  { record }: RequestInput,
+  hosts: readonly number[],
+  { machines }: HostHardware,
+): RunPlan | undefined {
+  const { placed } = record;
   if (placed?.hosts.join() !== hosts.join()) return undefined;
-  if (!areAlike(hosts, placed.machines, hardwareOf(input).machines)) return undefined;
+  if (!areAlike(hosts, placed.machines, machines)) return undefined;
   return placed.placement.unpinned === undefined ? placed.placement : undefined;
 }
 

@@ -3,7 +3,7 @@
 // kept for later ones; a recovery measures nothing. A measurement that fails costs no run: the plan
 // says why, and counts links as no faster than shared memory. No measurement reaches a bit (law 4).
 
-import { recordError } from "../../../src/errors/errors.ts";
+import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
 import { type HostMachine, hostSpeeds, type MeasuredLinks } from "../../../src/planner/fleet.ts";
 import { linksMs } from "../../../src/ports/deadlines.ts";
 import type { HostShare, Membership } from "../../host/membership.ts";
@@ -37,41 +37,48 @@ export function hardwareOf(input: HostsInput): HostHardware {
   };
 }
 
-/** The same, with measured links if this is the first plan for these machines. */
-export async function measuredHardware(
-  input: RequestInput & HostsInput,
+/** Whether the links between these hosts are to be measured: a plan is searched, and none are kept. */
+export function lacksLinks(input: RequestInput, { links }: HostHardware): boolean {
+  const { hosts, network, job, failedAtMs } = input;
+  if (links !== undefined || network.links === undefined || hosts.length === 1) return false;
+  return job.sharding === "auto" && failedAtMs === undefined;
+}
+
+/** Adds the links, measured by all hosts at the same time; or why they were not. */
+export async function withMeasuredLinks(
+  known: HostHardware,
+  input: RequestInput,
   signal: AbortSignal,
 ): Promise<HostHardware> {
-  const known = hardwareOf(input);
-  const { network, hosts, job, failedAtMs, command, mailbox } = input;
+  const { network, hosts, command, mailbox } = input;
   const { links: keeper, connection, log } = network;
-  const isNeeded = hosts.length > 1 && job.sharding === "auto" && failedAtMs === undefined;
-  if (keeper === undefined || known.links !== undefined || !isNeeded) return known;
   const failed = (why: string) => ({
     ...known,
     links: `the links between hosts were not measured (${why}), and count as shared memory at most`,
   });
+  const fault = new AbortController(); // One host without links is enough.
   try {
     const found = await request({
-      ...{ network, mailbox, type: "host.measure", signal },
+      ...{ network, mailbox, type: "host.measure" },
+      signal: AbortSignal.any([signal, fault.signal]),
       to: hosts.map(({ host }) => ({ role: "host" as const, index: host })),
       body: { command, hosts: hosts.map(({ host }) => host) },
       answer(message) {
         if (message.type !== "host.measured" || message.body.command !== command) return undefined;
-        const from = hosts.findIndex(({ host }) => host === message.body.host);
-        return from < 0 ? undefined : { from, answer: message.body.links };
+        const { host: sender, links } = message.body;
+        const from = hosts.findIndex(({ host }) => host === sender);
+        if (typeof links !== "string") return from < 0 ? undefined : { from, answer: links };
+        fault.abort(new PeerLostError(`host:${sender}`, links));
+        return undefined;
       },
       deadlineMs: 2 * linksMs, // The hosts start a thread, and have `linksMs` themselves.
     });
-    const measured = found.filter((one) => typeof one !== "string");
-    const fault = found.find((one) => typeof one === "string");
-    if (fault !== undefined) return failed(fault);
-    const slowest = (of: "allToAll" | "allReduce") => Math.min(...measured.map((own) => own[of]));
+    const slowest = (of: "allToAll" | "allReduce") => Math.min(...found.map((own) => own[of]));
     const links = {
       ...{ allToAll: slowest("allToAll"), allReduce: slowest("allReduce") },
-      roundSeconds: Math.max(...measured.map((own) => own.roundSeconds)),
+      roundSeconds: Math.max(...found.map((own) => own.roundSeconds)),
     };
-    const notKept = keeper.keep(namesOf(input), connection.servers, links);
+    const notKept = keeper?.keep(namesOf(input), connection.servers, links);
     if (notKept !== undefined) {
       log.write("warn", `the links between hosts are not kept: ${notKept}`, {
         actor: "coordinator",

@@ -3,7 +3,12 @@
 
 import type { JobSpec } from "../../../src/job/job.ts";
 import { packPlan, unpackPlan } from "../../../src/planner/packed-plan.ts";
-import { type Plan, type Scheme, schemeOf } from "../../../src/planner/shards.ts";
+import {
+  type Plan,
+  type PlannedDevice,
+  type Scheme,
+  schemeOf,
+} from "../../../src/planner/shards.ts";
 import { type PlacedPart, stayInPlace } from "../../../src/planner/stay.ts";
 import type { RunPlan } from "../../../src/training/planning/run-plan.ts";
 import { type Topology, tableOf } from "../../../src/training/topology/topology.ts";
@@ -17,12 +22,13 @@ const hostSchemes: readonly Scheme[] = ["table-row-wise", "table-column-wise", "
 
 /**
  * The placement, changed so that the shards of the former generation stay where they are. `former`:
- * its shards; undefined: they are not known.
+ * its shards; undefined: they are not known. `fleet`: the devices, where hosts are unequal.
  */
 export function stayPlaced(
   placement: RunPlan,
   former: ShardPlaces | undefined,
   input: Parameters<typeof generationSpecOf>[0],
+  fleet: readonly PlannedDevice[] | undefined,
 ): RunPlan {
   const { job, hosts } = input;
   if (former === undefined || placement.report.by === "plan") return placement;
@@ -39,6 +45,7 @@ export function stayPlaced(
     former: costed(former.shards),
     searched: costed(searched),
     devices: spec.devices,
+    fleet,
     rankOf: (device) => rankNow(device, former.hosts, hosts),
   });
   if (placed === undefined) return placement;

@@ -479,6 +479,16 @@ export {
   type ProbeLimits,
   setProbe,
 } from "./actors/threads/costs/cost-probes.ts";
+export { type SampleTimes, timeSteps } from "./actors/calibration/time-steps.ts";
+export { prepareData } from "./actors/threads/data/prepare-data.ts";
+export {
+  gainMin,
+  type OwnVerdict,
+  ownCostsPath,
+  type VerdictFile,
+  verdictPathOf,
+  verdictSentence,
+} from "./actors/threads/data/own-costs.ts";
 export { type MachineKey, machineKeyOf } from "./actors/threads/kept-constants.ts";
 export { measureOnThread, measureOnThreads } from "./actors/threads/measuring.ts";
 export { createAtomicCells, sleepTurning } from "./src/exchange/atomic-cells.ts";

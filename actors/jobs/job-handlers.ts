@@ -18,6 +18,7 @@ import type { Membership } from "../host/membership.ts";
 import type { Registry } from "../run/state/registry.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
+import { withOwnCosts } from "../threads/data/own-costs.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";
 import { drainReader, limitReaders } from "./command-readers.ts";
 import {
@@ -181,7 +182,7 @@ async function submit(caller: Caller, request: RequestOf<"submit">): Promise<Rep
     devicesThere(input.membership, job.devices);
     checkQuota(caller, job);
   }
-  const record = known ?? registry.add(job, of);
+  const record = known ?? registry.add(withOwnCosts(job, network.disk), of);
   await registry.kept();
   registry.changed();
   const { run, status } = record;

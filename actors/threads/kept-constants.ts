@@ -25,9 +25,10 @@ import { packageVersion } from "../../src/ports/entry-file.ts";
 /**
  * Version of the measuring method, incremented wherever a change alters the meaning of constants.
  */
-const method = 2;
+const method = 3;
 
-const keySchema = z.strictObject({
+/** Schema of `MachineKey`. */
+export const machineKeySchema = z.strictObject({
   version: z.string(),
   method: z.int(),
   processor: z.string(),
@@ -36,13 +37,13 @@ const keySchema = z.strictObject({
 });
 /** One entry per kernel arithmetic, since a machine may train with several in turn. */
 const constantsFileSchema = z.strictObject({
-  measured: z.array(z.strictObject({ key: keySchema, constants: z.unknown() })),
+  measured: z.array(z.strictObject({ key: machineKeySchema, constants: z.unknown() })),
 });
 
 type Measured = z.output<typeof constantsFileSchema>["measured"];
 
 /** The key of constants: everything that they depend on. */
-export type MachineKey = z.output<typeof keySchema>;
+export type MachineKey = z.output<typeof machineKeySchema>;
 
 type Arithmetic = "auto" | "native" | "reference";
 

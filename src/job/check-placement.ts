@@ -92,7 +92,7 @@ export function checkSchemes({ model }: { readonly model: ModelSpec }): void {
  */
 export function checkAdapt({ planner, plan, sharding }: AdaptedJob): void {
   const { adapt, costs } = planner;
-  if (costs !== undefined) {
+  if (costs !== undefined && costs !== "formulas") {
     if (plan !== undefined) {
       throw expected("planner.costs", "left out, as the job fixes its `plan`", costs);
     }

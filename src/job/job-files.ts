@@ -38,9 +38,16 @@ export function withModel(job: JobSpec): JobSpec {
  */
 export function withCosts(job: JobSpec): JobSpec {
   const { costs } = job.planner;
-  if (costs === undefined) return job;
-  const hashed = costs.map(({ file, sha256 }) => ({ file, sha256: hashOfCosts(file, sha256) }));
+  if (costs === undefined || costs === "formulas") return job;
+  const hashed = costs.map((one) => ({ ...one, sha256: hashOfCosts(one.file, one.sha256) }));
   return { ...job, planner: { ...job.planner, costs: hashed } };
+}
+
+/** The job as it was submitted, without the learned costs of a machine (`withOwnCosts`). */
+export function withoutOwnCosts(job: JobSpec): JobSpec {
+  const { costs, ...planner } = job.planner;
+  if (costs === undefined || costs === "formulas") return job;
+  return costs.some(({ verdict }) => verdict !== undefined) ? { ...job, planner } : job;
 }
 
 /**

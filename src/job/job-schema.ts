@@ -39,6 +39,18 @@ const adapt = z.strictObject({
     ),
 });
 
+/** Schema of what a submission records of a verdict on learned costs. */
+export const ownVerdictSchema = z.strictObject({
+  devices: z.int().min(1).describe("Devices of one host that the plans were measured on."),
+  gain: z.number().describe("Mean share of a step that plans by the costs saved; below 0: lost."),
+  low: z.number().describe("Lower end of the 95 % confidence interval of `gain`."),
+  high: z.number().describe("Upper end of the interval."),
+  isFaster: z.boolean().describe("Whether the costs plan the run, instead of the formulas."),
+});
+
+/** Most files of learned costs of a job. */
+export const costFilesMax = 16;
+
 const costsPath = pathOption("data", z.string().min(1));
 const costFile = z.strictObject({
   file: costsPath.describe("File of learned costs, of `osiris plan --calibrate --learn`."),
@@ -47,9 +59,14 @@ const costFile = z.strictObject({
     .min(1)
     .optional()
     .describe("SHA-256 of the file. Left out: filled in when the job is submitted."),
+  verdict: ownVerdictSchema
+    .optional()
+    .describe(
+      "Filled in when the job is submitted, for files that the machine has learned itself: whether their plans were measured to be faster. Such a file does not fail a run: where it is gone or lost, formulas decide.",
+    ),
 });
 
-type CostFile = z.output<typeof costFile>;
+export type CostFile = z.output<typeof costFile>;
 
 /**
  * Schema of `JobOptions.planner`: by which costs the run searches its plans, and whether it
@@ -64,12 +81,13 @@ export const plannerOptions = z.strictObject({
     ),
   costs: z
     .union([
+      z.literal("formulas"),
       costsPath.transform((file): CostFile[] => [{ file }]),
-      z.array(costFile).min(1).max(16),
+      z.array(costFile).min(1).max(costFilesMax),
     ])
     .optional()
     .describe(
-      "A file of learned costs, or a list of files for other numbers of devices, by which the run searches its plans, also after a failure. Changes no bit. With other devices, hosts or batches than those of the files, and where left out, formulas decide. Requires `sharding: auto` and no `plan`.",
+      "A file of learned costs, or a list of files for other numbers of devices, by which the run searches its plans, also after a failure; or `formulas`. Left out: the machine's own learned costs where `osiris plan --calibrate --judge` measured their plans to be faster, else formulas. Changes no bit. With other devices, hosts or batches than those of the files formulas decide. Files require `sharding: auto` and no `plan`.",
     ),
 });
 

@@ -4,6 +4,7 @@
 import type { RunContents } from "../../../src/data/contents.ts";
 import type { ErrorRecord } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
+import { withoutOwnCosts } from "../../../src/job/job-files.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
 import { type PlannedCut, type Schedule, scheduleOf } from "../../../src/training/loop/schedule.ts";
@@ -138,9 +139,12 @@ export class RunRecord {
     if (status !== before) this.#onChange(this, before);
   }
 
-  /** The job as canonical text: equal text means the same job. */
+  /**
+   * The job as canonical text: equal text means the same job. The learned costs that its submission
+   * found are left out: a repeated submission may find others.
+   */
   get jobText(): string {
-    this.#jobText ??= JSON.stringify(this.job);
+    this.#jobText ??= JSON.stringify(withoutOwnCosts(this.job));
     return this.#jobText;
   }
 

@@ -1,5 +1,5 @@
-// The files of learned costs that a job's `planner.costs` names, on the thread that plans its
-// generations. The files were hashed when the job was submitted, so that the same job, devices and
+// The files of learned costs that a job's `planner.costs` names, or that its submission found on its
+// machine (own-costs.ts), on the thread that plans its generations. The files were hashed when the job was submitted, so that the same job, devices and
 // files give the same plan, also after a failure. The search by such costs is not part of the core:
 // a process names the module that has it (`searchPlansWith`), and only a thread that needs the
 // module loads it.
@@ -7,9 +7,11 @@
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { hashOfCosts } from "../../../src/job/job-files.ts";
+import type { CostFile } from "../../../src/job/job-schema.ts";
 import { type Devices, deviceCount } from "../../../src/planner/shards.ts";
 import type { PlanSource } from "../../../src/training/planning/plan-job.ts";
 import { evenDevices, type LearnedCosts } from "../../../src/training/planning/run-plan.ts";
+import { ownCostsOf, provenCosts, verdictSentence } from "./own-costs.ts";
 
 /** The setting that a file of costs must have been learned for. */
 export interface CostSetting {
@@ -43,17 +45,35 @@ export function planSearchModule(): string | undefined {
 }
 
 /**
- * The search by the job's files of costs on these devices; undefined where the job names none.
- * @throws InputUnusableError where a file is missing, has changed, or has no costs
+ * The search by the job's files of costs on these devices; undefined where formulas plan the job.
+ * @throws InputUnusableError where a file that the job names is missing, has changed, or has no costs
  */
 export async function learnedCosts(
-  { planner, data, sharding }: JobSpec,
+  job: JobSpec,
   hosts: readonly number[],
   module: string | undefined,
 ): Promise<LearnedCosts | undefined> {
-  const { costs } = planner;
-  if (costs === undefined || sharding !== "auto") return undefined;
-  const hashes = new Map(costs.map(({ file, sha256 }) => [file, hashOfCosts(file, sha256)]));
+  const { costs } = job.planner;
+  if (costs === undefined || costs === "formulas" || job.sharding !== "auto") return undefined;
+  const devices = evenDevices(hosts);
+  const setting = { devices, batchSize: job.data.batchSize };
+  const own = ownCostsOf(job);
+  if (own !== undefined) {
+    const proven = provenCosts(own, hosts, job.arithmetic);
+    if (typeof proven === "string") return { source: undefined, why: proven };
+    return await searchBy([proven], setting, module).catch((error: unknown) => {
+      return { source: undefined, why: error instanceof Error ? error.message : String(error) };
+    });
+  }
+  for (const { file, sha256 } of costs) hashOfCosts(file, sha256);
+  return searchBy(costs, setting, module);
+}
+
+async function searchBy(
+  costs: readonly CostFile[],
+  setting: CostSetting,
+  module: string | undefined,
+): Promise<LearnedCosts> {
   if (module === undefined) {
     const message =
       "Expected `planner.costs` to be left out, as this process has no search by learned costs: " +
@@ -62,16 +82,17 @@ export async function learnedCosts(
   }
   const { openCostSearch } = (await import(module)) as CostSearchModule;
   const paths = costs.map(({ file }) => file);
-  const devices = evenDevices(hosts);
-  const setting = { devices, batchSize: data.batchSize };
   const found = opened(paths, () => openCostSearch(paths, setting));
   if (found === undefined) {
+    const { devices, batchSize } = setting;
     const why =
       `no file of \`planner.costs\` was learned for ${deviceCount(devices)} devices on ` +
-      `${devices.hosts} hosts and batches of ${data.batchSize} samples`;
+      `${devices.hosts} hosts and batches of ${batchSize} samples`;
     return { source: undefined, why };
   }
-  return { source: found.source, sha256: hashes.get(found.path) ?? "" };
+  const { verdict, sha256 = "" } = costs.find(({ file }) => file === found.path) ?? {};
+  const why = verdict && `this machine's learned costs decide: ${verdictSentence(verdict)}`;
+  return { source: found.source, sha256, why };
 }
 
 /** The module has errors of its own, as its thread may hold another copy of their classes. */

@@ -12,7 +12,11 @@ import {
   type Scheme,
   schemes,
 } from "../../../internal.ts";
-import { type LearningArguments, learn } from "../../../packages/sharding/commands/learn-costs.ts";
+import {
+  judge,
+  type LearningArguments,
+  learn,
+} from "../../../packages/sharding/commands/learn-costs.ts";
 import { policyMethods } from "../../../packages/sharding/index.ts";
 import {
   bytesFrom,
@@ -117,6 +121,11 @@ export function addPlan(program: Command): void {
       "--learn",
       "with --calibrate: measure the times of table sets and exchanges, and train cost networks",
     )
+    .option(
+      "--judge",
+      "with --calibrate: measure whether plans by learned costs (--out, or this machine's) are faster than by formulas; --learn without --out does so at its end",
+    )
+    .option("--sets <N>", "with --judge: table sets whose plans are measured", integerFrom(4), 24)
     .option("--batch <N>", "with --learn: samples of a batch", integerFrom(8), 2048)
     .option(
       "--samples <N>",
@@ -145,6 +154,8 @@ export function addPlan(program: Command): void {
     "plan job.yaml --devices 8 --what-if dim=64",
     "plan job.yaml --compare a.json b.json",
     "plan --calibrate --devices 2 --out constants.json",
+    "plan --calibrate --learn --devices 2 --batch 2048",
+    "plan --calibrate --judge --devices 2 --batch 2048",
     "plan --calibrate --learn --devices 2 --batch 2048 --out costs.safetensors",
     "plan --calibrate --learn --devices 2 --out costs.safetensors --policy policy.safetensors",
     "plan job.yaml --cost-model costs.safetensors --seconds 10",
@@ -153,7 +164,8 @@ export function addPlan(program: Command): void {
     "plan job.yaml --devices 8 --constants v100",
   ]).action(async (job: string | undefined, options: PlanArguments) => {
     if (options.calibrate !== true) process.exitCode = await plan(job, options);
-    else process.exitCode = await (options.learn === true ? learn(options) : measure(options));
+    else if (options.learn === true) process.exitCode = await learn(options);
+    else process.exitCode = await (options.judge === true ? judge(options) : measure(options));
   });
 }
 

@@ -4,7 +4,7 @@
 // them.
 
 import type { ProbedTable } from "../../../actors/threads/costs/cost-probes.ts";
-import { rankedJob, type TableKind } from "../../../bench/planner/ranked-tables.ts";
+import { rankedJob } from "../../../bench/planner/ranked-tables.ts";
 import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { shapesOf } from "../../../src/model/features.ts";
@@ -21,6 +21,7 @@ import { costTableOf } from "../plans/learned-parts.ts";
 import { learnedPlans } from "../plans/learned-plan.ts";
 import type { CostNetworks } from "../search/cost-networks.ts";
 import { greedyCosts, placeAtRandom, placeByCost, type TablesOfDevices } from "../search/greedy.ts";
+import { type HeldOutTable, heldOutTables } from "../training/held-out-jobs.ts";
 
 const greedyWays = Object.keys(greedyCosts) as (keyof typeof greedyCosts)[];
 
@@ -33,7 +34,7 @@ export type Way = (typeof ways)[number];
 
 /** Tables, a job over them, and their data. */
 export interface ThreadSet {
-  readonly kinds: readonly TableKind[];
+  readonly kinds: readonly HeldOutTable[];
   readonly job: ReturnType<typeof rankedJob>;
   readonly cache: string;
   readonly idsMax: readonly number[];
@@ -45,35 +46,13 @@ export interface ThreadSet {
   readonly tables: readonly CostTable[];
 }
 
-/** Tables of a set for two devices; the number grows in proportion with the devices. */
-const tablesOf = { min: 10, max: 28 };
-const dims = [4, 8, 16, 32, 64, 128] as const;
-const rowsMost = 1e6;
-/** Most elements of a table, as the trainings of all plans of a set are in memory at once. */
-const elementsMost = 4e6;
-/** Most ids of a sample; their number is lognormal with median e. */
-const idsMost = 64;
-
 /** The tables of set number `index`, and their data in `home`. */
 export async function threadSet(
   { seed, index, devices, home }: { seed: number; index: number; devices: number; home: string },
   constants: MachineConstants,
 ): Promise<ThreadSet> {
-  const random = new RandomStream(seed, 100 + index);
-  const drawn = tablesOf.min + random.below(tablesOf.max - tablesOf.min + 1);
-  const count = Math.round((drawn * devices) / 2);
-  const kinds = Array.from({ length: count }, (): TableKind => {
-    const dim = dims[random.below(dims.length)] ?? 32;
-    const rows = 100 * (rowsMost / 100) ** random.uniform();
-    return {
-      dim,
-      rows: Math.floor(Math.min(rows, elementsMost / dim)),
-      idsMean: Math.min(idsMost, Math.exp(1 + 1.2 * random.normal())),
-      zipf: 1.4 * random.uniform(),
-      rowBlocks: 1,
-    };
-  });
-  const job = rankedJob(kinds, random, home);
+  const kinds = heldOutTables(seed, index, devices);
+  const job = rankedJob(kinds, new RandomStream(seed, index), home);
   const {
     path: cache,
     idsMax,

@@ -1,12 +1,19 @@
 // osiris plan --calibrate --learn: measures sets of tables and exchanges on this machine, trains
 // cost networks on the times, and writes the networks to a file for --cost-model. FILE.measured
-// keeps the measurements, and an interrupted command resumes from it.
+// keeps the measurements, and an interrupted command resumes from it. --judge measures whether
+// plans by such a file are faster than plans by formulas. Without --out both are of the file that
+// this machine keeps for its own runs, and --learn ends with --judge.
+
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 
 import type { CommonOptions } from "../../../cli/support/arguments.ts";
 import { exitCodes } from "../../../cli/support/failure.ts";
 import { count, percent } from "../../../cli/support/format.ts";
-import { InvalidOptionError } from "../../../internal.ts";
+import { constantsFor } from "../../../cli/support/machine.ts";
+import { InvalidOptionError, ownCostsPath, verdictSentence } from "../../../internal.ts";
 import {
+  judgeCosts,
   measureCosts,
   type PolicyMethod,
   trainCostNetworks,
@@ -27,6 +34,9 @@ export interface LearningArguments extends CommonOptions {
   readonly policy?: string;
   readonly method?: PolicyMethod;
   readonly turns: number;
+  readonly judge?: boolean;
+  readonly sets: number;
+  readonly constants?: string;
 }
 
 /** Fewest samples to train networks with, where the time was up before all were measured. */
@@ -36,15 +46,16 @@ const samplesMin = 20;
 const unexplainedMax = 0.3;
 
 export async function learn(options: LearningArguments): Promise<number> {
-  const { batch, samples, minutes, seed = 1, out = "costs.safetensors", json, turns } = options;
-  const { devices: asked = "auto", hosts } = options;
-  const devices = asked === "auto" ? Math.max(2, hosts) : asked;
+  const { batch, samples, minutes, seed = 1, json, turns, hosts } = options;
+  const devices = devicesOf(options);
   if (devices % hosts !== 0) {
     throw new InvalidOptionError(
       "--devices",
       `Expected \`--devices\` to be a multiple of the ${hosts} hosts, got \`${devices}\` (number)`,
     );
   }
+  // Costs of several hosts cannot be judged, so that no machine keeps them for its runs.
+  const out = options.out ?? (hosts > 1 ? "costs.safetensors" : ownPath(options));
   const path = `${out}.measured`;
   console.error(`Measuring ${samples} sets of tables and exchanges on ${devices} threads ...`);
   const { costs, machine, isComplete } = await measureCosts({
@@ -95,7 +106,42 @@ export async function learn(options: LearningArguments): Promise<number> {
       );
     }
   }
+  const isJudged = options.judge === true || (options.out === undefined && hosts === 1);
+  return isJudged ? await judge(options) : exitCodes.done;
+}
+
+/** Measures plans by learned costs against plans by formulas, and writes the verdict. */
+export async function judge(options: LearningArguments): Promise<number> {
+  const { out = ownPath(options), sets, seed, json } = options;
+  const constants = await constantsFor(options.constants, "auto", (line) => console.error(line));
+  console.error(`Measuring plans by learned costs and by formulas for ${sets} sets of tables ...`);
+  const found = await judgeCosts({
+    ...{ path: out, sets, constants: constants(devicesOf(options)) },
+    ...(seed !== undefined && { seed }),
+    onSet: (done) => console.error(`  set ${done} of ${sets}`),
+  });
+  const { verdict, differing } = found;
+  if (json) console.log(JSON.stringify({ report: "judge", file: out, ...found }));
+  else {
+    const isKept =
+      out === ownPath({ ...options, devices: verdict.devices, batch: found.batchSize });
+    const runs = isKept ? "runs of this machine plan" : "planning is best";
+    console.log(`${out}: on ${count(verdict.devices)} devices ${verdictSentence(verdict)}`);
+    console.log(`  ${count(differing)} of ${count(sets)} sets have another plan by these costs`);
+    console.log(`  ${runs} by ${verdict.isFaster ? "these costs" : "formulas"}`);
+  }
   return exitCodes.done;
+}
+
+function devicesOf({ devices: asked = "auto", hosts }: LearningArguments): number {
+  return asked === "auto" ? Math.max(2, hosts) : asked;
+}
+
+/** The file that this machine keeps for its runs; its folder is made. */
+function ownPath(options: LearningArguments): string {
+  const path = ownCostsPath({ devices: devicesOf(options), batchSize: options.batch });
+  mkdirSync(dirname(path), { recursive: true });
+  return path;
 }
 
 /** Calls `report` at each tenth of the progress. */

@@ -49,7 +49,7 @@ export const planReportSchema = z.object({
    * alone.
    */
   by: z.enum(["auto", "plan", "as-written"]),
-  /** Why the plan differs from the job's request, or what makes it fit; for display. */
+  /** Why the plan differs from the job's request, what makes it fit, or which costs decided. */
   note: z.string().optional(),
   /** Hash of the text of the plan file. */
   sha256: z.string().optional(),
@@ -111,10 +111,15 @@ export interface RunPlanJob extends PlannableJob {
 }
 
 /**
- * The search by a job's learned costs; or, where no file fits these devices, why formulas decide.
+ * The search by a job's learned costs, and why they decide where the job does not name them; or,
+ * where no file fits these devices, why formulas decide.
  */
 export type LearnedCosts =
-  | { readonly source: PlanSource<unknown>; readonly sha256: string }
+  | {
+      readonly source: PlanSource<unknown>;
+      readonly sha256: string;
+      readonly why?: string | undefined;
+    }
   | { readonly source: undefined; readonly why: string };
 
 /** The devices and measurements that a plan is made for. */
@@ -176,12 +181,10 @@ function withSchemeNote(
   { model }: RunPlanJob,
   { hosts, links }: Pick<RunPlanSetting, "hosts" | "links">,
 ): RunPlan {
-  const { report } = found;
-  const written = report.by === "plan" ? undefined : schemeNote(model.tables, hosts);
+  const written = found.report.by === "plan" ? undefined : schemeNote(model.tables, hosts);
   const ofLinks = typeof links === "string" ? links : undefined;
   const notes = [ofLinks, written].filter((one) => one !== undefined);
-  if (notes.length === 0) return found;
-  return { ...found, report: { ...report, note: noted(report, notes.join("; ")) } };
+  return notes.length === 0 ? found : withNote(found, notes.join("; "));
 }
 
 function placed(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
@@ -258,23 +261,28 @@ function planByCosts(
   if (learned === undefined) return planAmong(job, setting, devices);
   const byFormulas = (why: string) => {
     const found = planAmong(job, { ...setting, learned: undefined }, devices);
-    const note = `formulas decide instead of learned costs: ${why}`;
-    return found && { ...found, report: { ...found.report, note: noted(found.report, note) } };
+    return found && withNote(found, `formulas decide instead of learned costs: ${why}`);
   };
   if (learned.source === undefined) return byFormulas(learned.why);
   const { fleet } = devicesIn(setting, "together");
   if (fleet !== undefined) return byFormulas("they were learned on hosts that are alike");
   try {
     const found = planAmong(job, setting, devices);
-    if (found?.report.costs !== undefined) return found;
+    const { why } = learned;
+    if (found?.report.costs !== undefined) {
+      return why === undefined ? found : withNote(found, why);
+    }
   } catch (error) {
     return byFormulas(error instanceof Error ? error.message : String(error));
   }
   return byFormulas("no plan that the search tried has room");
 }
 
-function noted({ note }: PlanReport, more: string): string {
-  return note === undefined ? more : `${note}; ${more}`;
+/** Adds to the note of a plan. */
+function withNote(found: RunPlan, more: string): RunPlan {
+  const { report } = found;
+  const note = report.note === undefined ? more : `${report.note}; ${more}`;
+  return { ...found, report: { ...report, note } };
 }
 
 /** Prefers a plan in memory, even one without the pins, to a plan with tables below memory. */

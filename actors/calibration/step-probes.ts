@@ -28,6 +28,8 @@ interface Probe {
   readonly bottom: readonly number[];
   readonly top: readonly number[];
   readonly interaction: "dot" | "cat";
+  /** Slices of the batch. @default 8 */
+  readonly slices?: 256 | 64;
 }
 
 const tiny: Probe = {
@@ -44,6 +46,8 @@ export const usualProbes: readonly Probe[] = [
   { ...tiny, tables: 4, idsPerBag: 16, batchSize: 256 },
   { ...tiny, batchSize: 512, bottom: [64, 64, 16], top: [64, 64, 1] },
   { ...tiny, bottom: [512, 256, 16] },
+  { ...tiny, bottom: [512, 256, 16], slices: 64 },
+  { ...tiny, tables: 4, idsPerBag: 16, batchSize: 256, slices: 256 },
   { ...tiny, bottom: [16, 16, 16, 16], top: [16, 16, 16, 1] },
   { ...tiny, tables: 20, dim: 64, batchSize: 256, bottom: [64], interaction: "dot" },
   {
@@ -153,7 +157,7 @@ const samplesOfProbe = 4096;
 const endlessEpochs = 100_000;
 
 function jobOf(probe: Probe, directory: string): JobOptions {
-  const { tables, dim, idsPerBag, batchSize, bottom, top, interaction } = probe;
+  const { tables, dim, idsPerBag, batchSize, bottom, top, interaction, slices = 8 } = probe;
   const dense = 8;
   return {
     model: {
@@ -163,6 +167,7 @@ function jobOf(probe: Probe, directory: string): JobOptions {
       ...{ bottom: [...bottom], top: [...top], interaction },
     },
     sharding: "as-written",
+    slices,
     data: {
       ...{ kind: "synthetic", samples: samplesOfProbe, dense, batchSize, idsPerBag },
       ...{ epochs: endlessEpochs, cache: directory },

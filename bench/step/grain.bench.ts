@@ -1,12 +1,16 @@
-// Question: what do the row blocks of tables and the slices of a batch cost a step? Both belong to
-// the arithmetic, so a job pays for them also on one device. Limit: the same steps with one row
-// block, and with eight slices, in turn.
+// Question: what do the row blocks of tables and the slices of a batch cost a step, and does the
+// planner predict what slices cost? Both belong to the arithmetic, so a job pays for them also on
+// one device. Limit: the same steps with one row block, and with eight slices, in turn; a
+// prediction by constants that are measured just before is a share of the same.
 
 import { Option } from "commander";
+import { calibrate } from "../../actors/calibration/calibrate.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { modelOptions } from "../../src/model/options.ts";
+import { planJob } from "../../src/training/planning/plan-job.ts";
 import type { TopologyInput } from "../../src/training/topology/topology.ts";
 import { type Bench, type Measurement, notNegative, positive, together } from "../bench.ts";
-import { type BenchRow, rowOf } from "../row.ts";
+import { type BenchRow, meanRow, rowOf } from "../row.ts";
 import { runVariants } from "./variants.ts";
 
 interface GrainOptions {
@@ -46,6 +50,7 @@ export const grainBench: Bench<GrainOptions> = {
       measurementOf(options, `grain.slices.${place}`, slices, (count) => {
         return inputOf(options, 1, count);
       }),
+      predictionOf(options, `grain.predicted.${place}`),
     ];
   },
 };
@@ -71,6 +76,29 @@ function measurementOf(
     return names.map((own, i) => {
       const of = { name: own, unit: "samples/s", limitIs: `${counts[0]}` };
       return rowOf(of, rates[i] ?? [], limit);
+    });
+  });
+}
+
+/** The predicted speed with more slices, relative to the fewest. */
+function predictionOf(options: GrainOptions, name: string): Measurement {
+  const { batch: batchSize, devices, ids: idsPerBag, zipf } = options;
+  const names = slices.slice(1).map((count) => `${name}.${count}`);
+  return together(names, 60, async (): Promise<BenchRow[]> => {
+    const machine = { devices, memoryBytes: 2 ** 33, source: "this bench", stepsOn: [devices] };
+    const constants = await calibrate(machine);
+    const [limit = 0, ...steps] = slices.map((count) => {
+      const { model } = inputOf(options, 1, count);
+      const data = { kind: "synthetic", samples: batchSize, dense, batchSize, idsPerBag, zipf };
+      const sparse = { kind: "rowWiseAdagrad" };
+      const job = { model, data, slices: count, optimizer: { sparse, dense: { kind: "adagrad" } } };
+      const place = { devices: { hosts: 1, perHost: devices }, constants };
+      const found = planJob(resolveJob(job as JobOptions), place);
+      if (!found.isFeasible) throw new RangeError("The tables of this bench have room");
+      return found.assessment.step - found.assessment.stages.read; // No reader takes part.
+    });
+    return names.map((own, i) => {
+      return meanRow(own, [(100 * limit) / (steps[i] ?? 1)], "% of the speed with 8 slices");
     });
   });
 }

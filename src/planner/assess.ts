@@ -14,6 +14,7 @@ import {
   stages,
   stepCostsIn,
 } from "./cost/cost.ts";
+import { measuredSlices } from "./cost/step-costs.ts";
 import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
 import {
   deviceCount,
@@ -127,18 +128,21 @@ const roundsOfStep = 4;
 /** Seconds of a step on every device that do not depend on the placement of tables. */
 function denseOverhead(setting: Setting): number {
   const { workload, devices } = setting;
-  const { step, activation, product, layer, parameter, ...ofSamples } = stepCostsIn(setting);
+  const { step, activation, product, layer, parameter, ...others } = stepCostsIn(setting);
   const { denseActivations, denseOwnProducts, denseLayers, denseParameters, tables } = workload;
-  const { vector, element, id } = ofSamples;
+  const { vector, element, id, sliceParameter } = others;
   const rounds = roundsOfStep * setting.constants.hostRoundSeconds;
   const samples = workload.batchSize / deviceCount(devices);
+  const further = Math.max(0, (workload.slices ?? measuredSlices) - measuredSlices);
+  const ofParameter = parameter + (sliceParameter * further) / deviceCount(devices);
   const perSample = tables.reduce(
     (sum, { dim, lookups = 1, poolingFactor }) => {
       return sum + lookups * (vector + element * dim) + id * poolingFactor;
     },
     activation * denseActivations + product * denseOwnProducts,
   );
-  return rounds + step + layer * denseLayers + samples * perSample + parameter * denseParameters;
+  const fixed = rounds + step + layer * denseLayers;
+  return fixed + samples * perSample + ofParameter * denseParameters;
 }
 
 /**

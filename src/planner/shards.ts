@@ -141,6 +141,8 @@ export interface Workload {
   readonly denseOwnProducts: number;
   /** Blocks with parameters. */
   readonly denseLayers: number;
+  /** Slices of a batch. Left out: as many as calibration has (`measuredSlices`). */
+  readonly slices?: number | undefined;
   /** Threads that read batches in parallel, each the next batch in turn. */
   readonly readers: number;
   /** Memory for caches; left out: the constants' share of each table's rows. */

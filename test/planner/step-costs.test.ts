@@ -16,6 +16,7 @@ const onOne: StepCosts = {
   ...{ devices: 1, rowSpeed: 1, denseSpeed: 1 },
   ...{ step: 2e-4, shard: 1e-5, vector: 1e-8, element: 1e-9, id: 1e-8 },
   ...{ activation: 1e-9, product: 1e-10, layer: 5e-6, parameter: 1e-9 },
+  ...{ sliceParameter: 1e-10, sliceElement: 1e-9 },
   ...{ readBatch: 2e-5, readSample: 2e-7, readBag: 1e-8, readId: 5e-9 },
 };
 const onTwo: StepCosts = { ...onOne, devices: 2, step: 8e-4, shard: 3e-5 };
@@ -112,6 +113,37 @@ test("layers cost their values, their parameters, and products of a sample's own
   near(t, stages.overhead, 2e-4 + 4 * 5e-6 + 256 * (300 * 1e-9 + 7000 * 1e-10) + 2000 * 1e-9);
 });
 
+test("more slices cost further sums: of dense parameters, and of rows that several slices have", (t) => {
+  const on = (slices: number | undefined, perHost: number, rows: number): Setting => {
+    const setting = smallSetting(1, perHost);
+    const of = { dim: 16, rows, poolingFactor: 2, zipf: 0, schemes: ["table-wise"] as const };
+    const workload = { ...setting.workload, tables: [plannedTable("T", of)], slices };
+    return { ...setting, workload };
+  };
+  const [one, unlike] = [1, 1e12];
+  near(t, stepOf(on(undefined, 1, one)), stepOf(on(8, 1, one)));
+  t.is(stepOf(on(2, 1, one)), stepOf(on(8, 1, one)));
+  // 56 slices more: all of them have the one row, and none has a row that another has.
+  const dense = 56 * 1000 * 1e-10;
+  near(t, stepOf(on(64, 1, one)) - stepOf(on(8, 1, one)), dense + 56 * 16 * 1e-9, 1e-6);
+  near(t, stepOf(on(64, 1, unlike)) - stepOf(on(8, 1, unlike)), dense, 1e-3);
+  // Devices have equal shares of the slices; the rows' sums are made by the device that has them.
+  near(t, stepOf(on(64, 2, one)) - stepOf(on(8, 2, one)), dense / 2 + 56 * 16 * 1e-9, 1e-6);
+  const steps = [8, 16, 32, 64, 128, 256].map((slices) => stepOf(on(slices, 1, 100)));
+  t.deepEqual(
+    steps,
+    [...new Set(steps)].sort((a, b) => a - b),
+  );
+  const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
+  const { workload, ...others } = on(64, 2, one);
+  const copies = (slices: number) => {
+    const of = { ...others, workload: { ...workload, slices } };
+    const [table = plannedTable("T")] = workload.tables;
+    return costOf(of, table, "data-parallel", "memory", tile).seconds.overhead;
+  };
+  near(t, copies(64) - copies(8), (56 * 16 * 1e-9) / 2, 1e-6);
+});
+
 test("one more table, or a larger batch, never makes a step shorter", (t) => {
   fc.assert(
     fc.property(
@@ -206,8 +238,10 @@ test("the default constants have no fixed step costs", (t) => {
 
 test("fitting recovers the fixed costs and speeds behind generated steps", (t) => {
   const measured = [1, 3, 9, 27].flatMap((tables) =>
-    [16, 256, 2048].map((batchSize) => {
-      const setting = smallSetting(tables, 2, batchSize);
+    [16, 256, 2048].map((batchSize, i) => {
+      const small = smallSetting(tables, 2, batchSize);
+      const slices = [8, 64, 256][(tables + i) % 3];
+      const setting = { ...small, workload: { ...small.workload, slices } };
       const { best } = searchPlan(setting);
       const plan = best?.plan ?? { devices: setting.devices, shards: [] };
       const { step, stages } = assessPlan(setting, plan);
@@ -220,6 +254,7 @@ test("fitting recovers the fixed costs and speeds behind generated steps", (t) =
     near(t, assessPlan(again, plan).step, assessPlan(setting, plan).step, 0.02);
   }
   near(t, fitted.step, onTwo.step, 0.05);
+  near(t, fitted.sliceParameter, onTwo.sliceParameter, 0.1);
 });
 
 test("no fitted cost is below 0, whatever the times", (t) => {

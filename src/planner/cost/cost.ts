@@ -21,7 +21,7 @@ import type { MachineConstants } from "./constants.ts";
 import { distinctIds, missRatioAt } from "./miss-curve.ts";
 import { type RowCosts, rowCostsOf, treeFactor } from "./row-costs.ts";
 import { distinctShares, rowShare } from "./row-shares.ts";
-import { noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
+import { measuredSlices, noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
 
 /**
  * The stages of a step, in order; `overhead` is the time outside all other stages (step-costs.ts).
@@ -125,7 +125,7 @@ function secondsOf(
   return {
     ...exchangesOf(setting, scheme, work, tableBytes),
     read: 0,
-    overhead: stepCostsIn(setting).shard,
+    overhead: stepCostsIn(setting).shard + sliceSeconds(setting, table, scheme, tile),
     dense: 0,
     prefetch: tier === "cached" ? prefetchOf(setting, table, work, load) : 0,
     lookup,
@@ -135,6 +135,21 @@ function secondsOf(
         ? (tableBytes * constants.denseUpdatePasses) / constants.memoryBandwidth
         : sums),
   };
+}
+
+/**
+ * Seconds of a shard's further sums: the gradient of a row is summed in each slice that has the
+ * row, and then over the slices.
+ */
+function sliceSeconds(setting: Setting, table: PlannedTable, scheme: Scheme, tile: Tile): number {
+  const { batchSize, slices = measuredSlices } = setting.workload;
+  const { sliceElement } = stepCostsIn(setting);
+  if (sliceElement === 0 || slices <= measuredSlices) return 0;
+  const sums = (count: number) => count * distinctOfTile(table, tile, batchSize / count);
+  const further = Math.max(0, sums(slices) - sums(measuredSlices));
+  // A copy sums over the slices of its own device.
+  const share = scheme === "data-parallel" ? 1 / deviceCount(setting.devices) : 1;
+  return sliceElement * share * further * tileColumns(table, tile);
 }
 
 /**

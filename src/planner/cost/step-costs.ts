@@ -35,6 +35,10 @@ export interface StepCosts {
   readonly layer: number;
   /** Each dense parameter: its sums over slices, and its optimizer. */
   readonly parameter: number;
+  /** Each dense parameter, for each slice of the device above its share of `measuredSlices`. */
+  readonly sliceParameter: number;
+  /** Each element of a sum over the ids of a row in a slice, above as many slices. */
+  readonly sliceElement: number;
   /** Costs of one reader: each batch, sample, bag, and id. */
   readonly readBatch: number;
   readonly readSample: number;
@@ -53,6 +57,8 @@ export const deviceCostNames = [
   "product",
   "layer",
   "parameter",
+  "sliceParameter",
+  "sliceElement",
 ] as const satisfies readonly (keyof StepCosts)[];
 export const readCostNames = [
   "readBatch",
@@ -67,11 +73,14 @@ export const speedNames = [
   "denseSpeed",
 ] as const satisfies readonly (keyof StepCosts)[];
 
+/** Slices of a batch behind all other measured costs, which include their share of the sums. */
+export const measuredSlices = 8;
+
 /** The costs without a calibration. */
 export const noStepCosts: StepCosts = {
   ...{ devices: 1, rowSpeed: 1, denseSpeed: 1 },
   ...{ step: 0, shard: 0, vector: 0, element: 0, id: 0, activation: 0, product: 0 },
-  ...{ layer: 0, parameter: 0 },
+  ...{ layer: 0, parameter: 0, sliceParameter: 0, sliceElement: 0 },
   ...{ readBatch: 0, readSample: 0, readBag: 0, readId: 0 },
 };
 

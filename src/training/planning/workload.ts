@@ -35,7 +35,7 @@ export interface PlannableJob {
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };
   readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
   readonly readers: number;
-  /** The most devices of a run; left out: any number. */
+  /** Slices of a batch, and the most devices of a run; left out: any number. */
   readonly slices?: number | undefined;
   /** `auto`: tables whose own `sharding` is `auto` may be cut in any way. */
   readonly sharding?: "auto" | "as-written" | undefined;
@@ -103,6 +103,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     denseActivations: elements,
     denseOwnProducts: ownProducts,
     denseLayers: layers,
+    slices: job.slices,
     readers: job.readers,
     // `rowBytes` already counts the touched flag, which rows in memory have, too.
     budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },

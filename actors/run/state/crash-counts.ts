@@ -6,6 +6,8 @@
 // Invariants
 //   L1. Only a crash of the process counts: a leader that stops in order resets the counts, and so
 //       do a run's first step and a pause. A restart of an actor does not count.
+//   L2. A reset is an entry of the journal, as the count is, and is synced (K5 of
+//       journal-writer.ts): a power loss may lose the event that reset the count.
 
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
 import type { RunEvent } from "./run-events.ts";
@@ -46,14 +48,16 @@ export class CrashCounts {
     this.#set(run, this.of(run) + 1);
   }
 
-  /** Observes an event of the run, of this leader or, from the journal, of a former one. */
+  /** Observes an event of the run. L2 */
   note({ run, type }: Pick<RunEvent, "run" | "type">): void {
-    if (harmless.has(type)) this.#crashes.delete(run);
+    if (harmless.has(type) && this.of(run) > 0) this.#set(run, 0);
   }
 
-  /** Restores the count from the journal. */
-  restore(run: string, crashes: number): void {
-    this.#crashes.set(run, crashes);
+  /** Restores the count from an entry of the former leader's journal. */
+  restore(entry: JournalEntry<RunEvent>): void {
+    if (entry.kind === "event" && harmless.has(entry.event.type)) this.#crashes.delete(entry.run);
+    if (entry.kind !== "request" || entry.crashes === undefined) return;
+    this.#crashes.set(entry.run, entry.crashes);
   }
 
   /** Resets all counts: the former leader stopped in order, so no run has ended it. */

@@ -11,6 +11,8 @@
 //   K3. Events are published in the order in which they happened, also while writes are refused.
 //   K4. The mark of a complete journal is removed before an event is published that the journal
 //       lacks.
+//   K5. A reset crash count is on the disk before the event that reset it is published: requests
+//       may have put the count there before, and a power loss would bring it back.
 
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { KeptMark } from "../../../storage/cluster/kept-mark.ts";
@@ -53,7 +55,7 @@ export function openRunKeeper(options: RunKeeperOptions): {
   let isRefused = false;
   /** Whether a retry of a refused write is scheduled. */
   let isRetried = false;
-  /** Whether the round must be synced although no request waits for it: it has the end of a run. */
+  /** Whether the round must be synced although no request waits for it. K1, K5 */
   let isDue = false;
 
   const markWhole = markerOf(options);
@@ -117,7 +119,7 @@ export function openRunKeeper(options: RunKeeperOptions): {
     keeper: {
       keep: (entry) => {
         round.push(entry);
-        isDue ||= entry.kind === "event" && isEnd(entry.event);
+        isDue ||= isKeptAtOnce(entry);
         inRound();
       },
       kept: () =>
@@ -157,6 +159,11 @@ function thrownBy(body: () => void): unknown {
   }
 }
 
-function isEnd({ type }: RunEvent): boolean {
-  return type === "run.finished" || type === "run.failed";
+/** Whether an entry is the end of a run (K1) or resets its crash count (K5). */
+function isKeptAtOnce(entry: JournalEntry<RunEvent>): boolean {
+  if (entry.kind === "request") return entry.crashes === 0;
+  return (
+    entry.kind === "event" &&
+    (entry.event.type === "run.finished" || entry.event.type === "run.failed")
+  );
 }

@@ -113,8 +113,7 @@ export class Registry {
     for (const entry of entries) {
       if (entry.kind !== "run") {
         this.#records.get(entry.run)?.restore(entry);
-        if (entry.kind === "event") this.crashes.note(entry.event);
-        else if (entry.crashes !== undefined) this.crashes.restore(entry.run, entry.crashes);
+        this.crashes.restore(entry);
         continue;
       }
       try {

@@ -88,7 +88,7 @@ test("a run that crashed two leaders fails with RUN_SET_ASIDE, and the queue sta
   const { input, registry, submit } = startService(2);
   const poison = await submit({ seed: 1, devices: 1 });
   const other = await submit({ seed: 2, devices: 1 });
-  registry.crashes.restore(poison.run, 2);
+  registry.crashes.restore({ kind: "request", run: poison.run, crashes: 2 });
   const queue = createActor(runQueueMachine, { input });
   queue.subscribe({ error: (error) => t.fail(String(error)) });
   queue.start();

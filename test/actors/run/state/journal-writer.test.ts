@@ -21,7 +21,7 @@ function startKeeper() {
       if (state.isFull) throw new Error("the disk is full");
       for (const entry of entries) if (entry.kind === "event") done.push(`keep ${entry.event.seq}`);
     },
-    synced: async () => {},
+    synced: async () => void done.push("sync"),
     isLong: false,
     close: async () => {},
   };
@@ -45,7 +45,7 @@ function startKeeper() {
     clock.advance(ms);
     for (let turn = 0; turn < 10; turn++) await Promise.resolve();
   };
-  return { done, state, happen, pass };
+  return { done, state, happen, pass, keep: keeper.keep };
 }
 
 test("an event is written to the journal before it is published", async (t) => {
@@ -56,6 +56,16 @@ test("an event is written to the journal before it is published", async (t) => {
   t.deepEqual(done, ["keep 0", "keep 1", "tell 0", "tell 1"]);
 });
 
+test("what resets a crash count is synced before its event is published; a count is not", async (t) => {
+  const { done, happen, pass, keep } = startKeeper();
+  keep({ kind: "request", run: "r1", crashes: 1 });
+  await pass(0);
+  happen(0);
+  keep({ kind: "request", run: "r1", crashes: 0 });
+  await pass(0);
+  t.deepEqual(done, ["keep 0", "sync", "tell 0"]);
+});
+
 test("if the disk refuses an event, the mark of a whole journal is removed before publication", async (t) => {
   const { done, state, happen, pass } = startKeeper();
   state.isFull = true;
@@ -64,7 +74,7 @@ test("if the disk refuses an event, the mark of a whole journal is removed befor
   t.deepEqual(done.splice(0), ["Error: the disk is full", "no mark", "tell 0"]);
   state.isFull = false;
   await pass(100);
-  t.deepEqual(done, ["keep 0", "mark"]);
+  t.deepEqual(done, ["keep 0", "sync", "mark"]);
 });
 
 test("an event left out by a leader without its lease removes the mark for good", async (t) => {

@@ -172,6 +172,9 @@ test("a run that ended two leaders before its first step is set aside; other run
   const third = next();
   t.true(third.crashes.isSetAside(poison));
   t.false(third.crashes.isSetAside(good));
+  // A power loss may lose the event of the first step, but not what it reset.
+  kept = kept.filter((entry) => !("event" in entry));
+  t.is(next().crashes.of(good), 0);
   // A compacted journal has the count, too.
   kept = [...third.entries()];
   t.true(next().crashes.isSetAside(poison));

@@ -1,14 +1,14 @@
-// Measures how long the main thread of a process answers nothing: loaded with `--import` into any
-// program. Each gap of more than `noticedMs` is a line of the file that OSIRIS_GAPS names.
+// Measures how long the main thread of a process answers nothing, from the end of its imports on:
+// before, it has no actor. Each gap of more than `noticedMs` is a line of the file that OSIRIS_GAPS
+// names.
 
 import { appendFileSync } from "node:fs";
-import { isMainThread } from "node:worker_threads";
 
 const everyMs = 10;
 const noticedMs = 50;
 const { OSIRIS_GAPS: file } = process.env;
 
-if (isMainThread && file !== undefined) {
+if (file !== undefined) {
   let lastMs = performance.now();
   setInterval(() => {
     const nowMs = performance.now();

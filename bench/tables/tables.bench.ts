@@ -1,7 +1,9 @@
 // Question: what does a run cost per table? A job of many small tables through a cluster: submit,
 // prepare and plan, assemble, checkpoint, kill, restore, evaluate, export; and the longest time in
 // which a main thread answered nothing. On one host the leader's process is killed and started
-// again; on two, the other host.
+// again; on two, the other host. What follows a kill has three parts: `detect`, until the loss is
+// noticed or the new leader leads; `rejoin`, until the new process has joined and the data is open;
+// and `restore`, until the devices train again.
 
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,13 +22,13 @@ interface TablesBenchOptions {
   readonly hosts: readonly number[];
 }
 
-const phases = ["submit", "prepare", "assemble", "checkpoint", "restore", "evaluate", "export"];
+const ofRun = ["submit", "prepare", "assemble", "checkpoint", "detect", "rejoin", "restore"];
+const phases = [...ofRun, "evaluate", "export"];
 /** Milliseconds a table, as issue 41 demands them. */
 const targets: Readonly<Record<string, number>> = { assemble: 2, checkpoint: 3, restore: 3 };
 const gapMsMax = 250;
 const file = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const main = file("../../cli/main.js");
-const meter = ["--import", new URL("./gap-meter.js", import.meta.url).href];
 
 export const tablesBench: Bench<TablesBenchOptions> = {
   question: "what a run costs per table, and how long a main thread answers nothing",
@@ -44,7 +46,7 @@ export const tablesBench: Bench<TablesBenchOptions> = {
       hosts.map((processes) => {
         const name = `tables.${count}.hosts${processes}`;
         const names = [...phases, "bytes", "gap"].map((what) => `${name}.${what}`);
-        return together(names, 15 + 0.03 * count, () => rowsOf(name, count, processes));
+        return together(names, 20 + 0.06 * count, () => rowsOf(name, count, processes));
       }),
     ),
 };
@@ -105,10 +107,19 @@ async function throughCluster(
   await timed("prepare", events.next("run.prepared"));
   await timed("assemble", events.next("run.started"));
   await timed("checkpoint", run.checkpoint());
-  client = await cluster.breakIt(client);
+  const isLed = cluster.hosts === 1;
+  const broken = cluster.breakIt(client);
+  client = await (isLed ? timed("detect", broken) : broken);
   run = client.run(run.run);
-  if (cluster.hosts === 1) events = new Followed(run, events.seen);
-  await timed("restore", events.next("run.started"));
+  if (isLed) events = new Followed(run, events.seen);
+  else await timed("detect", lossIn(events, new Date()));
+  events.atMs.clear();
+  const noticedMs = performance.now();
+  await events.next("run.started");
+  // Without the lost host the run may have been prepared before the new one joined.
+  const preparedMs = events.atMs.get("run.prepared") ?? Number.NaN;
+  seconds.rejoin = (preparedMs - noticedMs) / 1000;
+  seconds.restore = (performance.now() - preparedMs) / 1000;
   await run.checkpoint();
   await run.cancel();
   await run.result().catch(() => undefined);
@@ -119,9 +130,17 @@ async function throughCluster(
   return seconds;
 }
 
+/** Resolves when the run has noticed a loss. @throws Error where it failed before `killed` */
+async function lossIn(events: Followed, killed: Date): Promise<void> {
+  const { at, error } = await events.next("run.incident");
+  if (new Date(at) < killed) throw new Error(`The run failed before the kill: ${error.message}`);
+}
+
 /** The events of a run, in order, for one reader. */
 class Followed {
   readonly #events: AsyncIterator<RunEvent>;
+  /** When the last event of each type came. */
+  readonly atMs = new Map<RunEvent["type"], number>();
   seen = 0;
 
   constructor(run: Run, since = 0) {
@@ -130,15 +149,21 @@ class Followed {
   }
 
   /** Resolves at the next event of a type. @throws Error where the run ends before */
-  async next(type: RunEvent["type"]): Promise<void> {
+  async next<Type extends RunEvent["type"]>(type: Type): Promise<RunEvent & { type: Type }> {
     for (;;) {
       const { value, done } = await this.#events.next();
       if (done === true) throw new Error(`The run ended before ${type}`);
       this.seen = value.seq + 1;
-      if (value.type === type) return;
+      this.atMs.set(value.type, performance.now());
+      if (value.type === type) return value;
       if (value.type === "run.failed") throw new Error(value.error.message);
     }
   }
+}
+
+/** What the process of a leader sends. */
+interface Address {
+  readonly url: string | undefined;
 }
 
 /** The processes of a cluster: a leader with a device, and other hosts. */
@@ -157,13 +182,11 @@ class BenchCluster implements AsyncDisposable {
   async start(): Promise<Client> {
     const own = this.hosts === 1 ? "2" : "1";
     const args = [own, "2", this.#port, join(this.#directory, "state")];
-    const root = fork(file("./tables-root.js"), args, {
-      execArgv: meter,
-      env: this.#env("leader"),
-      stdio: ["ignore", "ignore", "inherit", "ipc"],
-    });
+    const root = this.#fork("leader", args);
     this.#root = root;
-    const [{ url }] = (await once(root, "message")) as [{ readonly url: string }];
+    const ended = once(root, "exit").then(() => [{ url: undefined }]);
+    const [{ url }] = await Promise.race([once(root, "message") as Promise<[Address]>, ended]);
+    if (url === undefined) throw new Error(`The leader ended with exit code ${root.exitCode}`);
     this.#port = new URL(url).port;
     for (let host = 1; host < this.hosts; host++) this.#join(url);
     return await connect({ nats: url, token: "bench" });
@@ -199,14 +222,13 @@ class BenchCluster implements AsyncDisposable {
   }
 
   #join(url: string): void {
-    const args = ["host", "--nats", url, "--token", "bench", "--devices", "1"];
-    const stdio = ["ignore", "ignore", "ignore"] as const; // A host logs to it.
-    const how = { env: this.#env("host"), stdio: [...stdio] };
-    this.#others.push(spawn(process.execPath, [...meter, main, ...args], how));
+    this.#others.push(this.#fork("host", ["1", "1", "0", "", url]));
   }
 
-  #env(role: string): NodeJS.ProcessEnv {
-    return { ...process.env, OSIRIS_GAPS: join(this.#directory, `${role}.gaps`) };
+  #fork(role: string, args: readonly string[]): ChildProcess {
+    const env = { ...process.env, OSIRIS_GAPS: join(this.#directory, `${role}.gaps`) };
+    const stdio = ["ignore", "ignore", "inherit", "ipc"] as const;
+    return fork(file("./tables-root.js"), args, { env, stdio: [...stdio] });
   }
 }
 

@@ -19,7 +19,7 @@ import {
   storedTables,
   type TableIds,
 } from "../../../internal.ts";
-import { type WholeRows, wholeRows } from "./whole-rows.ts";
+import { createBirths, type WholeRows, wholeRows } from "./whole-rows.ts";
 
 /** A dense parameter, or a running statistic. */
 export interface DenseTensor {
@@ -67,12 +67,13 @@ export function openExported(directory: string, options: ExportedOptions): Expor
   const { job, manifest, store } = checkpoint;
   const graph = graphOf(job.model);
   const flat = servedDense(checkpoint, graph);
+  const births = createBirths();
   const tables = storedTables(checkpoint).map((stored): ExportedTable => {
     const ids = idsOfTable(checkpoint, stored.table);
     return {
       stored,
       ids,
-      rows: (progress, begin) => wholeRows(checkpoint, stored, progress, begin),
+      rows: (progress, begin) => wholeRows(checkpoint, stored, births, progress, begin),
     };
   });
   const calibration = store.calibration(manifest.modelDigest);

@@ -33,12 +33,14 @@ const chunkBytes = 2 ** 20;
  * The rows of a table in chunks; each is valid until the next one. Rows that decay together
  * (row-decay.ts) are converted to their weights, and rows with a moving average to the average,
  * rounded to float32. The hashes are checked at the end, so output made from earlier chunks must
- * not count before. `begin`: the first row to yield; the checkpoint's rows before it are read
- * nevertheless, as hashes cover whole files. @throws CheckpointCorruptError
+ * not count before. `births`: of the export, one table after the other. `begin`: the first row to
+ * yield; the checkpoint's rows before it are read nevertheless, as hashes cover whole files.
+ * @throws CheckpointCorruptError
  */
 export async function* wholeRows(
   checkpoint: OpenCheckpoint,
   table: StoredTable,
+  births: Births,
   progress: Progress,
   begin = 0,
 ): AsyncGenerator<WholeRows, void, undefined> {
@@ -46,7 +48,7 @@ export async function* wholeRows(
   const { dim, rows } = spec;
   const { job, manifest } = checkpoint;
   const share = rowDecayOf(job.optimizer.sparse, spec)?.shareAt(manifest.cut) ?? 1;
-  const initial = initialRows(table, job.seed);
+  const initial = births.of(table, job.seed);
   const average = rowAverageIn(checkpoint);
   const trained = rowsOfTable(checkpoint, table, progress);
   let chunk: Pick<RowRecords, "rows" | "weights"> | undefined;
@@ -90,33 +92,54 @@ export async function* wholeRows(
   }
 }
 
-/** Computes initial values of rows, rounded to the table's precision. */
-function initialRows({ spec, table }: StoredTable, seed: number) {
-  const { dim, precision, pooling } = spec;
-  const kernels = openKernels("auto");
-  const rowsMax = Math.max(1, Math.min(spec.rows, Math.floor(chunkBytes / (4 * dim))));
-  const { purpose, scale } = rowBirthOf(spec, table);
-  const key = keyOf(seed);
-  const made = kernels.rows({
-    ...{ rows: rowsMax, dim, pooling, precision },
-    ...{ rowBlocks: 1, stateWidth: 0 },
-  });
-  const places = Int32Array.from({ length: rowsMax }, (_, i) => i);
-  return {
-    rowsMax,
+/** Computes the initial values of rows, of one table after the other. */
+export interface Births {
+  /** Those of a table, rounded to its precision, at most `rowsMax` at once. */
+  of(
+    table: StoredTable,
+    seed: number,
+  ): {
+    readonly rowsMax: number;
     /** (count, D), in memory that the caller owns. */
-    at(first: number, count: number): Float32Array {
-      const own = places.subarray(0, count);
-      kernels.bornAt(
-        made,
-        own,
-        own.map((place) => first + place),
-        key,
-        purpose,
-        scale,
-        0,
-      );
-      return kernels.readRows(made, 0, count);
+    at(first: number, count: number): Float32Array;
+  };
+}
+
+/** Creates the initial rows of an export. Tables of one shape share the memory of a chunk. */
+export function createBirths(): Births {
+  const kernels = openKernels("auto");
+  const chunks = new Map<string, Chunk>();
+  const chunkFor = ({ spec: { dim, precision, pooling, rows: all } }: StoredTable): Chunk => {
+    const shape = `${dim} ${precision} ${pooling}`;
+    const rows = Math.max(1, Math.min(all, Math.floor(chunkBytes / (4 * dim))));
+    const found = chunks.get(shape);
+    if (found !== undefined && found.places.length >= rows) return found;
+    const made = { rows, dim, pooling, precision, rowBlocks: 1, stateWidth: 0 };
+    const places = Int32Array.from({ length: rows }, (_, i) => i);
+    const chunk = { made: kernels.rows(made), places };
+    chunks.set(shape, chunk);
+    return chunk;
+  };
+  return {
+    of(stored, seed) {
+      const { made, places } = chunkFor(stored);
+      const { purpose, scale } = rowBirthOf(stored.spec, stored.table);
+      const key = keyOf(seed);
+      return {
+        rowsMax: places.length,
+        at(first, count) {
+          const own = places.subarray(0, count);
+          const rows = own.map((place) => first + place);
+          kernels.bornAt(made, own, rows, key, purpose, scale, 0);
+          return kernels.readRows(made, 0, count);
+        },
+      };
     },
   };
+}
+
+/** Memory for the rows of a chunk, and their places in it. */
+interface Chunk {
+  readonly made: ReturnType<ReturnType<typeof openKernels>["rows"]>;
+  readonly places: Int32Array;
 }

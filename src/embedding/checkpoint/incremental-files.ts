@@ -38,7 +38,7 @@ export function* mergeFiles(files: readonly Iterable<RowRecords>[]): Generator<R
         }
       }
       if (merged.count === 0) return;
-      yield merged.take();
+      yield merged.take("view");
     }
   } finally {
     for (const { chunks } of cursors) chunks.return?.();
@@ -70,7 +70,7 @@ class CopiedRows {
 
   add(chunk: RowRecords, at: number): void {
     const [dim, width] = widthsOf(chunk);
-    if (this.count === this.#all.rows.length) this.#grow(dim, width);
+    if (this.count === this.#all.rows.length) this.#grow(chunk.rows.length, dim, width);
     const { rows, weights, state } = this.#all;
     rows[this.count] = chunk.rows[at] ?? 0;
     copy(weights, this.count * dim, chunk.weights, at * dim, dim);
@@ -78,11 +78,18 @@ class CopiedRows {
     this.count++;
   }
 
-  /** The rows copied since the last call, in memory of their own. */
-  take(): RowRecords {
+  /** The rows copied since the last call: in memory of their own, or until the next copy. */
+  take(how: "copy" | "view"): RowRecords {
     const [dim, width] = widthsOf(this.#all);
     const { count } = this;
     this.count = 0;
+    if (how === "view") {
+      return {
+        rows: this.#all.rows.subarray(0, count),
+        weights: this.#all.weights.subarray(0, count * dim),
+        state: this.#all.state.subarray(0, count * width),
+      };
+    }
     return {
       rows: this.#all.rows.slice(0, count),
       weights: this.#all.weights.slice(0, count * dim),
@@ -90,8 +97,9 @@ class CopiedRows {
     };
   }
 
-  #grow(dim: number, width: number): void {
-    const length = Math.max(64, 2 * this.count);
+  /** Makes room for the rows of a chunk. */
+  #grow(rows: number, dim: number, width: number): void {
+    const length = Math.max(64, 2 * this.count, rows);
     const grown = {
       rows: new Int32Array(length),
       weights: new Float32Array(length * dim),
@@ -135,5 +143,5 @@ export function withoutRows(chunk: RowRecords, seen: RowSet): RowRecords {
 export function withRows(chunk: RowRecords, isWanted: (row: number) => boolean): RowRecords {
   const left = new CopiedRows();
   for (const [i, row] of chunk.rows.entries()) if (isWanted(row)) left.add(chunk, i);
-  return left.count === chunk.rows.length ? chunk : left.take();
+  return left.count === chunk.rows.length ? chunk : left.take("copy");
 }

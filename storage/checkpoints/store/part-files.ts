@@ -1,7 +1,7 @@
 // Reads the bytes of parts in the files of a store: part by part, or all of a checkpoint. Each part
 // has its place in a file, and is checked by its hash.
 
-import { createHash } from "node:crypto";
+import { createHash, hash as hashAtOnce } from "node:crypto";
 import {
   CheckpointCorruptError,
   CheckpointMissingError,
@@ -73,18 +73,24 @@ export function* streamPlace(
   files: HeldFiles,
 ): Generator<Uint8Array, void, undefined> {
   const file = openPlace(path, files);
-  const hash = createHash("sha256");
   const buffer = new Uint8Array(Math.min(readBytes, bytes));
+  // Most parts fit into the buffer: an object that hashes costs more than to read them.
+  const hashing = bytes > readBytes ? createHash("sha256") : undefined;
   try {
     for (let done = 0; done < bytes; ) {
-      const count = onDisk("read", path, () => file.read(buffer, at + done));
-      const piece = buffer.subarray(0, Math.min(count, bytes - done));
+      const into = hashing === undefined ? buffer.subarray(done) : buffer;
+      const count = onDisk("read", path, () => file.read(into, at + done));
+      const piece = into.subarray(0, Math.min(count, bytes - done));
       if (piece.length === 0) throw cutShort(path, name, at + bytes, at + done);
       done += piece.length;
-      hash.update(piece);
+      hashing?.update(piece);
       yield piece;
     }
-    checkHash({ name, sha256 }, path, hash.digest("hex"));
+    checkHash(
+      { name, sha256 },
+      path,
+      hashing?.digest("hex") ?? hashAtOnce("sha256", buffer, "hex"),
+    );
   } finally {
     files.release(file);
   }

@@ -309,22 +309,23 @@ function leafName(
 /** All rows of a device that holds whole tables. The memory is shared with the device. */
 export function rowsOfDevice(device: DeviceState): ServedRows {
   const { slab, replicas, distinct, ids, topology, trained } = device;
-  const { tables } = topology.input.model;
-  return {
-    steps: trained.steps,
-    tables: tables.map((spec, table): ServedTable => {
-      for (const own of [slab, replicas, ...distinct.slabs]) {
-        const at = own.shards.findIndex((shard) => shard.table === table);
-        const rows = own.rowsOf[at];
-        if (rows === undefined) continue;
-        const { rows: count, dim } = tableOf(tables, table);
-        assert(rows.rows === count && rows.dim === dim, "a device without others has whole tables");
-        const find = own === slab ? ids[at]?.reading : undefined;
-        return { rows, places: undefined, base: 0, find };
-      }
-      throw new RangeError(`The device has no rows of table ${spec.name}`);
-    }),
-  };
+  const served = new Map<number, ServedTable>();
+  for (const own of [slab, replicas, ...distinct.slabs]) {
+    for (const [at, { table }] of own.shards.entries()) {
+      const rows = own.rowsOf[at];
+      if (rows === undefined) continue;
+      const { rows: count, dim } = tableOf(topology.input.model.tables, table);
+      assert(rows.rows === count && rows.dim === dim, "a device without others has whole tables");
+      const find = own === slab ? ids[at]?.reading : undefined;
+      served.set(table, { rows, places: undefined, base: 0, find });
+    }
+  }
+  const tables = topology.input.model.tables.map(({ name }, table): ServedTable => {
+    const own = served.get(table);
+    if (own === undefined) throw new RangeError(`The device has no rows of table ${name}`);
+    return own;
+  });
+  return { steps: trained.steps, tables };
 }
 
 /** A copy of a device's dense parameters, or of their moving averages if it has them. */

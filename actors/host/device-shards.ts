@@ -7,6 +7,7 @@ import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { type ActorMessage, type Network, subscribe } from "../runtime/mailbox.ts";
 import type { Generation } from "../threads/generation-memory.ts";
 import { reportShard, type ShardInput, type ShardPart, type ShardReport } from "./shard.ts";
+import { cachedRowsOf } from "./tier-report.ts";
 import type { PartsSaved } from "./writer.ts";
 
 /** What a device knows of its shards. */
@@ -57,8 +58,9 @@ export function reportShards(context: DeviceShards): ShardReport[] {
   const { generation, device, ready, shards } = context;
   const partOf = partsOf(context);
   const state = ready === undefined ? "restoring" : "serving";
+  const cachedRows = cachedRowsOf(generation, device);
   return shards.map((shard) => {
-    return reportShard({ generation, device, shard, part: partOf(shard) }, state);
+    return reportShard({ generation, device, shard, part: partOf(shard) }, state, cachedRows);
   });
 }
 

@@ -22,7 +22,7 @@ import { tableOf } from "../../src/training/topology/topology.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type Generation, progressOver } from "../threads/generation-memory.ts";
-import { cachedRows } from "./tier-report.ts";
+import { cachedRowsOf } from "./tier-report.ts";
 
 export interface ShardInput {
   readonly network: Network;
@@ -123,10 +123,11 @@ const machine = setup({
 /** The state machine drawn in the header, as an actor. */
 export const shardMachine = defineActor(machine);
 
-/** Makes the report of a shard in this state. */
+/** Makes the report of a shard in this state. `cachedRows`: of the shards of its device. */
 export function reportShard(
   { generation, shard, device, part }: Pick<ShardInput, "generation" | "shard" | "device" | "part">,
   state: ShardReport["state"],
+  cachedRows = cachedRowsOf(generation, device),
 ): ShardReport {
   const { spec, memory } = generation;
   const { model, optimizer } = spec.job;
@@ -144,7 +145,7 @@ export function reportShard(
     state,
     table,
     ...{ firstRow, rows, firstColumn, columns, tier },
-    cachedRows: tier === "cached" ? cachedRows(generation, device, shard.shard) : null,
+    cachedRows: tier === "cached" ? cachedRows(shard.shard) : null,
     bytes: rows * row,
     lookups,
     lookupsPerStep: steps > 0 ? lookups / steps : 0,

@@ -78,13 +78,16 @@ export function reportTier(
   };
 }
 
-/** Rows of a cached shard that are in the memory of its device. */
-export function cachedRows(generation: Generation, device: number, shard: number): number {
+/** Reads how many rows of a cached shard are in the memory of its device. */
+export function cachedRowsOf(generation: Generation, device: number): (shard: number) => number {
   const { layout, memory } = generation;
-  const at = layout.tierRings[device]?.shards.findIndex((one) => one.shard === shard) ?? -1;
-  const words = memory.columns[device];
-  if (at < 0 || words === undefined) return 0;
-  return readColumn(new Float64Array(words), at).resident;
+  const ring = layout.tierRings[device]?.shards ?? [];
+  const places = new Map(ring.map(({ shard }, at) => [shard, at]));
+  const words = new Float64Array(memory.columns[device] ?? new SharedArrayBuffer(0));
+  return (shard) => {
+    const at = places.get(shard);
+    return at === undefined || words.length === 0 ? 0 : readColumn(words, at).resident;
+  };
 }
 
 function tablesOf({ spec, layout, memory }: Generation, device: number): TableColumn[] {

@@ -57,6 +57,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     bySamples((own) => held.map(({ lookup }) => lookupRoom(topology, lookup, own))),
   );
   const tableRoom = tableRoomsOf(topology);
+  const sums = rowSumRooms(topology, (table) => tableRoom(table, samples));
   /** Bytes of a shard group's vectors, for the samples of device `of`. */
   const vectors = (shardGroup: ShardGroup, of: number) =>
     vectorBytes(shardGroup, count(of), exchange.forward);
@@ -117,8 +118,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     rows: (from, to) => rows(to, from, reads.fresh.has),
     staleRows: (from, to) => rows(to, from, reads.stale.has),
     dRows: (from, to) => rows(from, to, () => true),
-    rowSums: (from, to) =>
-      header + rowSumBytes(topology, from, to, (table) => tableRoom(table, samples)),
+    rowSums: (from, to) => header + sums(from, to),
     bagLengths: (from, to) => {
       const counted = (lookupsBy[from] ?? []).filter((one) => isCounted(topology, one.lookup));
       return 4 * count(to) * counted.length;
@@ -159,19 +159,26 @@ function bySamples<Result>(of: (samples: number) => Result): (samples: number) =
 /** Bytes of sums for each quantum of a row: two float64, for LAMB's norms; others need less. */
 const sumBytes = 16;
 
-/** Room for the row sums that `from` sends to `to`, for rows with columns on both. */
-function rowSumBytes(
-  topology: Topology,
-  from: number,
-  to: number,
+/** Room for the row sums that a device sends to another, for rows with columns on both. */
+function rowSumRooms(
+  { columnGroups, devices }: Topology,
   idsOf: (table: number) => number,
-): number {
-  if (from === to) return 0;
-  const shared = topology.columnGroups.filter((group) => group.some(({ device }) => device === to));
-  const own = shared.flat().filter(({ device }) => device === from);
-  return own.reduce((bytes, { rows, table, columns }) => {
-    return bytes + Math.min(rows, idsOf(table)) * quantaOf(columns) * sumBytes;
-  }, 0);
+): (from: number, to: number) => number {
+  // All groups are added up once: a step asks for every pair.
+  const rooms = new Map<number, number>();
+  for (const group of columnGroups) {
+    const holders = new Set(group.map(({ device }) => device));
+    for (const { device: from, rows, table, columns } of group) {
+      if (from === "all") continue;
+      const bytes = Math.min(rows, idsOf(table)) * quantaOf(columns) * sumBytes;
+      for (const to of holders) {
+        if (to === "all" || to === from) continue;
+        const pair = from * devices + to;
+        rooms.set(pair, (rooms.get(pair) ?? 0) + bytes);
+      }
+    }
+  }
+  return (from, to) => rooms.get(from * devices + to) ?? 0;
 }
 
 export function exchangeShapeOf(topology: Topology): ExchangeShape {

@@ -89,32 +89,67 @@ export function openThread(entry: URL, options: WorkerOptions): Worker {
   return new Worker(new URL("cached-entry.cjs", entry), { ...options, argv: [file] });
 }
 
+/** Threads that wait to be created. */
+const waiting: (() => void)[] = [];
+
+/**
+ * Creates threads one a turn: each takes milliseconds, and a process with 128 devices creates
+ * hundreds.
+ */
+function inTurn(create: () => void): void {
+  const next = () => {
+    waiting.shift()?.();
+    if (waiting.length > 0) setImmediate(next);
+  };
+  if (waiting.length === 0) setImmediate(next);
+  waiting.push(create);
+}
+
 function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Thread<Command, Report> {
-  const worker = openThread(entry, options);
+  let worker: Worker | undefined;
+  let isKilled = false;
+  const commands: Command[] = [];
   let receive: (report: Report) => void = () => {};
   let observe: (observation: Observation) => void = () => {};
   let failure: ErrorRecord | undefined;
-  worker.on("message", (message: WorkerMessage<Report>) => {
+  const hear = (message: WorkerMessage<Report>) => {
     if (message.failed !== undefined) failure = message.failed;
     else if (message.report !== undefined) receive(message.report);
     else if (message.observed !== undefined) observe(message.observed);
-  });
+  };
   const ended = new Promise<ThreadEnd>((resolve) => {
     let crash: Error | undefined;
-    worker.on("error", (error) => {
-      crash = error instanceof Error ? error : new Error(String(error));
-    });
-    worker.on("exit", (code) => {
+    const end = (code: number) => {
       if (failure !== undefined) resolve({ kind: "failed", error: failure });
       else if (crash !== undefined) resolve({ kind: "lost", reason: crash.message });
       else if (code === 0) resolve({ kind: "finished" });
       else resolve({ kind: "lost", reason: `the thread ended with exit code ${code}` });
+    };
+    const fail = (error: unknown) => {
+      crash = error instanceof Error ? error : new Error(String(error));
+    };
+    inTurn(() => {
+      if (isKilled) return end(1);
+      try {
+        worker = openThread(entry, options);
+      } catch (error) {
+        fail(error);
+        return end(1);
+      }
+      worker.on("message", hear).on("error", fail).on("exit", end);
+      for (const command of commands) worker.postMessage(command);
     });
   });
   return {
-    send: (command) => worker.postMessage(command),
+    send(command) {
+      if (worker === undefined) commands.push(command);
+      else worker.postMessage(command);
+    },
     ended,
-    kill: () => void worker.terminate(),
+    kill() {
+      isKilled = true;
+      void worker?.terminate();
+    },
     onReport(next) {
       receive = next;
     },

@@ -8,7 +8,7 @@
 // Emits   buddy.kept, to the checkpoint coordinator
 
 import { enqueueActions, sendParent, setup } from "xstate";
-import { FrameCorruptError } from "../../src/errors/errors.ts";
+import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { manifestSchema } from "../../storage/checkpoints/store/manifest.ts";
@@ -81,11 +81,12 @@ const machine = setup({
   actions: {
     keep: enqueueActions(({ event, context, enqueue }) => {
       if (event.type !== "buddy.keep") return;
-      const { data: manifest, error } = manifestSchema.safeParse(event.body.manifest);
-      if (manifest === undefined) {
-        context.network.onCorrupt(new FrameCorruptError("buddy.keep", error.message));
-      } else {
+      try {
+        const manifest = manifestSchema.parse(JSON.parse(event.body.manifest));
         enqueue.sendTo("thread", { type: "command", command: { type: "keep", manifest } });
+      } catch (error) {
+        const { message } = recordError(error);
+        context.network.onCorrupt(new FrameCorruptError("buddy.keep", message));
       }
     }),
     sendKept: ({ context: { mailbox, replicas }, event }) => {

@@ -15,9 +15,9 @@ import { shapesOf } from "../../src/model/features.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
+import { atOnce } from "../../src/ports/turns.ts";
 import { type MeasuredRun, type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
 import { bufferMemoryOf } from "../../src/training/topology/buffer-memory.ts";
-import { rowMemoryOf } from "../../src/training/topology/row-memory.ts";
 import {
   type Address,
   type MessageEvent,
@@ -28,11 +28,12 @@ import {
 import { planSearchModule } from "../threads/data/cost-files.ts";
 import type { DataPart, IndexTask } from "../threads/data/index-program.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
-import { type GenerationLayout, layoutOfGeneration } from "../threads/generation-layout.ts";
 import {
   createGeneration,
   type HeldByHost,
   type HostedGeneration,
+  type HostLayout,
+  layingOutHost,
 } from "../threads/generation-memory.ts";
 import type { DataPlan, GenerationSpec, HostPlace } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
@@ -204,15 +205,15 @@ export function createWithin(
   input: Omit<HeldByHost, "memoryBytes"> & {
     readonly spec: GenerationSpec;
     readonly network: Network;
-    readonly layout?: GenerationLayout | undefined;
+    readonly laidOut?: HostLayout | undefined;
   },
   place: HostPlace,
 ): HostedGeneration {
   const { spec, network } = input;
-  const { layout = layoutOfGeneration(spec, place.position) } = input;
+  const { laidOut = atOnce(layingOutHost(spec, place)) } = input;
   const memoryBytes = memoryOf(network);
-  checkMemory(spec, layout, place, memoryBytes);
-  return createGeneration(spec, place, { ...input, memoryBytes }, layout);
+  checkMemory(spec, laidOut, place, memoryBytes);
+  return createGeneration(spec, place, { ...input, memoryBytes }, laidOut);
 }
 
 /**
@@ -223,12 +224,10 @@ export function createWithin(
  */
 export function checkMemory(
   { job, data }: GenerationSpec,
-  { topology, exchangeShape, ringShape }: GenerationLayout,
+  { layout: { exchangeShape, ringShape }, tables }: Pick<HostLayout, "layout" | "tables">,
   { host, first, count }: HostPlace,
   bytesMax: number = memoryOfProcess(),
 ): void {
-  const ranks = Array.from({ length: count }, (_, i) => first + i);
-  const tables = rowMemoryOf(topology, ranks, job.optimizer.sparse);
   const bytes = tables.reduce((sum, table) => sum + table.bytes, 0);
   if (bytes > bytesMax) throw new MemoryExceededError(`host:${host}`, bytes, bytesMax, tables);
   const buffers = bufferMemoryOf(exchangeShape, ringShape, { first, count });

@@ -39,11 +39,11 @@ import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import { anyone, type Wait } from "../runtime/wait-graph.ts";
-import type { GenerationLayout } from "../threads/generation-layout.ts";
 import {
   abort,
   type Generation,
   type HostedGeneration,
+  type HostLayout,
   isAborted,
   type Progress,
   progressOver,
@@ -70,8 +70,8 @@ export interface HostGenerationInput {
   readonly launcher: Launcher;
   readonly spec: GenerationSpec;
   readonly host: number;
-  /** The layout of the spec; left out: it is computed. */
-  readonly layout?: GenerationLayout | undefined;
+  /** The spec, laid out; left out: that is done here. */
+  readonly laidOut?: HostLayout | undefined;
   /** The replica cache and the rows of this host, which outlive the generation. */
   readonly replicas: ReplicaCache;
   readonly rows: KeptRows;
@@ -389,8 +389,9 @@ function participantNames(
   for (let reader = 0; reader < job.readers; reader++) {
     names.set(devices + reader, `reader:${place.position * job.readers + reader}`);
   }
+  const isTiered = tierRings.some((ring) => ring !== undefined);
   for (let rank = 0; rank < devices; rank++) {
-    if (tierRings.some((ring) => ring !== undefined)) names.set(tierOf(rank), `tier:${rank}`);
+    if (isTiered) names.set(tierOf(rank), `tier:${rank}`);
     names.set(writerOf(rank), `writer:${rank}`);
     names.set(rank, `device:${rank}`);
   }

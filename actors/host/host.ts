@@ -25,10 +25,11 @@ import {
   fromCallback,
   setup,
 } from "xstate";
-import { FrameCorruptError } from "../../src/errors/errors.ts";
+import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
+import { inTurns, nextTurn } from "../../src/ports/turns.ts";
 import { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
@@ -40,12 +41,12 @@ import {
   openMailbox,
   type RunScope,
 } from "../runtime/mailbox.ts";
-import { type GenerationLayout, layoutOfGeneration } from "../threads/generation-layout.ts";
+import { type HostLayout, layingOutHost } from "../threads/generation-memory.ts";
 import {
-  generationSpecSchema,
   jobInMessage,
   measuredInMessage,
   pinsInMessage,
+  readingSpec,
 } from "../threads/generation-schema.ts";
 import { type GenerationSpec, placeOfHost, replicaBytesOf } from "../threads/generation-spec.ts";
 import { KeptRows } from "../threads/kept-rows.ts";
@@ -80,12 +81,12 @@ export interface HostContext extends HostInput {
 /** Most runs whose last generation is kept. */
 const servedMax = 1000;
 
-/** A generation whose spec was checked; `layout` undefined: laying it out again gives the error. */
+/** A generation whose spec was checked; `laidOut` undefined: laying it out again gives the error. */
 export interface Opened {
   readonly type: "host.opened";
   readonly id: string;
   readonly spec: GenerationSpec;
-  readonly layout: GenerationLayout | undefined;
+  readonly laidOut: HostLayout | undefined;
 }
 
 type HostEvent =
@@ -125,25 +126,32 @@ const opening = fromCallback<
     readonly refuse: (reason: string) => void;
   }
 >(({ input: { id, host, clock, message, refuse }, sendBack }) => {
-  const lay = (spec: GenerationSpec) => {
-    let layout: GenerationLayout | undefined;
-    try {
-      layout = layoutOfGeneration(spec, placeOfHost(spec, host).position);
-    } catch {
-      // The generation fails with it, and so reports it (H2).
-    }
-    cancel = clock.after(0, () => sendBack({ type: "host.opened", id, spec, layout } as Opened));
+  const stopped = new AbortController();
+  const { signal } = stopped;
+  const turn = () => nextTurn(clock, signal);
+  const read = async (): Promise<GenerationSpec> => {
+    const { job, assembly } = message.body;
+    const spec = await inTurns(clock, readingSpec(job, assembly), signal);
+    if (spec.run === message.run && spec.generation === message.generation) return spec;
+    throw new RangeError("the body specifies another generation than the subject");
   };
-  let cancel = clock.after(0, () => {
-    const { data: spec, error } = generationSpecSchema.safeParse(message.body.assembly);
-    if (spec?.run === message.run && spec.generation === message.generation) {
-      cancel = clock.after(0, () => lay(spec));
-      return;
-    }
-    refuse(error?.message ?? "the body specifies another generation than the subject");
+  // The generation fails with an error of its layout, and so reports it (H2).
+  const lay = (spec: GenerationSpec) =>
+    inTurns(clock, layingOutHost(spec, placeOfHost(spec, host)), signal).catch(() => undefined);
+  const open = async (): Promise<void> => {
+    await turn();
+    const spec = await read();
+    await turn();
+    const laidOut = await lay(spec);
+    await turn();
+    sendBack({ type: "host.opened", id, spec, laidOut } as Opened);
+  };
+  open().catch((error: unknown) => {
+    if (signal.aborted) return;
+    refuse(recordError(error).message);
     sendBack({ type: "host.forget", id } as { type: string });
   });
-  return () => cancel();
+  return () => stopped.abort();
 });
 
 const machine = setup({
@@ -192,7 +200,7 @@ const machine = setup({
     }),
     assemble: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.opened") return;
-      const { spec, layout } = event;
+      const { spec, laidOut } = event;
       enqueue.stopChild(event.id);
       const served = new Map(context.served);
       const stop = (run: string) => {
@@ -219,7 +227,7 @@ const machine = setup({
         one.rows.clear();
       }
       const { network, launcher, host } = context;
-      const input = { network, launcher, host, spec, layout, replicas, rows };
+      const input = { network, launcher, host, spec, laidOut, replicas, rows };
       enqueue.spawnChild("generation", { id: generationId(spec), input });
       enqueue.assign({ served });
     }),

@@ -3,13 +3,14 @@
 
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { checkSchemes } from "../../src/job/check-placement.ts";
-import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { type JobSpec, resolvingJob } from "../../src/job/job.ts";
 import { withCosts, withFiles, withModel } from "../../src/job/job-files.ts";
 import { shownOptions } from "../../src/job/shown-job.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { longAsText } from "../../src/ports/json/exact-json.ts";
+import { inTurns, nextTurn } from "../../src/ports/turns.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { quotaOf } from "../../src/wire/tenancy/tenants.ts";
 import { withWarmStart } from "../../storage/checkpoints/adopt-checkpoint.ts";
@@ -169,7 +170,11 @@ export async function handle<Method extends JobMethod>(
 async function submit(caller: Caller, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = caller;
   const { registry, network } = input;
-  const asked = resolveJob(longAsText(request.job));
+  const given = longAsText(request.job);
+  // A job of 10,000 tables is read, checked and added in turns of their own.
+  await nextTurn(network.clock);
+  const asked = await inTurns(network.clock, resolvingJob(given));
+  await nextTurn(network.clock);
   checkSchemes(asked);
   const asIs = withinRoots(asked, input.access, tenant);
   const { cacheBytesMax } = quotaOf(input.access.tenants, tenant);

@@ -13,10 +13,11 @@ import { stepBefore } from "../../src/job/warm-start.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { unpackPlan } from "../../src/planner/packed-plan.ts";
 import { deviceCount, type Plan, planOfFile } from "../../src/planner/shards.ts";
+import { atOnce, type Steps } from "../../src/ports/turns.ts";
 import { partsOfShards, shardsOf } from "../../src/training/checkpoint/parts.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
-import { ringShapeOf, type Topology, topologyOf } from "../../src/training/topology/topology.ts";
+import { placingTables, ringShapeOf, type Topology } from "../../src/training/topology/topology.ts";
 import { filesOfParts, type NamedFile } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { replicaCells } from "../../storage/checkpoints/replicas/restore-source.ts";
 import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
@@ -78,13 +79,29 @@ export function layoutOfGeneration(
   position = 0,
   known?: ParticipantPlaces,
 ): GenerationLayout {
+  if (known === undefined) return atOnce(layingOut(spec, position));
+  return layoutOver(spec, known, undefined);
+}
+
+/** Computes the layout of a generation as `layoutOfGeneration`, in steps. */
+export function* layingOut(spec: GenerationSpec, position = 0): Steps<GenerationLayout> {
+  const shapes = yield* shapesOfGeneration(spec);
+  yield;
+  return layoutOver(spec, placesOf(spec, shapes, position), shapes);
+}
+
+/** `known`: the shapes; undefined: they are computed when they are first asked for. */
+function layoutOver(
+  spec: GenerationSpec,
+  places: ParticipantPlaces,
+  known: Shapes | undefined,
+): GenerationLayout {
   const { job, devices } = spec;
-  let computed: Shapes | undefined;
+  let computed = known;
   const shapes = (): Shapes => {
-    computed ??= shapesOfGeneration(spec);
+    computed ??= atOnce(shapesOfGeneration(spec));
     return computed;
   };
-  const places = known ?? placesOf(spec, shapes(), position);
   const { firstTier, firstTierCell, firstWriter, firstWriterCell } = places;
   return {
     ...places,
@@ -119,8 +136,9 @@ export function layoutOnDemand(spec: GenerationSpec): () => GenerationLayout {
   };
 }
 
-function shapesOfGeneration(spec: GenerationSpec): Shapes {
-  const topology = topologyOfGeneration(spec);
+function* shapesOfGeneration(spec: GenerationSpec): Steps<Shapes> {
+  const topology = yield* topologyOfGeneration(spec);
+  yield;
   return {
     topology,
     exchangeShape: exchangeShapeOf(topology),
@@ -158,7 +176,7 @@ function placesOf(
   };
 }
 
-function topologyOfGeneration(spec: GenerationSpec): Topology {
+function* topologyOfGeneration(spec: GenerationSpec): Steps<Topology> {
   const { job, data, devices, sliceCounts, pins } = spec;
   const { model, slices, exchange, tiers } = job;
   const { batchSize } = job.data;
@@ -173,7 +191,8 @@ function topologyOfGeneration(spec: GenerationSpec): Topology {
   const hostOf = hostPlaces(spec).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );
-  return topologyOf(input, devices, hostOf);
+  yield;
+  return yield* placingTables(input, devices, hostOf);
 }
 
 /**

@@ -19,11 +19,13 @@ import { layoutOf } from "../../src/exchange/layout.ts";
 import { shelfBytes } from "../../src/exchange/splits/split-shelves.ts";
 import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
+import { atOnce, type Steps } from "../../src/ports/turns.ts";
 import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { heatWords } from "../../src/training/meters/shard-heat.ts";
 import { meterWords } from "../../src/training/meters/step-meter.ts";
 import { columnWords } from "../../src/training/meters/tier-column.ts";
+import { rowMemoryOf, type TableMemory } from "../../src/training/topology/row-memory.ts";
 import { type NamedFile, ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import type { ReplicasAtHand } from "../../storage/checkpoints/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
@@ -31,6 +33,7 @@ import { boardBytes, boardOf } from "./data/reader-board.ts";
 import {
   filesOfHost,
   type GenerationLayout,
+  layingOut,
   layoutOfGeneration,
   type ParticipantPlaces,
 } from "./generation-layout.ts";
@@ -92,6 +95,33 @@ export interface GenerationMemory {
   readonly replicaBytes: number;
 }
 
+/** What a host computes of every table before it creates a generation. */
+export interface HostLayout {
+  readonly layout: GenerationLayout;
+  /** The tables with rows in the memory of its devices. */
+  readonly tables: readonly TableMemory[];
+  /** Most bytes that each of its devices saves at a cut, by rank. */
+  readonly savedBytes: ReadonlyMap<number, number>;
+  /** The spec, for its threads. */
+  readonly spec: SharedArrayBuffer;
+}
+
+/** Lays out a generation on its host. */
+export function* layingOutHost(spec: GenerationSpec, place: HostPlace): Steps<HostLayout> {
+  const layout = yield* layingOut(spec, place.position);
+  yield;
+  const { sparse } = spec.job.optimizer;
+  const ranks = Array.from({ length: place.count }, (_, i) => place.first + i);
+  const tables = rowMemoryOf(layout.topology, ranks, sparse);
+  const savedBytes = new Map<number, number>();
+  for (const rank of ranks) {
+    yield;
+    savedBytes.set(rank, savedBytesMax(layout.topology, rank, sparse));
+  }
+  yield;
+  return { layout, tables, savedBytes, spec: sharedSpec(spec) };
+}
+
 /**
  * Creates a generation on its host, with new memory. `held`: checkpoint parts and rows that the
  * host has in memory.
@@ -100,11 +130,12 @@ export function createGeneration(
   spec: GenerationSpec,
   place: HostPlace,
   held: HeldByHost = { replicas: new ReplicaCache(0), rows: new KeptRows(), memoryBytes: 0 },
-  layout: GenerationLayout = layoutOfGeneration(spec, place.position),
+  laidOut: HostLayout = atOnce(layingOutHost(spec, place)),
 ): HostedGeneration {
-  const undoBytes = undoBytesOf(spec, layout, place, held.memoryBytes);
+  const { layout, tables } = laidOut;
+  const undoBytes = undoBytesOf(spec, tables, held.memoryBytes);
   const leases = held.rows.lend(spec, layout, place, undoBytes);
-  return { spec, layout, memory: allocate(spec, layout, place, { ...held, leases }), leases };
+  return { spec, layout, memory: allocate(spec, laidOut, place, { ...held, leases }), leases };
 }
 
 /** What a host has in memory from one generation of a run to the next. */
@@ -136,7 +167,7 @@ function sharedSpec(spec: GenerationSpec): SharedArrayBuffer {
 
 function allocate(
   spec: GenerationSpec,
-  layout: GenerationLayout,
+  { layout, savedBytes, spec: shared }: HostLayout,
   place: HostPlace,
   { replicas, leases }: { readonly replicas: ReplicaCache; readonly leases: readonly RowLease[] },
 ): GenerationMemory {
@@ -149,8 +180,7 @@ function allocate(
   const columns: Record<number, SharedArrayBuffer> = {};
   const curveBytes = 8 * curveWords * spec.job.model.tables.length;
   for (let rank = first; rank < first + count; rank++) {
-    const most = savedBytesMax(topology, rank, spec.job.optimizer.sparse);
-    saves[rank] = new SharedArrayBuffer(Math.min(most, bufferBytes));
+    saves[rank] = new SharedArrayBuffer(Math.min(savedBytes.get(rank) ?? 0, bufferBytes));
     const shape = tierRings[rank];
     if (shape === undefined) continue;
     tiers[rank] = new SharedArrayBuffer(tierRingBytes(shape));
@@ -158,7 +188,7 @@ function allocate(
     columns[rank] = new SharedArrayBuffer(8 * columnWords * shape.shards.length);
   }
   const memory = {
-    spec: sharedSpec(spec),
+    spec: shared,
     places: layout.places,
     position: place.position,
     words: new SharedArrayBuffer(4 * cellWords(participants, cells)),

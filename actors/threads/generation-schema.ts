@@ -3,8 +3,9 @@
 import { z } from "zod";
 import type { ColumnValues } from "../../src/data/cache/cache-format.ts";
 import type { DatasetPart } from "../../src/data/split.ts";
-import { resolveJob } from "../../src/job/job.ts";
+import { type JobSpec, jobOfText, readingJob } from "../../src/job/job.ts";
 import { packedPlanSchema, shardPinSchema } from "../../src/planner/plan-file.ts";
+import type { Steps } from "../../src/ports/turns.ts";
 import { manifestSchema } from "../../storage/checkpoints/store/manifest.ts";
 
 const count = z.int().min(0);
@@ -133,9 +134,9 @@ export const dataPlanSchema = z.object({
 export type DataPlan = z.output<typeof dataPlanSchema>;
 
 /** A job in a message, validated like a submitted job: a wrong job makes the message invalid. */
-export const jobInMessage = z.unknown().transform((value, { addIssue }) => {
+export const jobInMessage = z.string().transform((text, { addIssue }) => {
   try {
-    return resolveJob(value);
+    return jobOfText(text);
   } catch (error) {
     addIssue(error instanceof Error ? error.message : String(error));
     return z.NEVER;
@@ -151,11 +152,10 @@ export const measuredInMessage = z
   .readonly()
   .optional();
 
-/** Schema of `GenerationSpec` on the wire. */
-export const generationSpecSchema = z.object({
+/** Schema of `GenerationSpec` on the wire, without its job and its manifest. */
+const headSchema = z.object({
   run: z.string(),
   generation: count,
-  job: jobInMessage,
   /** Number of devices over all hosts. */
   devices: z.int().min(1),
   /** The hosts of these devices, in rank order. */
@@ -169,13 +169,27 @@ export const generationSpecSchema = z.object({
   pins: pinsInMessage,
   /** Completed steps at the cut from which the generation continues; 0 at the start of the run. */
   fromStep: count,
-  /** The checkpoint of that cut. */
-  manifest: manifestSchema.optional(),
   /** Initial rate limit of its readers in samples per second; left out: none. */
   readerLimit: count.optional(),
   /** Steps whose number is divisible by this are traced on all devices; left out: none is. */
   tracedEvery: z.int().min(1).optional(),
 });
 
-/** The output type of the schema. */
-export type GenerationSpecRecord = z.output<typeof generationSpecSchema>;
+/** The checkpoint of the cut from which the generation continues. */
+const checkpointSchema = manifestSchema.optional();
+
+/** The spec of a generation, as it was read from a message. */
+export type GenerationSpecRecord = z.output<typeof headSchema> & {
+  readonly job: JobSpec;
+  readonly manifest?: z.output<typeof checkpointSchema>;
+};
+
+/** Reads the spec of a generation in the texts of a message. @throws Error where one is wrong */
+export function* readingSpec(job: string, assembly: string): Steps<GenerationSpecRecord> {
+  const value: { readonly manifest?: unknown } = JSON.parse(assembly) ?? {};
+  yield;
+  const head = headSchema.parse(value);
+  const manifest = checkpointSchema.parse(value.manifest);
+  yield;
+  return { ...head, job: yield* readingJob(job), ...(manifest && { manifest }) };
+}

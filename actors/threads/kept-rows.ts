@@ -13,7 +13,7 @@ import { type KeptTile, RowKeeper, tileKey } from "../../src/embedding/rows/row-
 import { type CutId, initialCut, undoTo } from "../../src/embedding/rows/undo-log.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { shardsOf } from "../../src/training/checkpoint/parts.ts";
-import { rowMemoryOf } from "../../src/training/topology/row-memory.ts";
+import type { TableMemory } from "../../src/training/topology/row-memory.ts";
 import type { GenerationLayout } from "./generation-layout.ts";
 import type { GenerationSpec, HostPlace } from "./generation-spec.ts";
 
@@ -137,20 +137,17 @@ const undoShare = 1 / 8;
 const undoLeftShare = 1 / 2;
 
 /**
- * Bytes for the undo logs of a host; 0: no rows are kept. A job with partial recovery or with
+ * Bytes for the undo logs of a host, beside the rows of `tables`; 0: no rows are kept. A job with partial recovery or with
  * rounded checkpoints keeps none: its checkpoints differ from its rows.
  */
 export function undoBytesOf(
   spec: GenerationSpec,
-  { topology }: GenerationLayout,
-  { first, count }: HostPlace,
+  tables: readonly TableMemory[],
   memoryBytes: number,
 ): number {
-  const { checkpoint, optimizer } = spec.job;
+  const { checkpoint } = spec.job;
   if (checkpoint.partial !== undefined || checkpoint.bits !== 32) return 0;
   if (checkpoint.undoBytes !== undefined) return checkpoint.undoBytes;
-  const ranks = Array.from({ length: count }, (_, i) => first + i);
-  const tables = rowMemoryOf(topology, ranks, optimizer.sparse);
   const left = memoryBytes - tables.reduce((sum, { bytes }) => sum + bytes, 0);
   return Math.max(0, Math.floor(Math.min(undoShare * memoryBytes, undoLeftShare * left)));
 }

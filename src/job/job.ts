@@ -14,6 +14,7 @@ import { identityOf } from "../data/transforms/vocabulary.ts";
 import { shapesOf } from "../model/features.ts";
 import type { ModelOptions } from "../model/options.ts";
 import { checkAll, checkOptions, expected } from "../ports/check-options.ts";
+import { atOnce, type Steps } from "../ports/turns.ts";
 import { isSection, type Written } from "../ports/written.ts";
 import { checkDecay } from "./check-decay.ts";
 import {
@@ -54,8 +55,16 @@ export type JobSpec = z.output<typeof jobSchema>;
 
 /** Completes and checks a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
+  return atOnce(resolvingJob(options));
+}
+
+/** Completes and checks a job as `resolveJob`, in steps. */
+export function* resolvingJob(options: unknown): Steps<JobSpec> {
   const written = withEvaluationData(completed(options));
-  const job = withChosenCuts(checkOptions(jobSchema, written), written);
+  yield;
+  const checked = checkOptions(jobSchema, written);
+  yield;
+  const job = withChosenCuts(checked, written);
   checkAll([
     () => checkEvaluation(job, shapesOf(job.model)),
     () => checkData(job),
@@ -165,12 +174,56 @@ function checkTiers({ model }: JobSpec): void {
   }
 }
 
+const texts = new WeakMap<JobSpec, string>();
+
+/** The job as JSON, written once: with 10,000 tables it has megabytes. */
+export function jobTextOf(job: JobSpec): string {
+  const text = texts.get(job) ?? JSON.stringify(job);
+  texts.set(job, text);
+  remember(text, job);
+  return text;
+}
+
+/** Jobs of the latest texts, the newest last. */
+const jobs = new Map<string, JobSpec>();
+/** Most of them: a process serves few runs at a time, and a text may have megabytes. */
+const jobsMax = 4;
+
+function remember(text: string, job: JobSpec): void {
+  jobs.delete(text);
+  jobs.set(text, job);
+  for (const oldest of jobs.keys()) {
+    if (jobs.size <= jobsMax) break;
+    jobs.delete(oldest);
+  }
+}
+
+/** The job of a text. The checks of the latest texts are not repeated. @throws InvalidOptionError */
+export function jobOfText(text: string): JobSpec {
+  return atOnce(readingJob(text));
+}
+
+/** Reads a job as `jobOfText`, in steps. */
+export function* readingJob(text: string): Steps<JobSpec> {
+  const job = jobs.get(text) ?? (yield* resolvingJob(JSON.parse(text)));
+  remember(text, job);
+  return job;
+}
+
+const identities = new WeakMap<JobSpec, string>();
+
 /**
  * Returns the hash of all options that decide the trained bits. Devices, deadlines and names do not
  * count, so that jobs that differ only in these may share a checkpoint directory. Intervals of cuts
  * count only with stale tables, as these are read fresh after each cut.
  */
 export function jobIdentity(job: JobSpec): string {
+  const identity = identities.get(job) ?? identityOfJob(job);
+  identities.set(job, identity);
+  return identity;
+}
+
+function identityOfJob(job: JobSpec): string {
   const { mode, optimizer, loss, exchange, evaluation, checkpoint, seed, slices } = job;
   const model = withoutSharding(job.model);
   const data = withoutPlace(job.data);

@@ -3,7 +3,13 @@
 import test from "ava";
 import { criteo, csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
-import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
+import {
+  type JobOptions,
+  jobIdentity,
+  jobOfText,
+  jobTextOf,
+  resolveJob,
+} from "../../src/job/job.ts";
 import { sliceCounts } from "../../src/job/job-schema.ts";
 import { adagrad, adam, rowWiseAdagrad, sgd } from "../../src/model/options.ts";
 import { schemes } from "../../src/planner/shards.ts";
@@ -397,4 +403,21 @@ test("quantised checkpoints are for bounded jobs only", (t) => {
   const error = t.throws(() => resolveJob(stored("exact")), { instanceOf: InvalidOptionError });
   t.regex(error.message, /checkpoint\.bits` to be 32 in an exact job, .* set `mode: "bounded"`/);
   t.is(resolveJob(stored("bounded")).checkpoint.bits, 4);
+});
+
+test("the text of a job is that job; it is checked once, and a wrong one always", (t) => {
+  const resolved = resolveJob({ ...job, ...held, optimizer: { sparse: adam({}) } });
+  const text = JSON.stringify(resolved);
+  const read = jobOfText(text);
+  t.not(read, resolved);
+  t.deepEqual(read, resolved);
+  t.is(jobIdentity(read), jobIdentity(resolved));
+  t.is(jobOfText(text), read, "not resolved again");
+  t.is(jobOfText(jobTextOf(resolved)), resolved, "nor what this process has resolved itself");
+  const wrong = JSON.stringify({ ...job, seed: -1 });
+  for (let time = 0; time < 2; time++) {
+    t.throws(() => jobOfText(wrong), { instanceOf: InvalidOptionError });
+  }
+  for (let seed = 1; seed <= 4; seed++) jobOfText(JSON.stringify({ ...job, seed }));
+  t.not(jobOfText(text), resolved, "only the latest are remembered");
 });

@@ -11,6 +11,7 @@
 
 import { fromCallback } from "xstate";
 import { recordError } from "../../../src/errors/errors.ts";
+import { jobTextOf } from "../../../src/job/job.ts";
 import type { AdaptSpec } from "../../../src/job/job-schema.ts";
 import type { PackedPlan } from "../../../src/planner/packed-plan.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
@@ -129,7 +130,7 @@ async function search(
     to: [{ role: "host", index: first?.host ?? 0 }],
     type: "host.prepare",
     body: {
-      ...{ command, job, hosts: [...shares], pins: record.pins, measured },
+      ...{ command, job: jobTextOf(job), hosts: [...shares], pins: record.pins, measured },
       ...hardwareOf(context),
     },
     answer: (message) =>

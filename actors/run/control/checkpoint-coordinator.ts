@@ -25,10 +25,12 @@ import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from
 import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
+import { nextTurn } from "../../../src/ports/turns.ts";
 import {
   createPartTally,
   digestOf,
   type PartTally,
+  shownPart,
 } from "../../../src/training/checkpoint/part-names.ts";
 import type {
   CheckpointStore,
@@ -93,15 +95,13 @@ const repeatMs = 1000;
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (begun) => {
   const { network, store, scope, job, cut, parts } = begun.input;
   // Each piece of the work takes long where tables are many: messages are answered between them.
-  const nextTurn = async () => {
-    await new Promise<void>((resume) => network.clock.after(0, resume));
-    begun.signal.throwIfAborted();
-  };
+  const turn = () => nextTurn(network.clock, begun.signal);
   if (cut === undefined) throw new RangeError("There is no cut to commit");
+  await turn();
   const saved = [...parts.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const leaves = new Map(saved.map((part) => [part.name, part.leaves]));
   const modelDigest = digestOf(leaves, job.model.tables);
-  await nextTurn();
+  await turn();
   const manifest = store.commit({
     run: scope.run,
     generation: scope.generation,
@@ -115,7 +115,7 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
     best: cut.best,
     createdBy: network.createdBy,
   });
-  await nextTurn();
+  await turn();
   await store.collect({ generation: scope.generation, keep: job.checkpoint.keep });
   return manifest;
 });
@@ -203,7 +203,11 @@ const machine = setup({
     giveUpWriters: ({ context }) => {
       const missing = context.tally.missing();
       const others = missing.length > namedMax ? ` and ${missing.length - namedMax} others` : "";
-      const names = missing.slice(0, namedMax).join(", ");
+      const { tables } = context.job.model;
+      const names = missing
+        .slice(0, namedMax)
+        .map((name) => shownPart(name, tables))
+        .join(", ");
       const wait = `the parts ${names}${others} of cut ${context.cut?.cut}`;
       throw new StepTimeoutError(wait, deadlinesOf(context.job).saved);
     },

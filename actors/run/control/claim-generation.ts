@@ -9,6 +9,7 @@ import { shownJob } from "../../../src/job/shown-job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { isFull } from "../../../src/ports/disk-refusals.ts";
+import { nextTurn } from "../../../src/ports/turns.ts";
 import { adoptCheckpoint } from "../../../storage/checkpoints/adopt-checkpoint.ts";
 import type {
   CheckpointStore,
@@ -33,10 +34,11 @@ export interface Claiming {
 }
 
 /** Claims the generation of a job (J2 of job-supervisor.ts). */
-export const claiming = fromPromise<Claimed, Claiming>(({ input, signal }) => {
+export const claiming = fromPromise<Claimed, Claiming>(async ({ input, signal }) => {
   const { job, hosts, record, network } = input;
   const step = record.progress?.step ?? 0;
-  return onceThereIsRoom(() => claim(input), {
+  await nextTurn(network.clock, signal); // Of many tables, the identity and the manifest take long.
+  return await onceThereIsRoom(() => claim(input), {
     ...{ clock: network.clock, patienceMs: roomWaitMs({ job, hosts }), signal },
     tell: () => record.append(0, roomAlert({ job, hosts }, step, "ends with an error")),
   });

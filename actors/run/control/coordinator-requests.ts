@@ -6,10 +6,11 @@ import { fromPromise } from "xstate";
 import { inOrderOf } from "../../../src/data/contents.ts";
 import { ArithmeticMismatchError } from "../../../src/errors/errors.ts";
 import { checkContents } from "../../../src/job/check-contents.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
+import { type JobSpec, jobTextOf } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
 import { areAlike, fleetIn } from "../../../src/planner/fleet.ts";
 import { deadlinesOf, transferMs } from "../../../src/ports/deadlines.ts";
+import { inTurns } from "../../../src/ports/turns.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { Cut } from "../../../src/training/loop/schedule.ts";
 import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-plan.ts";
@@ -122,7 +123,10 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
     mailbox,
     to: hostsOf(input).slice(0, 1),
     type: "host.prepare",
-    body: { command, job, ...(known === undefined ? { hosts, pins, ...hardware } : {}) },
+    body: {
+      ...{ command, job: jobTextOf(job) },
+      ...(known === undefined ? { hosts, pins, ...hardware } : {}),
+    },
     answer: (message) =>
       message.type === "host.prepared" && message.body.command === command
         ? { from: 0, answer: message.body }
@@ -141,10 +145,12 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const { machines } = hardware;
   const spec = { ...input, plan, pins: [] };
   const { fleet } = fleetIn({ hosts, machines, memoryBytes }, "each");
-  const placement =
-    known ?? stayPlaced(runPlanSchema.parse(found?.placement), record.shards, spec, fleet);
-  if (known === undefined && placement.plan !== undefined)
+  const staying = () =>
+    stayPlaced(runPlanSchema.parse(found?.placement), record.shards, spec, fleet);
+  const placement = known ?? (await inTurns(network.clock, staying(), signal));
+  if (known === undefined && placement.plan !== undefined) {
     record.placed = { hosts, machines, placement };
+  }
   const followed = followPins(pins, { ...spec, placement }, memoryBytes);
   return { plan, placement, memoryBytes, pins: followed };
 });
@@ -182,6 +188,7 @@ type Restored = MessageEvent<"device.ready">["body"]["restored"];
 export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const spec = specOf(input);
+  const assembly = JSON.stringify({ ...spec, job: undefined });
   const startMs = network.clock.now();
   const assembled = input.membership.assemble(input.hosts);
   const answers = await request({
@@ -189,7 +196,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
     mailbox,
     to: hostsOf(input),
     type: "host.assemble",
-    body: { command, assembly: spec },
+    body: { command, job: jobTextOf(job), assembly },
     answer: everyHost(spec),
     executing: ({ type, body }) => {
       if (type !== "host.progress") return undefined;

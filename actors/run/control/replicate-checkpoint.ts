@@ -36,7 +36,7 @@ export const copying = fromPromise<void, ReplicationInput>(async ({ input, signa
     mailbox,
     to: hosts.map(({ host }) => ({ role: "bridge", index: host })),
     type: "buddy.keep",
-    body: { manifest: latest },
+    body: { manifest: JSON.stringify(latest) },
     answer: (message) => {
       if (message.type !== "buddy.kept" || message.body.manifest !== sha256) return undefined;
       const from = hosts.findIndex(({ host }) => host === message.body.host);

@@ -10,10 +10,11 @@ import {
   schemeOf,
 } from "../../../src/planner/shards.ts";
 import { type PlacedPart, stayInPlace } from "../../../src/planner/stay.ts";
+import type { Steps } from "../../../src/ports/turns.ts";
 import type { RunPlan } from "../../../src/training/planning/run-plan.ts";
 import { type Topology, tableOf } from "../../../src/training/topology/topology.ts";
 import type { HostShare } from "../../host/membership.ts";
-import { layoutOfGeneration } from "../../threads/generation-layout.ts";
+import { layingOut } from "../../threads/generation-layout.ts";
 import { generationSpecOf, hostPlaces } from "../../threads/generation-spec.ts";
 import { type ShardPlace, type ShardPlaces, shardPlacesOf } from "../state/shard-places.ts";
 
@@ -24,12 +25,12 @@ const hostSchemes: readonly Scheme[] = ["table-row-wise", "table-column-wise", "
  * The placement, changed so that the shards of the former generation stay where they are. `former`:
  * its shards; undefined: they are not known. `fleet`: the devices, where hosts are unequal.
  */
-export function stayPlaced(
+export function* stayPlaced(
   placement: RunPlan,
   former: ShardPlaces | undefined,
   input: Parameters<typeof generationSpecOf>[0],
   fleet: readonly PlannedDevice[] | undefined,
-): RunPlan {
+): Steps<RunPlan> {
   const { job, hosts } = input;
   if (former === undefined || placement.report.by === "plan") return placement;
   const devicesOf = (shares: readonly HostShare[]) => shares.map(({ devices }) => devices).join();
@@ -37,10 +38,14 @@ export function stayPlaced(
   const schemes = schemesOf(placement, job);
   if ([...schemes.values()].some((scheme) => hostSchemes.includes(scheme))) return placement;
   const spec = generationSpecOf({ ...input, placement, pins: [] });
-  const { topology } = layoutOfGeneration(spec);
+  const { topology } = yield* layingOut(spec);
+  yield;
   const searched = shardPlacesOf(topology, job.optimizer.sparse);
   if ([...searched, ...former.shards].some(({ isCached }) => isCached)) return placement;
-  const costed = (shards: readonly ShardPlace[]) => shards.map((one) => costOf(one, topology));
+  const tables = new Map(job.model.tables.map(({ name }, table) => [name, table]));
+  const costed = (shards: readonly ShardPlace[]) =>
+    shards.map((one) => costOf(one, tables.get(one.table) ?? -1, topology));
+  yield;
   const placed = stayInPlace({
     former: costed(former.shards),
     searched: costed(searched),
@@ -49,6 +54,7 @@ export function stayPlaced(
     rankOf: (device) => rankNow(device, former.hosts, hosts),
   });
   if (placed === undefined) return placement;
+  yield;
   const { sha256: _sha256, ...report } = placement.report;
   const shards = placed.map((part): Plan["shards"][number] => {
     const { table, firstBlock, blocks, firstQuantum, quanta, device } = part;
@@ -71,8 +77,7 @@ function schemesOf({ plan }: RunPlan, { model }: JobSpec): Map<string, Scheme> {
   return new Map(unpackPlan(plan, model.tables).shards.map(({ table, scheme }) => [table, scheme]));
 }
 
-function costOf(shard: ShardPlace, { input, idsMaxOf }: Topology): PlacedPart {
-  const table = input.model.tables.findIndex(({ name }) => name === shard.table);
+function costOf(shard: ShardPlace, table: number, { input, idsMaxOf }: Topology): PlacedPart {
   const { rowBlocks } = tableOf(input.model.tables, table);
   const ids = Math.max(1, idsMaxOf[table] ?? 1);
   return { ...shard, cost: (ids * shard.columns * shard.blocks) / rowBlocks };

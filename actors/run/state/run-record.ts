@@ -3,7 +3,7 @@
 
 import type { RunContents } from "../../../src/data/contents.ts";
 import type { ErrorRecord } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
+import { type JobSpec, jobTextOf } from "../../../src/job/job.ts";
 import { withoutOwnCosts } from "../../../src/job/job-files.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
@@ -105,7 +105,6 @@ export class RunRecord {
   #generation = 0;
   #devicesRequested: number | undefined;
   #pins: readonly ShardPin[] = [];
-  #jobText: string | undefined;
   readonly #onRequest = new Set<() => void>();
   readonly #onEvent = new Set<(event: RunEvent) => void>();
   readonly #publish: PublishEvent;
@@ -144,7 +143,7 @@ export class RunRecord {
    * found are left out: a repeated submission may find others.
    */
   get jobText(): string {
-    this.#jobText ??= JSON.stringify(withoutOwnCosts(this.job));
+    this.#jobText ??= jobTextOf(withoutOwnCosts(this.job));
     return this.#jobText;
   }
 

@@ -66,6 +66,12 @@ export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePa
   };
 }
 
+/** A part's name for people: with the name of its table. */
+export function shownPart(name: string, tables: readonly TableSpec[]): string {
+  const table = (tableOfPart(name, tables) ?? idsOfPart(name, tables))?.table;
+  return table === undefined ? name : `${name} (table \`${tables[table]?.name}\`)`;
+}
+
 /** Counts the parts of a model that are there: no search is needed to know that none is missing. */
 export interface PartTally {
   /** Counts a part, once. */

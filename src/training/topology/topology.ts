@@ -25,6 +25,7 @@ import type { ModelSpec } from "../../model/options.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
 import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
 import { type Devices, deviceCount, type Plan, schemeOf } from "../../planner/shards.ts";
+import { atOnce, type Steps } from "../../ports/turns.ts";
 import { type AxisBlock, axisBlocksOf, type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
 import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
 import { axesOf, bagSizesIn, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
@@ -120,13 +121,23 @@ export interface Topology extends ShardGroups {
 export function topologyOf(
   input: TopologyInput,
   devices: number,
-  hostOf: readonly number[] = new Array<number>(devices).fill(0),
+  hostOf?: readonly number[],
 ): Topology {
+  return atOnce(placingTables(input, devices, hostOf));
+}
+
+/** Computes the topology as `topologyOf`, in steps. */
+export function* placingTables(
+  input: TopologyInput,
+  devices: number,
+  hostOf: readonly number[] = new Array<number>(devices).fill(0),
+): Steps<Topology> {
   const { model, slices, exchange = exactExchange, ikjt = [] } = input;
   const plan = pinPlan(input.plan ?? placeJob(input, evenly(hostOf)), input.pins ?? []);
   if (deviceCount(plan.devices) !== devices) {
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
   }
+  yield;
   const isQuantised = exchange.forward !== "float32";
   const features = featuresOf(model);
   const lookups = lookupsOf(features);
@@ -134,14 +145,17 @@ export function topologyOf(
   const graph = graphOf(model, axes);
   const tables = heldTablesOf(model.tables, lookups, input.weighted, axes);
   const isDistinct = distinctIn(exchange, lookups, devices);
+  yield;
   const shards = shardsOf(model.tables, plan, (table, i) => isQuantised || isDistinct(table, i));
   const held = (own: readonly Shard[]): HeldShard[] =>
     heldShards(staleLast(model.tables, own), (table) => tableOf(tables, table));
+  yield;
   const ranks = Array.from({ length: devices }, (_, device) => device);
   const byDevice = ranks.map((): Shard[] => []);
   for (const shard of shards) if (shard.device !== "all") byDevice[shard.device]?.push(shard);
   const isDeduped = ({ table }: Shard) => isDistinct(tableOf(model.tables, table), table);
   const heldBy = byDevice.map((own) => held(own.filter((shard) => !isDeduped(shard))));
+  yield;
   const distinct = held(byDevice.flat().filter(isDeduped));
   const distinctBy = ranks.map((): HeldShard[] => []);
   for (const shard of distinct) if (shard.device !== "all") distinctBy[shard.device]?.push(shard);
@@ -155,6 +169,7 @@ export function topologyOf(
     gradientLength = counts + rows;
     return { gradient, counts };
   });
+  yield;
   const folded = [...lookups.keys()].filter((lookup) => {
     return tableOf(model.tables, lookups[lookup]?.table ?? -1).rowBlocks > 1;
   });
@@ -163,7 +178,9 @@ export function topologyOf(
     distinctBy: distinctBy.map(lookupsIn),
     replicated: replicatedLookups,
   });
+  yield;
   const bagSizes = lookups.map((lookup) => bagSizesIn(input, lookup));
+  yield;
   return {
     ...shardGroups,
     bagSizes,

@@ -137,11 +137,12 @@ export const messages = defineMessages({
   /**
    * `hosts`: the devices of each host, for which to search a plan; left out: no search. `pins`:
    * parts of tables that the plan must place on given devices. `measured`: measurements of the
-   * run's earlier plans, which the search uses. `machines` and `links`: of these hosts.
+   * run's earlier plans, which the search uses. `machines` and `links`: of these hosts. `job`: as
+   * JSON, which is read many times as fast as msgpack, and only once.
    */
   "host.prepare": z.object({
     command,
-    job: z.unknown(),
+    job: z.string(),
     hosts: z.array(z.int().min(1)).optional(),
     pins: z.unknown().optional(),
     measured: z.unknown().optional(),
@@ -159,7 +160,8 @@ export const messages = defineMessages({
     memoryBytes: z.number().min(0).optional(),
   }),
   "host.preparing": z.object({ fraction: z.number() }),
-  "host.assemble": z.object({ command, assembly: z.unknown() }),
+  /** `assembly`: the spec of the generation without its job, as JSON. */
+  "host.assemble": z.object({ command, job: z.string(), assembly: z.string() }),
   /** `isOver`: the run is, too, so that nothing of it need be kept. */
   "host.release": z.object({ command, isOver: z.boolean() }),
   "host.released": z.object({ command, host }),
@@ -311,8 +313,9 @@ export const messages = defineMessages({
   "writer.save": z.object({ cut: step }),
   /**
    * Requests a host to keep replicas of this checkpoint's parts: its own, and its replica owner's.
+   * `manifest`: as JSON.
    */
-  "buddy.keep": z.object({ manifest: z.unknown() }),
+  "buddy.keep": z.object({ manifest: z.string() }),
   /** The host has the replicas, except for `missing` files; `bytes`: of all its replicas. */
   "buddy.kept": z.object({
     host,

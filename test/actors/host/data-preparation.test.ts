@@ -7,6 +7,7 @@ import { indexersFor, preparing } from "../../../actors/host/data-preparation.ts
 import { hostMachine } from "../../../actors/host/host.ts";
 import { resolveJob } from "../../../index.ts";
 import { claimsMemory, FileClaims } from "../../../src/data/file-index/claims.ts";
+import { jobTextOf } from "../../../src/job/job.ts";
 import {
   createFakeLauncher,
   scope,
@@ -20,7 +21,7 @@ function startPreparing(stepDeadlineMs: number, memoryBytes = 1e9) {
   const place = startSimulatedNetwork({ memoryBytes });
   const { launcher, threads } = createFakeLauncher();
   const job = resolveJob({ model: smallModel, data: smallData, stepDeadlineMs });
-  const body = { command: 7, job, hosts: [2] };
+  const body = { command: 7, job: jobTextOf(job), hosts: [2] };
   const question = { type: "host.prepare" as const, ...scope, from: "coordinator:0", body };
   const input = { network: place.network, launcher, host: 0, question, job, pins: undefined };
   createActor(preparing, { input: input as never }).start();
@@ -93,13 +94,38 @@ test("files without an index get further threads; one that ends gives back what 
   t.is(prepared().length, 1);
 });
 
+test("a host answers while it lays out a generation, and does not start one that is over", async (t) => {
+  const place = startSimulatedNetwork({ memoryBytes: 1e9 });
+  const { launcher, threads } = createFakeLauncher();
+  const { network, say, pass, heard, clock } = place;
+  startActor(place, hostMachine, { network, launcher, host: 0, devices: 2 });
+  const host = { role: "host", index: 0 } as const;
+  const { job, ...spec } = smallGenerationSpec();
+  const body = { command: 1, job: jobTextOf(job), assembly: JSON.stringify(spec) };
+  say(host, "host.assemble", body);
+  // Some of the turns that reading, checking and placing the tables take.
+  for (let turn = 0; turn < 8; turn++) {
+    await new Promise<void>((resume) => setImmediate(resume));
+    clock.advance(0);
+  }
+  t.is(threads.length, 0);
+  say(host, "host.release", { command: 2, isOver: true });
+  await pass(1000);
+  const told = heard({ role: "coordinator", index: 0 }).map(({ type }) => type);
+  t.deepEqual(told, ["host.released"]);
+  t.is(threads.length, 0, "the generation is not started later");
+  say(host, "host.assemble", body);
+  await pass(0);
+  t.true(threads.length > 0, "without a release it is");
+});
+
 test("when the generation ends, the preparing host is released and its thread killed", async (t) => {
   const place = startSimulatedNetwork({ memoryBytes: 1e9 });
   const { launcher, threads } = createFakeLauncher();
   const { network, say, pass, heard } = place;
   const { ends } = startActor(place, hostMachine, { network, launcher, host: 0, devices: 1 });
   const job = resolveJob({ model: smallModel, data: smallData });
-  say({ role: "host", index: 0 }, "host.prepare", { command: 7, job, hosts: [1] });
+  say({ role: "host", index: 0 }, "host.prepare", { command: 7, job: jobTextOf(job), hosts: [1] });
   await pass(0);
   t.is(threads.length, 1);
   say({ role: "host", index: 0 }, "host.release", { command: 8, isOver: true });

@@ -14,6 +14,7 @@ import {
   type RunScope,
 } from "../../../actors/runtime/mailbox.ts";
 import type { ErrorRecord } from "../../../src/errors/errors.ts";
+import { jobTextOf } from "../../../src/job/job.ts";
 import {
   createFakeLauncher,
   type SimulatedNetwork,
@@ -237,7 +238,8 @@ function startJoining() {
       const shares = [{ host, devices: 2 }];
       const spec = { ...smallGenerationSpec(), generation, hosts: shares };
       const to = { role: "host", index: host } as const;
-      sayTo(place, to, "host.assemble", { command: 1, assembly: spec }, spec);
+      const body = { job: jobTextOf(spec.job), assembly: JSON.stringify(spec) };
+      sayTo(place, to, "host.assemble", { command: 1, ...body }, spec);
     },
   };
 }

@@ -3,12 +3,13 @@
 
 import test from "ava";
 import { checkMemory } from "../../../actors/host/data-preparation.ts";
-import { layoutOfGeneration } from "../../../actors/threads/generation-layout.ts";
+import { layingOutHost } from "../../../actors/threads/generation-memory.ts";
+import type { GenerationSpec } from "../../../actors/threads/generation-spec.ts";
 import type { RunEvent } from "../../../index.ts";
 import { BuffersExceededError, MemoryExceededError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
+import { atOnce } from "../../../src/ports/turns.ts";
 import { bufferMemoryOf } from "../../../src/training/topology/buffer-memory.ts";
-import { rowMemoryOf } from "../../../src/training/topology/row-memory.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 /** A generation of two devices on one host, whose tables have the options `table`. */
@@ -32,8 +33,9 @@ function generationOf(table: object, other: object = {}, bags: object = { idsMax
     devices: 2,
     hosts: [{ host: 0, devices: 2 }],
     data: { training: { path: "cache", samples: 100 }, contents: {}, ...bags },
-  } as unknown as Parameters<typeof checkMemory>[0];
-  return { spec, layout: layoutOfGeneration(spec), place: { host: 0, first: 0, count: 2 } };
+  } as unknown as GenerationSpec;
+  const place = { host: 0, position: 0, first: 0, count: 2 };
+  return { spec, place, laidOut: atOnce(layingOutHost(spec, place)) };
 }
 
 /** Bytes of a row of eight columns: weights, and Adam's two moments. */
@@ -41,8 +43,7 @@ const rowBytes = 3 * 4 * 8;
 
 test("the memory of a table counts rows, optimizer state and precision, over all local devices", (t) => {
   const bytes = (table: object, other?: object) => {
-    const { spec, layout } = generationOf(table, other);
-    return rowMemoryOf(layout.topology, [0, 1], spec.job.optimizer.sparse).map((one) => one.bytes);
+    return generationOf(table, other).laidOut.tables.map((one) => one.bytes);
   };
   t.deepEqual(bytes({}), [1000 * rowBytes, 100 * rowBytes]);
   t.deepEqual(bytes({ rows: 10 }), [100 * rowBytes, 10 * rowBytes], "the largest first");
@@ -53,9 +54,9 @@ test("the memory of a table counts rows, optimizer state and precision, over all
 });
 
 test("a host refuses tables beyond its memory, and names the largest ones", (t) => {
-  const { spec, layout, place } = generationOf({});
+  const { spec, laidOut, place } = generationOf({});
   const needed = 1100 * rowBytes;
-  const error = t.throws(() => checkMemory(spec, layout, place as never, needed - 1), {
+  const error = t.throws(() => checkMemory(spec, laidOut, place, needed - 1), {
     instanceOf: MemoryExceededError,
   });
   t.is(error.recovery, "stop");
@@ -68,9 +69,9 @@ test("a host refuses tables beyond its memory, and names the largest ones", (t) 
 
 test("buffers of batches count, and what exceeds the memory is refused by the feature's name", (t) => {
   const bytesOf = (idsMax: number[], idsMean?: number[]) => {
-    const { spec, layout, place } = generationOf({}, {}, { idsMax, idsMean });
-    const { exchangeShape, ringShape } = layout;
-    return { spec, layout, place, ...bufferMemoryOf(exchangeShape, ringShape, place) };
+    const { spec, laidOut, place } = generationOf({}, {}, { idsMax, idsMean });
+    const { exchangeShape, ringShape } = laidOut.layout;
+    return { spec, laidOut, place, ...bufferMemoryOf(exchangeShape, ringShape, place) };
   };
   const short = bytesOf([1, 1]);
   const long = bytesOf([1, 6000]);
@@ -80,9 +81,9 @@ test("buffers of batches count, and what exceeds the memory is refused by the fe
   t.true(usual.bytes < long.bytes / 4, `${usual.bytes} of ${long.bytes}`);
   t.true(usual.bytes > short.bytes);
   const rows = 1100 * rowBytes;
-  const { spec, layout, place, bytes } = usual;
-  t.notThrows(() => checkMemory(spec, layout, place as never, rows + bytes));
-  const error = t.throws(() => checkMemory(spec, layout, place as never, rows + bytes - 1), {
+  const { spec, laidOut, place, bytes } = usual;
+  t.notThrows(() => checkMemory(spec, laidOut, place, rows + bytes));
+  const error = t.throws(() => checkMemory(spec, laidOut, place, rows + bytes - 1), {
     instanceOf: BuffersExceededError,
   });
   t.is(error.recovery, "stop");

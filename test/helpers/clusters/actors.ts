@@ -33,6 +33,9 @@ export interface SimulatedNetwork {
   pass(ms: number): Promise<void>;
 }
 
+/** The turns that a host takes to lay out a generation (src/ports/turns.ts), and some more. */
+const turns = new Array<number>(30).fill(0);
+
 export const scope: RunScope = { run: "r1", generation: 1 };
 
 export function startSimulatedNetwork(overrides: Partial<Network> = {}): SimulatedNetwork {
@@ -90,8 +93,8 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
       clock.advance(0);
     },
     async pass(ms) {
-      // Promises settle between timers due now and timers that become due.
-      for (const part of [0, ms, 0]) {
+      // Promises settle between timers due now and timers that become due, one turn after another.
+      for (const part of [...turns, ms, ...turns]) {
         await new Promise<void>((resume) => setImmediate(resume));
         clock.advance(part);
       }

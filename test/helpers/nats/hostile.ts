@@ -158,10 +158,19 @@ function bodyOf(stream: RandomStream): Record<string, unknown> {
   return {
     ...{ command: count(), host: count(), device: count(), step: count(), cut: count() },
     ...{ key: count(), devices: count(), pid: count(), beat: count(), fraction: count() },
-    ...{ job: hostileValue(stream, 30), plan: hostileValue(stream, 30), assembly: {}, error },
+    ...{ job: hostileText(stream), plan: hostileValue(stream, 30), assembly: "{}", error },
     ...{ actor: "device:0", arithmetic: "native-9", version: "0.0.0", machine: "m" },
     ...{ isLeaving: stream.below(2) === 0, mayLeave: false, reason: "hostile", manifest: "m" },
   };
+}
+
+/** A value, or JSON of one. */
+function hostileText(stream: RandomStream): unknown {
+  const value = hostileValue(stream, 30);
+  if (stream.below(2) === 0) return value;
+  return (
+    JSON.stringify(value, (_, inner) => (typeof inner === "bigint" ? `${inner}` : inner)) ?? ""
+  );
 }
 
 /** Protocol lines of a client to the broker: mostly `login` first. */

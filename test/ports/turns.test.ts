@@ -1,0 +1,84 @@
+// Work in turns, and threads that are created one a turn.
+
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import test from "ava";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import { workerLauncher } from "../../src/ports/launcher.ts";
+import { atOnce, inTurns, type Steps } from "../../src/ports/turns.ts";
+
+function* adding(log: string[]): Steps<number> {
+  for (let i = 1; i <= 3; i++) {
+    log.push(`step ${i}`);
+    yield;
+  }
+  return 6;
+}
+
+async function settle() {
+  await new Promise<void>((resume) => setImmediate(resume));
+}
+
+test("a clock's other tasks run between the steps of a work", async (t) => {
+  const clock = new SimulatedClock();
+  const log: string[] = [];
+  const ended = inTurns(clock, adding(log));
+  for (let turn = 1; turn <= 3; turn++) {
+    clock.after(0, () => log.push(`task ${turn}`));
+    clock.advance(0);
+    await settle();
+  }
+  t.is(await ended, 6);
+  t.deepEqual(log, ["step 1", "task 1", "step 2", "task 2", "step 3", "task 3"]);
+  t.is(atOnce(adding(log)), 6);
+});
+
+test("a work whose result nobody awaits any more goes no further", async (t) => {
+  const clock = new SimulatedClock();
+  const log: string[] = [];
+  const stop = new AbortController();
+  const ended = t.throwsAsync(inTurns(clock, adding(log), stop.signal), { message: "over" });
+  stop.abort(new Error("over"));
+  clock.advance(0);
+  await ended;
+  t.deepEqual(log, ["step 1"]);
+});
+
+/** A thread that reports its first three commands, and ends. */
+const echo = pathToFileURL(join(mkdtempSync(join(tmpdir(), "osiris-echo-")), "echo.mjs"));
+writeFileSync(
+  echo,
+  `import { parentPort } from "node:worker_threads";
+const heard = [];
+parentPort.on("message", (one) => {
+  heard.push(one);
+  if (heard.length < 3) return;
+  parentPort.postMessage({ report: heard });
+  parentPort.close();
+});
+`,
+);
+
+test("a thread gets the commands that were sent before it was created, in order", async (t) => {
+  const thread = workerLauncher.start<number, number[]>(echo, undefined, "echo");
+  const heard = new Promise<number[]>((resolve) => thread.onReport(resolve));
+  for (const command of [1, 2, 3]) thread.send(command);
+  t.deepEqual(await heard, [1, 2, 3]);
+  t.deepEqual(await thread.ended, { kind: "finished" });
+});
+
+test("a thread that is killed before it was created never runs", async (t) => {
+  const threads = Array.from({ length: 3 }, () =>
+    workerLauncher.start<number, number[]>(echo, undefined, "echo"),
+  );
+  const killed = threads[2];
+  killed?.kill();
+  t.deepEqual(await killed?.ended, {
+    kind: "lost",
+    reason: "the thread ended with exit code 1",
+  });
+  for (const thread of threads) thread.kill();
+  await Promise.all(threads.map(({ ended }) => ended));
+});

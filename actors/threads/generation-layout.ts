@@ -21,7 +21,8 @@ import { placingTables, ringShapeOf, type Topology } from "../../src/training/to
 import { filesOfParts, type NamedFile } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { replicaCells } from "../../storage/checkpoints/replicas/restore-source.ts";
 import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
-import { type TierRingShape, tierRingCells } from "../../storage/tiers/ring.ts";
+import { tierRingCells } from "../../storage/tiers/ring.ts";
+import type { TierRingShape } from "../../storage/tiers/ring-slots.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, hostPlaces } from "./generation-spec.ts";
 

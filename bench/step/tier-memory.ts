@@ -4,7 +4,8 @@ import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords } from "../../src/exchange/cells.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import type { Topology } from "../../src/training/topology/topology.ts";
-import { tierRingBytes, tierRingCells } from "../../storage/tiers/ring.ts";
+import { tierRingCells } from "../../storage/tiers/ring.ts";
+import { tierRingBytes } from "../../storage/tiers/ring-slots.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import type { TrainWork } from "./train-work.ts";
 

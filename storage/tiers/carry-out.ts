@@ -6,7 +6,8 @@ import {
   type RecordChunk,
   type RecordStore,
 } from "./records/record-store.ts";
-import type { TierEntry, TierRequest } from "./ring.ts";
+import type { TierRequest } from "./ring.ts";
+import type { TierEntry } from "./ring-slots.ts";
 
 /**
  * Returns a function that executes a request, entry by entry. It throws the store's errors.

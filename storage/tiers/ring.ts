@@ -5,43 +5,27 @@
 //   posted   requests that the device has posted
 //   served   requests that the tier has executed
 //
-//   a slot, int32:  [entries, hits in host memory, then for each entry: kind, shard, capacity in
-//                    rows, offset of its arrays, rows]
-//   arrays of an entry, each aligned to 8 bytes:
-//     down   rows, records                        the device writes both
-//     up     rows, found, records                 the tier writes the last two
-//     scan   rows, records                        from rows[0] on; the tier writes both
-//     kept   rows                                 for each shard 1 or 0; the tier writes it
-//     drop   rows                                 the device writes them
+// A slot has room for the rows of a usual batch (src/data/ids-room.ts). A request with more rows
+// goes through several slots, in pieces, and the device joins their answers.
 //
 // Invariants
-//   T1. A slot is reused only after its request was executed and its answer was released.
-//   T2. Slots have room for the worst batch; pages that no request has touched cost no memory.
+//   T1. A slot is reused only after its request was executed and its answer was released, or copied
+//       to memory of the device: a device with any number of pieces in flight never waits for
+//       itself.
+//   T2. Each entry goes through a slot as soon as one of its rows fits; an empty slot takes a row of
+//       any shard.
 
 import assert from "node:assert/strict";
-import type {
-  BackingStore,
-  FetchedRecords,
-  MovingRecords,
-} from "../../src/embedding/rows/backing-store.ts";
-import { recordRowsMax } from "../../src/embedding/rows/records-in-memory.ts";
+import type { BackingStore, FetchedRecords } from "../../src/embedding/rows/backing-store.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
-
-/** One cached shard of the device. */
-export interface TierShard {
-  /** Index of the shard among all shards of the job. */
-  readonly shard: number;
-  readonly recordBytes: number;
-  readonly rows: number;
-  /** Most rows that a batch moves in one direction. */
-  readonly rowsMax: number;
-}
-
-export interface TierRingShape {
-  readonly shards: readonly TierShard[];
-  /** Most requests in flight. */
-  readonly slots: number;
-}
+import {
+  type Kind,
+  type RingPlace,
+  type Slot,
+  scanRows,
+  slotsOf,
+  type TierEntry,
+} from "./ring-slots.ts";
 
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
@@ -51,143 +35,15 @@ export function tierRequests(cells: Pick<Cells, "load">, cellBase: number): numb
   return (cells.load(cellBase) - cells.load(cellBase + 1)) | 0;
 }
 
-const kinds = ["down", "up", "scan", "kept", "drop"] as const;
-
-type Kind = (typeof kinds)[number];
-
-/** One entry of a request, as both sides see it. */
-export interface TierEntry {
-  readonly kind: Kind;
-  /** Index in the shape's shards. */
-  readonly at: number;
-  readonly rows: Int32Array;
-  /** For `up`: 1 where the row has a record. */
-  readonly found: Uint8Array;
-  readonly records: Uint8Array;
-}
-
-const headInts = 2;
-const entryInts = 5;
-
-function entriesMax({ shards }: TierRingShape): number {
-  return 2 * shards.length + 1;
-}
-
-function headerBytes(shape: TierRingShape): number {
-  return padded(4 * (headInts + entryInts * entriesMax(shape)));
-}
-
-function padded(bytes: number): number {
-  return 8 * Math.ceil(bytes / 8);
-}
-
-/** Bytes for a batch, which moves rows of all shards both ways, or for a request of one entry. */
-function slotBytes(shape: TierRingShape): number {
-  const { shards } = shape;
-  const batch = shards.reduce((sum, shard) => sum + 2 * entryBytes(shard, shard.rowsMax), 0);
-  const alone = shards.map((shard) => entryBytes(shard, Math.max(shards.length, scanRows(shard))));
-  return headerBytes(shape) + Math.max(batch, ...alone);
-}
-
-function entryBytes({ recordBytes }: TierShard, rows: number): number {
-  return padded(4 * rows) + padded(rows) + padded(rows * recordBytes);
-}
-
-/** Most rows of one answer to a scan. */
-function scanRows({ rows }: Pick<TierShard, "rows">): number {
-  return Math.min(rows, recordRowsMax);
-}
-
-export function tierRingBytes(shape: TierRingShape): number {
-  return shape.slots * slotBytes(shape);
-}
-
-interface RingPlace {
-  readonly shape: TierRingShape;
-  readonly memory: ArrayBufferLike;
-  readonly cells: Cells;
-  readonly cellBase: number;
-  /** The participant at the other end. */
-  readonly peer: number;
-}
-
-/** One slot of the ring's memory. */
-class Slot {
-  readonly #place: RingPlace;
-  readonly #first: number;
-  readonly #header: Int32Array;
-  #end = 0;
-
-  constructor(place: RingPlace, index: number) {
-    this.#place = place;
-    this.#first = index * slotBytes(place.shape);
-    const ints = headerBytes(place.shape) / 4;
-    this.#header = new Int32Array(place.memory, this.#first, ints);
-  }
-
-  clear(): void {
-    this.#header.fill(0, 0, headInts);
-    this.#end = headerBytes(this.#place.shape);
-  }
-
-  get entries(): number {
-    return this.#header[0] ?? 0;
-  }
-
-  add(kind: Kind, at: number, count: number): TierEntry {
-    const entry = this.entries;
-    assert(entry < entriesMax(this.#place.shape), "a request has room for its entries");
-    const words = [kinds.indexOf(kind), at, count, this.#end / 8, count];
-    this.#header.set(words, headInts + entryInts * entry);
-    this.#header[0] = entry + 1;
-    const made = this.read(entry);
-    this.#end = made.records.byteOffset - this.#first + padded(made.records.length);
-    assert(this.#end <= slotBytes(this.#place.shape), "a request has room for its rows");
-    return made;
-  }
-
-  read(entry: number): TierEntry {
-    const { memory, shape } = this.#place;
-    const start = headInts + entryInts * entry;
-    const words = this.#header.subarray(start, start + entryInts);
-    const [kind = 0, at = 0, count = 0, first = 0, used = 0] = words;
-    const name = kinds[kind] ?? "down";
-    const rowsAt = this.#first + 8 * first;
-    const foundAt = rowsAt + padded(4 * count);
-    const found = name === "up" ? count : 0;
-    const recordsAt = foundAt + padded(found);
-    return {
-      kind: name,
-      at,
-      rows: new Int32Array(memory, rowsAt, used),
-      found: new Uint8Array(memory, foundAt, found),
-      records: new Uint8Array(memory, recordsAt, used * (shape.shards[at]?.recordBytes ?? 0)),
-    };
-  }
-
-  /** Requested rows that were not read from the disk. */
-  get hits(): number {
-    return this.#header[1] ?? 0;
-  }
-
-  set hits(count: number) {
-    this.#header[1] = count;
-  }
-
-  /** Sets the number of rows that a scan found. */
-  shorten(entry: number, count: number): void {
-    this.#header[headInts + entryInts * entry + 4] = count;
-  }
-}
-
-/** Returns the function that finds the slot of a request by its number. */
-function slotsOf(place: RingPlace): (request: number) => Slot {
-  const slots = Array.from({ length: place.shape.slots }, (_, i) => new Slot(place, i));
-  return (request) => {
-    const slot = slots[request % slots.length];
-    assert(slot !== undefined);
-    return slot;
-  };
+/** The reads of one request, of which some pieces may still be in slots of the ring. */
+class Question {
+  /** Requests of the ring with its reads, oldest first. */
+  readonly inSlots: number[] = [];
+  /** Answers that were copied out of their slots. T1 */
+  readonly copied: TierEntry[] = [];
+  /** Entries of each read. */
+  readonly pieces: number[] = [];
+  hits = 0;
 }
 
 /** The device's end. `onPost` runs after each posted request; inline tiers execute it there. */
@@ -197,7 +53,8 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
   const slotOf = slotsOf(place);
   const atOf = new Map(shape.shards.map(({ shard }, at) => [shard, at]));
   /** Requests whose answer is pending or not yet released, oldest first. */
-  const pending: number[] = [];
+  const pending: Question[] = [];
+  let question = new Question();
   let posted = 0;
   const counts = { requested: 0, hits: 0 };
   const placeOf = (shard: number): number => {
@@ -209,57 +66,90 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
     const wait = () => `the tiers to ${what} (request ${request})`;
     return cells.waitUntil(wait, () => cells.load(servedCell) > request, peer);
   };
-  const open = async (): Promise<void> => {
+  const begin = async (): Promise<void> => {
     const before = posted - shape.slots;
-    assert(
-      before < 0 || pending[0] === undefined || pending[0] > before,
-      "T1: a slot is reused only once its answer was released",
-    );
     if (before >= 0) await served(before, "make room");
+    const holder = pending.find(({ inSlots }) => inSlots[0] === before);
+    if (holder !== undefined) {
+      holder.inSlots.shift();
+      holder.copied.push(...readsIn(slotOf(before)).map(copyOf)); // T1
+      holder.hits += slotOf(before).hits;
+    }
     slotOf(posted).clear();
   };
   const post = (): void => {
     const slot = slotOf(posted);
     if (slot.entries === 0) return;
-    if (expectsAnswer(slot)) pending.push(posted);
+    if (expectsAnswer(slot)) {
+      if (pending.at(-1) !== question) pending.push(question);
+      question.inSlots.push(posted);
+    }
     posted++;
     cells.store(postedCell, posted, [peer]);
     onPost();
+  };
+  const open = async (): Promise<void> => {
+    question = new Question();
+    await begin();
+  };
+  /** Adds an entry of `count` rows, in pieces. Returns their number. T2 */
+  const add = async (
+    kind: Kind,
+    at: number,
+    count: number,
+    fill: (piece: TierEntry, first: number) => void,
+  ): Promise<number> => {
+    let pieces = 0;
+    for (let first = 0; first < count; ) {
+      const some = Math.min(count - first, slotOf(posted).roomFor(at));
+      if (some > 0) {
+        fill(slotOf(posted).add(kind, at, some), first);
+        pieces++;
+        first += some;
+      }
+      if (first === count) break;
+      post();
+      await begin();
+    }
+    return pieces;
   };
   /** Posts a request of one entry and returns its answer. */
   const query = async (kind: Kind, at: number, rows: number, what: string, first = 0) => {
     await open();
     slotOf(posted).add(kind, at, rows).rows[0] = first;
     post();
-    const [answer] = await oldest(what);
-    assert(answer !== undefined);
-    return answer;
-  };
-  const oldest = async (what: string): Promise<TierEntry[]> => {
-    const [request] = pending;
-    assert(request !== undefined, "an answer is expected only while a request is pending");
+    const [request = 0] = question.inSlots;
     await served(request, what);
-    const slot = slotOf(request);
-    return Array.from({ length: slot.entries }, (_, i) => slot.read(i));
+    return slotOf(request).read(0);
   };
   return {
     open,
-    down: (shard, count): MovingRecords => slotOf(posted).add("down", placeOf(shard), count),
+    async down(shard, count, fill) {
+      await add("down", placeOf(shard), count, fill);
+    },
     drop(shard, rows) {
       slotOf(posted).add("drop", placeOf(shard), rows.length).rows.set(rows);
     },
-    up(shard, rows) {
-      slotOf(posted).add("up", placeOf(shard), rows.length).rows.set(rows);
+    async up(shard, rows) {
+      const own = question;
+      const pieces = await add("up", placeOf(shard), rows.length, (piece, first) => {
+        piece.rows.set(rows.subarray(first, first + piece.rows.length));
+      });
+      own.pieces.push(pieces);
     },
     post,
     counts,
     async answer(isOfBatch): Promise<readonly FetchedRecords[]> {
-      const found = (await oldest("bring rows up")).filter(({ kind }) => kind === "up");
+      const [oldest] = pending;
+      assert(oldest !== undefined, "an answer is expected only while a request is pending");
+      const { inSlots, copied, pieces } = oldest;
+      for (const request of inSlots) await served(request, "bring rows up");
+      const found = [...copied, ...inSlots.flatMap((request) => readsIn(slotOf(request)))];
       if (isOfBatch !== undefined) {
         counts.requested += found.reduce((sum, { rows }) => sum + rows.length, 0);
-        counts.hits += slotOf(pending[0] ?? 0).hits;
+        counts.hits += inSlots.reduce((sum, one) => sum + slotOf(one).hits, oldest.hits);
       }
-      return found;
+      return pieces.map((count) => joined(found.splice(0, count)));
     },
     close() {
       pending.shift();
@@ -282,6 +172,34 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
       }
     },
   };
+}
+
+/** The reads of a request. */
+function readsIn(slot: Slot): TierEntry[] {
+  const entries = Array.from({ length: slot.entries }, (_, i) => slot.read(i));
+  return entries.filter(({ kind }) => kind === "up");
+}
+
+function copyOf(entry: TierEntry): TierEntry {
+  const { rows, found, records } = entry;
+  return { ...entry, rows: rows.slice(), found: found.slice(), records: records.slice() };
+}
+
+/** The answers to the pieces of one read. */
+function joined(pieces: readonly TierEntry[]): FetchedRecords {
+  const [only] = pieces;
+  if (only !== undefined && pieces.length === 1) return only;
+  const bytesOf = (of: (piece: TierEntry) => Uint8Array) => {
+    const all = pieces.map(of);
+    const bytes = new Uint8Array(all.reduce((sum, { length }) => sum + length, 0));
+    let end = 0;
+    for (const one of all) {
+      bytes.set(one, end);
+      end += one.length;
+    }
+    return bytes;
+  };
+  return { found: bytesOf(({ found }) => found), records: bytesOf(({ records }) => records) };
 }
 
 /** Whether a request expects an answer. */

@@ -5,8 +5,13 @@ import type { SparseOptimizerSpec } from "../../src/embedding/tables/options.ts"
 import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import { recordBytesOf } from "../../src/kernels/contract/records.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
-import { prefetchOf, type Topology, tableOf } from "../../src/training/topology/topology.ts";
-import type { TierRingShape } from "./ring.ts";
+import {
+  prefetchOf,
+  type Topology,
+  tableOf,
+  tableRoomsOf,
+} from "../../src/training/topology/topology.ts";
+import type { TierRingShape } from "./ring-slots.ts";
 import type { TierRecordShard } from "./tier-store.ts";
 
 /** The shards of a device with a backing store. */
@@ -24,6 +29,7 @@ export function tierRingOf(
   const own = shardsBelow(topology, rank);
   if (own.length === 0) return undefined;
   const { batchSize, model } = topology.input;
+  const rooms = tableRoomsOf(topology, batchSize);
   const shards = own.map(({ shard, table, rows, columns }) => {
     const { precision } = tableOf(model.tables, table);
     const width = rowStateWidth(optimizer, columns);
@@ -31,7 +37,7 @@ export function tierRingOf(
       shard,
       recordBytes: recordBytesOf({ dim: columns, precision }, width),
       rows,
-      rowsMax: Math.min(rows, batchSize * (topology.idsMaxOf[table] ?? 0)),
+      rowsMax: Math.min(rows, rooms[table] ?? 0),
     };
   });
   // For each batch in flight, the main slab and each slab of distinct rows stage rows in a request

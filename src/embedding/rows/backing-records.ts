@@ -66,7 +66,7 @@ async function* recordsAt(
 ): AsyncGenerator<RowRecords> {
   for (const rows of chunksOf(some)) {
     await backing.open();
-    backing.up(cached.shard.shard, rows);
+    await backing.up(cached.shard.shard, rows);
     backing.post();
     const [answer] = await backing.answer();
     if (answer === undefined) throw new RangeError(`No answer for ${cached.shard.name}`);
@@ -144,9 +144,11 @@ export async function restoreBacking(
     };
     restoreRecords(kernels, held, extent, part, marks.changed);
     await backing.open();
-    const down = backing.down(shard.shard, own.length);
-    down.rows.set(own);
-    kernels.gatherRecords(down.records, room, places);
+    await backing.down(shard.shard, own.length, (down, at) => {
+      const end = at + down.rows.length;
+      down.rows.set(own.subarray(at, end));
+      kernels.gatherRecords(down.records, room, places.subarray(at, end));
+    });
     backing.post();
   }
 }
@@ -164,7 +166,7 @@ async function fetchRows(
   const end = shard.firstColumn + shard.columns;
   if (firstColumn <= shard.firstColumn && end <= firstColumn + columns) return;
   await backing.open();
-  backing.up(shard.shard, rows);
+  await backing.up(shard.shard, rows);
   backing.post();
   const [found] = await backing.answer();
   const missed = ordinals.subarray(0, rows.length);

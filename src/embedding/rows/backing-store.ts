@@ -27,12 +27,20 @@ export interface BackingStore {
   readonly counts: { readonly requested: number; readonly hits: number };
   /** Begins a request. Waits until there is room for one. */
   open(): Promise<void>;
-  /** Adds a write of `count` rows of a shard. Returns memory for them; fill it before `post`. */
-  down(shard: number, count: number): MovingRecords;
+  /**
+   * Adds a write of `count` rows of a shard. `fill` gets memory for them, or one after the other for
+   * pieces of them, with the number of rows before the piece. It waits only where a piece has no
+   * room in the request's memory.
+   */
+  down(
+    shard: number,
+    count: number,
+    fill: (piece: MovingRecords, first: number) => void,
+  ): Promise<void>;
   /** Adds a deletion of the records of rows: ascending, at most `recordRowsMax`. */
   drop(shard: number, rows: Int32Array): void;
-  /** Adds a read of rows of a shard: distinct, in any order. */
-  up(shard: number, rows: Int32Array): void;
+  /** Adds a read of rows of a shard: distinct, in any order. Waits as `down`. */
+  up(shard: number, rows: Int32Array): Promise<void>;
   /** Submits the open request. */
   post(): void;
   /**

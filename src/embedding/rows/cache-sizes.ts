@@ -1,5 +1,6 @@
 // Sizes the caches of a device: shares its memory budget among its cached shards (docs/memory.md).
 
+import { cacheWays } from "../../kernels/contract/row-cache.ts";
 import type { Shard } from "../tables/shards.ts";
 import type { CachePolicy, TiersSpec } from "../tables/tier-options.ts";
 
@@ -17,7 +18,7 @@ export interface CacheDemand {
   readonly shard: Pick<Shard, "rows">;
   /** Bytes of one row with its state and its index entry. */
   readonly placeBytes: number;
-  /** Most lookups of a batch. */
+  /** Most lookups of a usual batch (src/data/ids-room.ts). */
   readonly lookupsMax: number;
   /** Bytes that the plan gives this cache. Used if the plan gives bytes to every cache. */
   readonly plannedBytes?: number | undefined;
@@ -26,7 +27,8 @@ export interface CacheDemand {
 /** Bytes of a slot's index entry: its row, last access and pin count. */
 export const indexBytes = 10;
 
-const ways = 32;
+/** Bytes of a spare slot in the index: its row, last access, pin count, and place in two lists. */
+export const spareBytes = indexBytes + 4 + 16;
 
 /**
  * The cache sizes of a device's shards, in order. Bytes are in proportion to the planned bytes, or
@@ -37,7 +39,7 @@ export function cacheShapesOf(
   demands: readonly CacheDemand[],
   { hbmBytes, policy, prefetch }: Pick<TiersSpec, "hbmBytes" | "policy" | "prefetch">,
 ): CacheShape[] {
-  const setsMax = demands.map(({ shard }) => Math.max(1, Math.ceil(shard.rows / ways)));
+  const setsMax = demands.map(({ shard }) => Math.max(1, Math.ceil(shard.rows / cacheWays)));
   const isPlanned = demands.every(({ plannedBytes = 0 }) => plannedBytes > 0);
   const sets = demands.map(() => 0);
   let open = [...demands.keys()];
@@ -49,14 +51,14 @@ export function cacheShapesOf(
     };
     const whole = open.reduce((sum, i) => sum + weightOf(i), 0);
     const setsFor = (i: number) => {
-      return Math.floor((left * weightOf(i)) / whole / (ways * (demands[i]?.placeBytes ?? 1)));
+      return Math.floor((left * weightOf(i)) / whole / (cacheWays * (demands[i]?.placeBytes ?? 1)));
     };
     const full = open.filter((i) => setsFor(i) >= (setsMax[i] ?? 1));
     for (const i of full.length > 0 ? full : open) {
       sets[i] = Math.max(1, Math.min(setsMax[i] ?? 1, setsFor(i)));
     }
     if (full.length === 0 || full.length === open.length) break;
-    for (const i of full) left -= (sets[i] ?? 0) * ways * (demands[i]?.placeBytes ?? 0);
+    for (const i of full) left -= (sets[i] ?? 0) * cacheWays * (demands[i]?.placeBytes ?? 0);
     open = open.filter((i) => !full.includes(i));
   }
   return demands.map(({ shard, lookupsMax }, i) => ({

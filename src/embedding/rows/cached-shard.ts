@@ -14,6 +14,9 @@
 //   C3. Where hashes are kept, the hash of a slot is its row's hash at the last cut, or 0 if the
 //       row was uninitialised then. Hashes of rows in `sinceCut` are never read again
 //       (changed-rows.ts).
+//   C4. A batch finds a slot for each of its rows: before it is staged, there are as many free spare
+//       slots as it has ids. Usual batches have them from the start; for longer ones the cache
+//       grows, and rows keep their slots.
 
 import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import type { Precision } from "../../kernels/contract/precision.ts";
@@ -23,6 +26,7 @@ import {
   type Placed,
   type PlacedMemory,
   type RowCache,
+  withSpares,
 } from "../../kernels/contract/row-cache.ts";
 import type { Key } from "../../ports/random.ts";
 import type { Shard } from "../tables/shards.ts";
@@ -66,9 +70,9 @@ export interface CachedShard {
   readonly at: { readonly first: number; readonly count: number };
   readonly shard: Shard;
   readonly tile: CacheTile;
-  /** (slots): the cached rows, one per slot. */
-  readonly rows: Rows;
-  readonly cache: RowCache;
+  /** (slots): the cached rows, one per slot. It and the index are replaced when they grow. C4 */
+  rows: Rows;
+  cache: RowCache;
   readonly recordBytes: number;
   readonly counts: CacheCounts;
   readonly reuse: ReuseSampler;
@@ -106,6 +110,36 @@ export function reserveTile(kernels: Kernels, tile: CacheTile, rows: number): Ro
   return kernels.rows({ ...tile, rows });
 }
 
+/**
+ * Makes room for the rows of a batch with `lookups` ids. Returns whether the rows have new memory. C4
+ */
+export function makeRoom(kernels: Kernels, cached: CachedShard, lookups: number): boolean {
+  const { cache, rows: from, tile, shard, recordBytes, saved } = cached;
+  const used = cache.spares - (cache.head[0] ?? 0);
+  const needed = Math.min(shard.rows, used + lookups);
+  if (needed <= cache.spares) return false;
+  const spares = Math.min(shard.rows, Math.max(needed, cache.spares + (cache.spares >> 1)));
+  const grown = withSpares(cache, spares);
+  const rows = { ...reserveTile(kernels, tile, grown.rowOf.length), names: grown.rowOf };
+  const records = new Uint8Array(recordRowsMax * recordBytes);
+  for (let first = 0; first < cache.rowOf.length; first += recordRowsMax) {
+    const chunk = cache.rowOf.subarray(first, first + recordRowsMax);
+    const places = ordinals.subarray(0, chunk.length).filter((i) => (chunk[i] ?? -1) >= 0);
+    for (let i = 0; i < places.length; i++) places[i] = (places[i] ?? 0) + first;
+    kernels.gatherRecords(records.subarray(0, places.length * recordBytes), from, places);
+    kernels.scatterRecords(rows, places, records, ordinals.subarray(0, places.length));
+  }
+  rows.touched.set(from.touched);
+  if (saved.hashes.length > 0) {
+    const hashes = new Uint32Array(rows.rows * saved.hashing.words);
+    hashes.set(saved.hashes);
+    saved.hashes = hashes;
+  }
+  cached.rows = rows;
+  cached.cache = grown;
+  return true;
+}
+
 /** Rows of a batch that were assigned to slots; missing rows may still be in flight. */
 export interface StagedRows {
   /** Grow-only memory, reused from batch to batch. */
@@ -117,18 +151,18 @@ export interface StagedRows {
  * Writes the slots of a batch's rows `ids` to `places`. Missing rows get slots that `arriveRows`
  * fills later. Adds writes of the evicted rows and reads of the missing rows to the open request.
  */
-export function stageRows(
+export async function stageRows(
   kernels: Kernels,
   cached: CachedShard,
   backing: BackingStore,
   batch: { readonly places: Int32Array; readonly ids: Int32Array; readonly tick: number },
   memory: PlacedMemory,
-): StagedRows {
+): Promise<StagedRows> {
   const { cache, rows, counts } = cached;
   const placed = kernels.placeRows(cache, batch.places, batch.ids, batch.tick, memory);
-  sendDown(kernels, cached, backing, placed.evicted, placed.evictedRows); // C2
+  await sendDown(kernels, cached, backing, placed.evicted, placed.evictedRows); // C2
   for (const place of placed.missed) rows.touched[place] = 0;
-  if (placed.missed.length > 0) backing.up(cached.shard.shard, placed.missedRows);
+  if (placed.missed.length > 0) await backing.up(cached.shard.shard, placed.missedRows);
   counts.left += placed.evictedRows.length;
   cached.reuse.note(cache.rowOf, placed.placed);
   return { memory, placed };
@@ -216,13 +250,13 @@ export function releaseRows(
 }
 
 /** Empties spare slots: adds writes of their changed rows to the open request. */
-export function emptySpares(
+export async function emptySpares(
   kernels: Kernels,
   cached: CachedShard,
   backing: BackingStore,
   spares: Int32Array,
-): void {
-  sendDown(kernels, cached, backing, spares);
+): Promise<void> {
+  await sendDown(kernels, cached, backing, spares);
   kernels.freeSpares(cached.cache, spares);
   cached.counts.left += spares.length;
 }
@@ -236,26 +270,27 @@ export function changedPlaces({ rows }: CachedShard): Int32Array {
  * Adds writes of the rows in the slots `places` that differ from the backing store to the open
  * request. `rowOf`: the row in each of these slots; left out: as in the cache's index.
  */
-export function sendDown(
+export async function sendDown(
   kernels: Kernels,
   { shard, cache, rows, recordBytes, saved }: CachedShard,
   backing: BackingStore,
   places: Int32Array,
   rowOf: Int32Array = pick(cache.rowOf, places),
-): void {
+): Promise<void> {
   const changed = indicesOf(
     places.map((place) => rows.touched[place] ?? 0),
     1,
   );
-  if (changed.length === 0) return;
-  const down = backing.down(shard.shard, changed.length);
-  down.rows.set(pick(rowOf, changed));
-  const leaving = pick(places, changed);
-  kernels.gatherRecords(down.records.subarray(0, changed.length * recordBytes), rows, leaving);
-  for (const [i, place] of leaving.entries()) {
-    rows.touched[place] = 0;
-    noteChanged(saved, down.rows[i] ?? 0, place);
-  }
+  await backing.down(shard.shard, changed.length, (down, first) => {
+    const some = changed.subarray(first, first + down.rows.length);
+    down.rows.set(pick(rowOf, some));
+    const leaving = pick(places, some);
+    kernels.gatherRecords(down.records.subarray(0, some.length * recordBytes), rows, leaving);
+    for (const [i, place] of leaving.entries()) {
+      rows.touched[place] = 0;
+      noteChanged(saved, down.rows[i] ?? 0, place);
+    }
+  });
 }
 
 /** The indices at which `values` is `value`, ascending. */

@@ -37,7 +37,7 @@ export interface SavedRows {
   /** (words of a hash): sums of row hashes over all rows. S1 */
   readonly sums: Uint32Array;
   /** (slots, words): the hash for each slot of the shard in device memory, or empty. S2 */
-  readonly hashes: Uint32Array;
+  hashes: Uint32Array;
   /**
    * Rows in the backing store that changed since the last cut, relative to the shard's first row.
    */

@@ -66,7 +66,7 @@ async function evictHashesFromBacking(
   const unsaved = rows.filter((row) => !saved.sinceCut.has(row));
   if (saved.hashes.length === 0 || unsaved.length === 0) return;
   await backing.open();
-  backing.up(shard.shard, unsaved);
+  await backing.up(shard.shard, unsaved);
   backing.post();
   const [answer] = await backing.answer();
   if (answer === undefined)

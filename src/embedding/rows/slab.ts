@@ -95,12 +95,15 @@ export interface SlabOptions extends RowsOptions {
 export function createSlab(options: SlabOptions): Slab {
   const { kernels, shards } = options;
   const held = hold(options);
-  const rowsOf = held.map(({ rows }) => rows);
-  const lookedUp = lookupsIn(options, held);
-  const columns = lookedUp.reduce((sum, rows) => sum + rows.dim, 0);
+  let views = viewsOf(options, held);
+  const columns = views.lookedUp.reduce((sum, rows) => sum + rows.dim, 0);
   const cached = held.flatMap((one) => one.cached ?? []);
   const store = options.tiers?.backing;
-  const staging = store && cached.length > 0 ? createStaging(kernels, cached, store) : undefined;
+  const onMoved = () => {
+    views = viewsOf(options, held);
+  };
+  const staging =
+    store && cached.length > 0 ? createStaging(kernels, cached, store, onMoved) : undefined;
   const at = (place: number) => {
     const found = held[place];
     if (found === undefined) throw new RangeError(`The slab has no shard at ${place}`);
@@ -113,14 +116,13 @@ export function createSlab(options: SlabOptions): Slab {
     return one && staged && rowOrderOf(one, staged);
   };
   const changing = changesOf(options, held);
-  const rowsAt = runsOf(lookedUp);
-  const columnOf = firstColumnsOf(lookedUp);
+  const columnOf = firstColumnsOf(views.lookedUp);
   /** The lookups of some shards: a kernel's call costs as much as the lookups that it is given. */
   const lookupsOf = (of: Run, bags: Bags) => {
     const [{ first }, last] = [at(of.first), at(of.first + of.count - 1)];
     const run = { first, count: last.first + last.shard.lookups.length - first };
     return {
-      ...{ run, tables: rowsAt(run), ownBags: bagsFrom(bags, run.first, run.count) },
+      ...{ run, tables: views.rowsAt(run), ownBags: bagsFrom(bags, run.first, run.count) },
       ...{ column: columnOf[first] ?? 0, counts: new Int32Array(run.count) },
     };
   };
@@ -134,7 +136,7 @@ export function createSlab(options: SlabOptions): Slab {
   };
   // Equal lists are the same array, as kernels cache data by array.
   const byLookup = <T>(byShard: readonly T[]): readonly T[] => {
-    return held.length === lookedUp.length ? byShard : repeated(held, byShard);
+    return held.length === views.lookedUp.length ? byShard : repeated(held, byShard);
   };
   const rulesIn = ({ first, count }: Run, rules: readonly RowRule[]): readonly RowRule[] => {
     const all = byLookup(rules);
@@ -157,14 +159,25 @@ export function createSlab(options: SlabOptions): Slab {
   return {
     shards,
     columns,
-    rowsOf,
-    lookedUp,
+    get rowsOf() {
+      return views.rowsOf;
+    },
+    get lookedUp() {
+      return views.lookedUp;
+    },
     cached,
     stage: async (bags) => staging?.stage(bags) ?? bags,
     arrive: async (bags) => staging?.arrive(bags),
     release: async (bags) => staging?.release(bags),
-    lookup(out, bags, first, count, of = { first: 0, count: lookedUp.length }, average) {
-      kernels.pool(out, rowsAt(of), bagsFrom(bags, of.first, of.count), first, count, average);
+    lookup(out, bags, first, count, of = { first: 0, count: views.lookedUp.length }, average) {
+      kernels.pool(
+        out,
+        views.rowsAt(of),
+        bagsFrom(bags, of.first, of.count),
+        first,
+        count,
+        average,
+      );
     },
     gradients(place, dRows, counts, bags, dPooled, slices) {
       const { tables, ownBags, column } = lookupsOf({ first: place, count: 1 }, bags);
@@ -196,7 +209,7 @@ export function createSlab(options: SlabOptions): Slab {
       });
       const all = [byLookup(rules), sums && byLookup(sums)] as const;
       const known = sums && sorted.ids === bags.ids ? sorted : undefined;
-      const bad = kernels.updateRows(lookedUp, bags, dPooled, slices, ...all, known);
+      const bad = kernels.updateRows(views.lookedUp, bags, dPooled, slices, ...all, known);
       sorted.ids = undefined;
       return bad < 0 ? bad : held.findIndex(({ first }) => first === bad);
     },
@@ -282,9 +295,17 @@ function hold(options: SlabOptions): Held[] {
   });
 }
 
+/** The rows of each shard, and of ranges of lookups. Rows of cached shards may get new memory. */
+function viewsOf(options: SlabOptions, held: readonly Held[]) {
+  const rowsOf = held.map(({ rows, cached }) => cached?.rows ?? rows);
+  const lookedUp = lookupsIn(options, held, rowsOf);
+  return { rowsOf, lookedUp, rowsAt: runsOf(lookedUp) };
+}
+
 /** The rows of each lookup, with the pooling of the lookup. */
-function lookupsIn({ specs }: SlabOptions, held: readonly Held[]): Rows[] {
-  return held.flatMap(({ shard, rows }) => {
+function lookupsIn({ specs }: SlabOptions, held: readonly Held[], rowsOf: readonly Rows[]): Rows[] {
+  return held.flatMap(({ shard, rows: own }, place) => {
+    const rows = rowsOf[place] ?? own;
     const { rowBlocks } = specOf(specs, shard.table);
     return shard.lookups.map(({ pooling }) => ({
       ...rows,

@@ -11,6 +11,7 @@ import {
   changedPlaces,
   countArrived,
   emptySpares,
+  makeRoom,
   noteArrived,
   releaseRows,
   type StagedRows,
@@ -45,10 +46,12 @@ export interface Staging {
   flush(): Promise<void>;
 }
 
+/** `onMoved` is called when rows of cached shards have got new memory. */
 export function createStaging(
   kernels: Kernels,
   cached: readonly CachedShard[],
   backing: BackingStore,
+  onMoved: () => void,
 ): Staging {
   const free: Flight[] = [];
   let tick = 0;
@@ -70,13 +73,21 @@ export function createStaging(
       }
       const ids = flight.ids.subarray(0, from.length);
       ids.set(from);
+      const idsOf = ({ at: { first, count } }: CachedShard): [number, number] => {
+        return [offsets[first * samples] ?? 0, offsets[(first + count) * samples] ?? 0];
+      };
+      let hasMoved = false;
+      for (const one of cached) {
+        const [first, end] = idsOf(one);
+        if (makeRoom(kernels, one, end - first)) hasMoved = true;
+      }
+      if (hasMoved) onMoved();
       await backing.open();
       for (const [i, one] of cached.entries()) {
-        const { first: lookup, count } = one.at;
-        const [first, end] = [offsets[lookup * samples], offsets[(lookup + count) * samples]];
+        const [first, end] = idsOf(one);
         const batch = { places: ids.subarray(first, end), ids: from.subarray(first, end), tick };
         const memory = flight.staged[i]?.memory ?? createPlacedMemory();
-        flight.staged[i] = stageRows(kernels, one, backing, batch, memory);
+        flight.staged[i] = await stageRows(kernels, one, backing, batch, memory);
       }
       backing.post();
       return { ...bags, ids, flight };
@@ -112,7 +123,7 @@ export function createStaging(
       free.push(flight);
       if (leaving.length === 0) return;
       await backing.open();
-      for (const { one, spares } of leaving) emptySpares(kernels, one, backing, spares);
+      for (const { one, spares } of leaving) await emptySpares(kernels, one, backing, spares);
       backing.post();
     },
 
@@ -122,7 +133,7 @@ export function createStaging(
         for (let first = 0; first < places.length; first += recordRowsMax) {
           const some = places.subarray(first, first + recordRowsMax);
           await backing.open();
-          sendDown(kernels, one, backing, some);
+          await sendDown(kernels, one, backing, some);
           backing.post();
         }
       }

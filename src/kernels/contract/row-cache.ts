@@ -142,9 +142,32 @@ export function createRowCache(
     pins: new Uint8Array(pins.buffer, pins.byteOffset, places),
     counts: new Uint32Array(counts.buffer, counts.byteOffset, counts.length),
     spareTable: new Int32Array(2 * powerAbove(spares)).fill(-1),
-    spareFree: Int32Array.from({ length: spares }, (_, i) => places - 1 - i),
+    spareFree: new Int32Array(spares).map((_, i) => places - 1 - i),
     head: Int32Array.of(spares, 0),
   };
+}
+
+/** The cache with more spare slots, in new memory. All rows keep their slots. */
+export function withSpares(cache: RowCache, spares: number): RowCache {
+  const { policy, sets, rowOf, stamps, pins, counts, head } = cache;
+  const grown = createRowCache({ policy, sets, spares, rows: 0 });
+  grown.rowOf.set(rowOf);
+  grown.stamps.set(stamps);
+  grown.pins.set(pins);
+  const { spareTable, spareFree } = grown;
+  const mask = spareTable.length - 1;
+  let free = 0;
+  for (let place = grown.rowOf.length - 1; place >= sets * cacheWays; place--) {
+    if (grown.rowOf[place]! < 0) {
+      spareFree[free++] = place;
+      continue;
+    }
+    let at = spareSlot(grown, grown.rowOf[place]!);
+    while (spareTable[at]! >= 0) at = (at + 1) & mask;
+    spareTable[at] = place;
+  }
+  grown.head.set([free, head[1]!]);
+  return { ...grown, counts };
 }
 
 /** The smallest power of two that is at least `count`. */

@@ -11,29 +11,30 @@ import { rowStateWidth } from "../../embedding/tables/row-state.ts";
 import type { Shard } from "../../embedding/tables/shards.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { HeldShard } from "./held-shard.ts";
-import { type Topology, tableOf } from "./topology.ts";
+import { type Topology, tableOf, tableRoomsOf } from "./topology.ts";
 
 /**
  * Returns the cached shards of a device, in the order of its slabs, with the demands on each cache.
  */
 export function cacheDemandsOf(
-  { input, idsMaxOf, heldBy, distinctBy }: Topology,
+  topology: Topology,
   rank: number,
   optimizer: SparseOptimizerSpec,
 ): (CacheDemand & { readonly shard: HeldShard })[] {
+  const { input, heldBy, distinctBy } = topology;
   const shards = [heldBy, distinctBy].flatMap((by) => by[rank] ?? []);
-  return shards
-    .filter(({ tier }) => tier === "cached")
-    .map((shard) => {
-      const { precision } = tableOf(input.model.tables, shard.table);
-      const state = 4 * rowStateWidth(optimizer, shard.columns);
-      return {
-        shard,
-        placeBytes: indexBytes + packedBytes(1, shard.columns, precision) + state,
-        lookupsMax: input.batchSize * (idsMaxOf[shard.table] ?? 0),
-        plannedBytes: shard.cache?.hbmBytes,
-      };
-    });
+  const cached = shards.filter(({ tier }) => tier === "cached");
+  const rooms = cached.length === 0 ? [] : tableRoomsOf(topology, input.batchSize);
+  return cached.map((shard) => {
+    const { precision } = tableOf(input.model.tables, shard.table);
+    const state = 4 * rowStateWidth(optimizer, shard.columns);
+    return {
+      shard,
+      placeBytes: indexBytes + packedBytes(1, shard.columns, precision) + state,
+      lookupsMax: rooms[shard.table] ?? 0,
+      plannedBytes: shard.cache?.hbmBytes,
+    };
+  });
 }
 
 /** Returns the shape of each cached shard's cache in device memory. */

@@ -19,6 +19,7 @@ import {
   samplesOf,
   subtreesIn,
   type Topology,
+  tableRoomsOf,
 } from "./topology.ts";
 
 /** Sizes of batches whose parts are remembered: the full one and the last one of each dataset. */
@@ -56,7 +57,8 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const idsRooms = lookupsBy.map((held) =>
     bySamples((own) => held.map(({ lookup }) => lookupRoom(topology, lookup, own))),
   );
-  const tableRoom = tableRoomsOf(topology);
+  const tableRooms = bySamples((own) => tableRoomsOf(topology, own));
+  const tableRoom = (table: number, own: number) => tableRooms(own)[table] ?? 0;
   const sums = rowSumRooms(topology, (table) => tableRoom(table, samples));
   /** Bytes of a shard group's vectors, for the samples of device `of`. */
   const vectors = (shardGroup: ShardGroup, of: number) =>
@@ -132,18 +134,6 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
 /** Number of distinct-list counts in a frame of a device: one per group for each of its slices. */
 export function countsIn({ input, sliceRuns }: Topology, device: number): number {
   return (input.ikjt?.length ?? 0) * (sliceRuns[device]?.slices ?? 0);
-}
-
-/** Room for the ids of a table in some samples. */
-function tableRoomsOf(topology: Topology): (table: number, samples: number) => number {
-  const roomsBy = bySamples((samples) => {
-    const rooms = topology.idsMaxOf.map(() => 0);
-    for (const [lookup, { table }] of topology.lookups.entries()) {
-      rooms[table] = (rooms[table] ?? 0) + lookupRoom(topology, lookup, samples);
-    }
-    return rooms;
-  });
-  return (table, samples) => roomsBy(samples)[table] ?? 0;
 }
 
 /** Remembers a function's results: devices have few different numbers of samples. */

@@ -287,6 +287,15 @@ export function lookupRoom({ bagSizes }: Topology, lookup: number, samples: numb
   return idsRoom(samples, sizes);
 }
 
+/** For each table, the room for its ids in `samples` samples. */
+export function tableRoomsOf(topology: Topology, samples: number): number[] {
+  const rooms = topology.idsMaxOf.map(() => 0);
+  for (const [lookup, { table }] of topology.lookups.entries()) {
+    rooms[table] = (rooms[table] ?? 0) + lookupRoom(topology, lookup, samples);
+  }
+  return rooms;
+}
+
 /** Whether the devices of a table's rows send the lengths of a lookup's bags. */
 export function isCounted({ countedLookups }: Topology, lookup: number): boolean {
   return countedLookups.includes(lookup);

@@ -15,6 +15,7 @@ import {
 import type { RecordKernels } from "../../../src/kernels/contract/records.ts";
 import {
   type CacheKernels,
+  cacheWays,
   createPlacedMemory,
   createRowCache,
   findPlace,
@@ -89,16 +90,11 @@ export function createRecordCache(options: {
   readonly policy: CacheShape["policy"];
   readonly kernels: Kernels;
 }): RecordCache {
-  const { backing, bytes: hbmBytes, policy, kernels } = options;
-  const demands = options.shards.map((shard) => {
-    const { recordBytes, rowsMax: lookupsMax, plannedBytes } = shard;
-    return { shard, placeBytes: recordBytes + indexBytes, lookupsMax, plannedBytes };
-  });
-  const shapes = cacheShapesOf(demands, { hbmBytes, policy, prefetch: 0 });
+  const { backing, bytes, policy, kernels } = options;
+  const shapes = shapesOf(options.shards, bytes, policy);
   const memory = createPlacedMemory();
   const shards = options.shards.map((shard, at) => {
-    const spares = Math.min(chunkRows, shard.rows);
-    const shape = { policy, sets: shapes[at]?.sets ?? 1, spares };
+    const shape = shapes[at] ?? { policy, sets: 1, spares: 0 };
     return new CachedRecords({ at, shard, shape, backing, kernels, memory });
   });
   const ofShard = (at: number): CachedRecords => {
@@ -145,6 +141,32 @@ export function createRecordCache(options: {
     flush: () => shards.reduce((sum, shard) => sum + shard.flush(), 0),
     close: () => backing.close(),
   };
+}
+
+function shapesOf(
+  shards: readonly CachedRecordShard[],
+  hbmBytes: number,
+  policy: CacheShape["policy"],
+): CacheShape[] {
+  const demands = shards.map((shard) => {
+    const { recordBytes, rowsMax: lookupsMax, plannedBytes } = shard;
+    return { shard, placeBytes: recordBytes + indexBytes, lookupsMax, plannedBytes };
+  });
+  return cacheShapesOf(demands, { hbmBytes, policy, prefetch: 0 }).map((shape, at) => {
+    return { ...shape, spares: Math.min(chunkRows, shards[at]?.rows ?? 0) };
+  });
+}
+
+/** Bytes of the records of each shard in a cache of `ddrBytes`: the length of an array. */
+export function recordCacheBytes(
+  shards: readonly Omit<CachedRecordShard, "name">[],
+  { ddrBytes, policy }: { readonly ddrBytes: number; readonly policy: CacheShape["policy"] },
+): number[] {
+  if (ddrBytes === 0) return [];
+  const named = shards.map((shard) => ({ name: "", ...shard }));
+  return shapesOf(named, ddrBytes, policy).map(({ sets, spares }, at) => {
+    return (sets * cacheWays + spares) * (shards[at]?.recordBytes ?? 0);
+  });
 }
 
 /** The records of one shard. */

@@ -7,13 +7,8 @@ import type { Topology } from "../../../src/training/topology/topology.ts";
 import { createCarrier } from "../../../storage/tiers/carry-out.ts";
 import { createMemoryRecords } from "../../../storage/tiers/records/memory-records.ts";
 import type { RecordStore } from "../../../storage/tiers/records/record-store.ts";
-import {
-  createBackingStore,
-  createTierEnd,
-  type TierRingShape,
-  tierRingBytes,
-  tierRingCells,
-} from "../../../storage/tiers/ring.ts";
+import { createBackingStore, createTierEnd, tierRingCells } from "../../../storage/tiers/ring.ts";
+import { type TierRingShape, tierRingBytes } from "../../../storage/tiers/ring-slots.ts";
 import { recordShardsOf, tierRingOf } from "../../../storage/tiers/shape.ts";
 
 /** The backing store of one device; undefined if all its rows are in memory. */

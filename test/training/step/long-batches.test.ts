@@ -4,6 +4,7 @@ import test from "ava";
 import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
 import type { TableOptions } from "../../../src/embedding/tables/options.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { ringLayoutOf } from "../../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
@@ -21,6 +22,8 @@ import {
   type TopologyInput,
   topologyOf,
 } from "../../../src/training/topology/topology.ts";
+import { tierRingBytes } from "../../../storage/tiers/ring-slots.ts";
+import { tierRingOf } from "../../../storage/tiers/shape.ts";
 import { startBridgedHosts } from "../../exchange/bridged-hosts.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
 import {
@@ -120,6 +123,54 @@ test("batches that overflow give the same model with LAMB over columns", async (
   const { sent: _, ...expected } = await train(inputOf(model, false), 1, lamb);
   const { sent: __, ...actual } = await train(inputOf(model, true), 2, lamb);
   t.deepEqual(actual, expected);
+});
+
+const cachedModels: readonly (Partial<TableOptions> & object)[] = [
+  {},
+  { dedup: true },
+  { sharding: "column-wise", dedup: true },
+  { idBits: 64, dynamic: dynamicOptions.parse({}) },
+];
+
+test("batches that overflow the tiers' slots and the caches' spare slots give the same model", async (t) => {
+  const tiers = tiersOptions.parse({ hbmBytes: 20_000, ddrBytes: 0, prefetch: 0 });
+  for (const [i, table] of cachedModels.entries()) {
+    const { sent: _, ...expected } = await train(inputOf(modelOf(table), false), 1);
+    const model = modelOf({ ...table, tier: "cached" });
+    for (const devices of someOrAll("devices of cached tables", [1, 3], [1, 2, 3, 4])) {
+      const { sent: __, ...actual } = await train({ ...inputOf(model, true), tiers }, devices);
+      t.deepEqual(actual, expected, `tables ${i}, ${devices} devices`);
+    }
+  }
+});
+
+test("cached tables reserve for usual batches, and grow for longer ones", async (t) => {
+  const tiers = tiersOptions.parse({ hbmBytes: 20_000, ddrBytes: 0, prefetch: 2 });
+  const model = modelOf({ tier: "cached" });
+  const bytesOf = (input: TopologyInput) => {
+    const shape = tierRingOf(topologyOf(input, 1), 0, recipe.optimizer.sparse);
+    return shape === undefined ? 0 : tierRingBytes(shape);
+  };
+  const usual = { ...inputOf(model, true), batchSize: 16_384, tiers };
+  const many = 10_000_000;
+  const tables = usual.model.tables.map((one) => ({ ...one, rows: many }));
+  const large = { ...usual, model: { ...usual.model, tables } };
+  t.true(bytesOf({ ...large, idsMean: undefined }) > 100 * bytesOf(large));
+  const local = startLocalDevices({
+    ...{ input: { ...inputOf(model, true), tiers }, recipe, devices: 1 },
+    kernels: createReference,
+  });
+  const [device] = local.states;
+  const sparesOf = () => device?.slab.cached.map(({ cache }) => cache.spares) ?? [];
+  const before = sparesOf();
+  await local.train(batchOf(0), 0);
+  t.true(
+    sparesOf().some((spares, i) => spares > (before[i] ?? 0)),
+    `${before}, ${sparesOf()}`,
+  );
+  for (const [i, own] of device?.slab.cached.entries() ?? []) {
+    t.is(own.cache.head[0], own.cache.spares, `all spare slots of table ${i} are free again`);
+  }
 });
 
 test("batches that overflow give the same model on two hosts", async (t) => {

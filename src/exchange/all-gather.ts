@@ -9,7 +9,7 @@
 //   G1. A part is written only when all devices have read the parts of the round before.
 //   G2. A part is read only after it was published.
 
-import { waitForEach } from "./cells.ts";
+import { storeSpan, waitForEach } from "./cells.ts";
 import { type AllGather, channels, type GatherName, type PartBytes } from "./exchange.ts";
 import { inboxBytes, partFirst } from "./layout.ts";
 import type { ChannelPlace } from "./surroundings.ts";
@@ -44,8 +44,7 @@ export function createAllGather(options: ChannelPlace<GatherName>): AllGather {
       if (part === 0) return;
       sent.shared += neighbours.length * part;
       sent.wire += otherHosts * part;
-      cells.store(span(rank, rank), partFirst(bytes, rank, rank), []);
-      cells.store(span(rank, rank) + 1, part, []);
+      storeSpan(cells, span(rank, rank), { first: partFirst(bytes, rank, rank), bytes: part });
       cells.store(cellOf(rank), round, around.everybody);
     },
 

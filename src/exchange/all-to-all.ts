@@ -9,7 +9,7 @@
 //   E1. An inbox is written only after its owner has closed the round before.
 //   E2. A part is read only after it was published.
 
-import { waitForEach } from "./cells.ts";
+import { storeSpan, waitForEach, wordsOf } from "./cells.ts";
 import {
   type AllToAll,
   type AllToAllName,
@@ -23,7 +23,7 @@ import type { ChannelPlace } from "./surroundings.ts";
 export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
   const { name, rank, memory, cells, layout, around } = options;
   const { hostOf } = layout;
-  const { inbox, outbox, published, closed, span, sent, sentBytes } = layout.channels[name];
+  const { inbox, outbox, published, closed, span, sent, sentWords } = layout.channels[name];
   const peers = insideHost.has(name) ? around.neighbours : around.peers;
   const isAcross = peers.some((peer) => !around.isLocal(peer));
   const what = channels[name];
@@ -58,13 +58,12 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
           cells.store(published(rank, peer), round, [peer]);
         } else {
           across += part;
-          cells.store(span(rank, peer), firstOf(peer), []);
-          cells.store(span(rank, peer) + 1, part, []);
+          storeSpan(cells, span(rank, peer), { first: firstOf(peer), bytes: part });
         }
       }
       if (!isAcross) return;
       options.sent.wire += across;
-      cells.store(sentBytes(rank), across, []);
+      cells.store(sentWords(rank), wordsOf(across), []);
       cells.store(sent(rank), round, around.bridges);
     },
 

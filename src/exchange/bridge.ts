@@ -25,7 +25,7 @@ import type { Clock } from "../ports/clock.ts";
 import { type Deadlines, deadlinesOf } from "../ports/deadlines.ts";
 import { subjectOf } from "../wire/messages/subjects.ts";
 import type { Frame, Transport } from "../wire/messages/transport.ts";
-import { type Cells, nobody } from "./cells.ts";
+import { bytesIn, type Cells, nobody } from "./cells.ts";
 import type { ExchangeShape } from "./exchange.ts";
 import { decodeFrame, encodeFrame, headerRoom, type Piece } from "./frame.ts";
 import { Link, type OwnPiece, type Sent } from "./link.ts";
@@ -185,7 +185,7 @@ class ExchangeBridge implements Bridge {
     const next = this.#leastOf(of.cells, round);
     const { together } = of;
     if (next === round || together === undefined) return next;
-    if (cells.load(together.bytes) >>> 0 > together.bytesMax) return next;
+    if (bytesIn(cells.load(together.words)) > together.bytesMax) return next;
     return this.#leastOf(together.cells, round) === round ? round : next;
   }
 

@@ -51,6 +51,37 @@ export async function waitForEach(
   }
 }
 
+// Places in memory, as cells hold them: a cell has 32 bits, so bytes are counted in words.
+
+/** Most bytes of an inbox: cells name every place in it. Sizes are checked before a start. */
+export const inboxBytesMax = 4 * (2 ** 32 - 1);
+
+/** The words of so many bytes, as a cell holds them. */
+export function wordsOf(bytes: number): number {
+  assert(bytes % 4 === 0 && bytes <= inboxBytesMax, `${bytes} bytes have a number in a cell`);
+  return bytes / 4;
+}
+
+/** The bytes of the words in a cell. */
+export function bytesIn(words: number): number {
+  return 4 * (words >>> 0);
+}
+
+/** Stores a range of bytes into two cells. */
+export function storeSpan(
+  cells: Pick<Cells, "store">,
+  cell: number,
+  { first, bytes }: { readonly first: number; readonly bytes: number },
+): void {
+  cells.store(cell, wordsOf(first), []);
+  cells.store(cell + 1, wordsOf(bytes), []);
+}
+
+/** The range of bytes in two cells. */
+export function spanAt(load: (cell: number) => number, cell: number) {
+  return { first: bytesIn(load(cell)), bytes: bytesIn(load(cell + 1)) };
+}
+
 /** Number of shared words for `participants` participants and `cells` cells. */
 export function cellWords(participants: number, cells: number): number {
   return 1 + participants + cells;

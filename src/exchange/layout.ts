@@ -34,11 +34,11 @@ export interface ChannelLayout {
   published(from: number, to: number): number;
   /** Cell: last round that `from`, a device of this host, has written for other hosts. */
   sent(from: number): number;
-  /** Cell for the bridge: bytes that `from` has written for other hosts in its last round. */
-  sentBytes(from: number): number;
+  /** Cell for the bridge: words that `from` has written for other hosts in its last round. */
+  sentWords(from: number): number;
   /** Cell: last round for which `to` has released its inbox. */
   closed(to: number): number;
-  /** Cell for the bridge: first byte of the part in the inbox of `to`; the next cell: its bytes. */
+  /** Cell for the bridge: first word of the part in the inbox of `to`; the next cell: its words. */
   span(from: number, to: number): number;
 }
 
@@ -167,7 +167,7 @@ function allToAllLayout(
     outbox: (from, to) => outboxes[from - first]?.[to] ?? nothing,
     published: (from, to) => published + from * count + to - first,
     sent: (from) => sent + from - first,
-    sentBytes: (from) => sent + count + from - first,
+    sentWords: (from) => sent + count + from - first,
     closed: (to) => closed + to,
     span: (from, to) => spans + 2 * ((from - first) * devices + to),
   };
@@ -186,7 +186,7 @@ function allGatherLayout(bytesMax: PartBytes, { devices }: Place, space: Space):
     outbox: () => inbox,
     published: (from) => published + from,
     sent: (from) => published + from,
-    sentBytes: (from) => spans + 2 * from + 1,
+    sentWords: (from) => spans + 2 * from + 1,
     closed: (to) => closed + to,
     span: (from) => spans + 2 * from,
   };

@@ -4,7 +4,7 @@
 // in memory of its own. The bytes of a frame are the same either way.
 //
 //   part    header · piece
-//   header  u32 rounds: those of the sender's longest frame; u32 bytes: of the sender's frame for
+//   header  u32 rounds: those of the sender's longest frame; u32 words: of the sender's frame for
 //           this receiver. Read in the first round.
 //
 // In a shape without long frames (`isLong` false) no frame can exceed its room; parts then have no
@@ -18,6 +18,7 @@
 
 import assert from "node:assert/strict";
 import { FrameCorruptError } from "../errors/errors.ts";
+import { bytesIn, wordsOf } from "./cells.ts";
 import type { AllToAll, PartBytes, Region } from "./exchange.ts";
 
 /** Bytes before each piece in a shape with long frames. */
@@ -134,7 +135,7 @@ class LongFrames implements FrameChannel {
     const most = Math.max(...rounds);
     for (const [to, bytes] of this.#used.entries()) {
       const { buffer, byteOffset } = this.#options.channel.outbox(to);
-      new Uint32Array(buffer, byteOffset, 2).set([most, bytes]);
+      new Uint32Array(buffer, byteOffset, 2).set([most, wordsOf(bytes)]);
     }
     this.#send();
   }
@@ -215,7 +216,8 @@ class LongFrames implements FrameChannel {
   #begin(parts: readonly Region[]): Region[] {
     const { what, rank } = this.#options;
     const headers = parts.map(({ buffer, byteOffset }, from) => {
-      const [rounds = 0, bytes = 0] = new Uint32Array(buffer, byteOffset, 2);
+      const [rounds = 0, words = 0] = new Uint32Array(buffer, byteOffset, 2);
+      const bytes = bytesIn(words);
       const own = this.#roundsOf(bytes, from, rank);
       if (rounds >= own) return { rounds, bytes };
       const reason = `${bytes} bytes from device ${from} in ${rounds} rounds, not ${own}`;

@@ -10,6 +10,7 @@
 //   sum       device    (all)     the sum of dense gradients over the device's range
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached
 
+import { spanAt } from "./cells.ts";
 import {
   type ChannelName,
   channelNames,
@@ -45,8 +46,8 @@ export interface Departure {
   readonly together?: {
     /** The cells of the rounds of all devices of this host. */
     readonly cells: readonly number[];
-    /** Cell: the bytes of the parts. They may wait if these are at most `bytesMax`. */
-    readonly bytes: number;
+    /** Cell: the words of the parts. They may wait if these have at most `bytesMax` bytes. */
+    readonly words: number;
     readonly bytesMax: number;
   };
   /** The parts, once they are due. */
@@ -211,14 +212,13 @@ export class Routes {
   /** The parts of a device of this host, for the devices of other hosts. */
   #partDeparture(channel: RoutedChannel, from: number): Departure {
     const { hostOf } = this.#layout;
-    const { inbox, outbox, sent, sentBytes, span } = this.#channel(channel);
+    const { inbox, outbox, sent, sentWords, span } = this.#channel(channel);
     const others = this.#others;
     const [host, devices] = [this.#host, this.#devices];
     const routeTo = (to: number) => this.#encode("part", channel, from, to);
     if (this.#isGather(channel)) {
       const parts = (load: (cell: number) => number): PartToSend[] => {
-        const first = load(span(from, from)) >>> 0;
-        const bytes = load(span(from, from) + 1) >>> 0;
+        const { first, bytes } = spanAt(load, span(from, from));
         return [
           { route: routeTo(devices), to: others, at: inbox(from).first + first, first, bytes },
         ];
@@ -228,14 +228,13 @@ export class Routes {
     const parts = function* (load: (cell: number) => number): Iterable<PartToSend> {
       for (const [to, other] of hostOf.entries()) {
         if (other === host) continue;
-        const first = load(span(from, to)) >>> 0;
-        const bytes = load(span(from, to) + 1) >>> 0;
+        const { first, bytes } = spanAt(load, span(from, to));
         yield { route: routeTo(to), to: [other], at: outbox(from, to).first, first, bytes };
       }
     };
     const together = {
       cells: this.#own.map(sent),
-      bytes: sentBytes(from),
+      words: sentWords(from),
       bytesMax: gatheredBytesMax * others.length,
     };
     return { channel, cells: [sent(from)], together, parts };

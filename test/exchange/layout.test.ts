@@ -2,6 +2,7 @@
 // follows its own devices, and cells are the only thing that grows with all devices.
 
 import test from "ava";
+import { inboxBytesMax, spanAt, storeSpan } from "../../src/exchange/cells.ts";
 import { allToAllNames, type ExchangeShape, insideHost } from "../../src/exchange/exchange.ts";
 import { type Extent, layoutOf } from "../../src/exchange/layout.ts";
 import { Routes } from "../../src/exchange/routes.ts";
@@ -62,6 +63,21 @@ for (const [hosts, perHost] of [
     t.true(cells <= 3 * allToAllNames.length * perHost * devices + 64 * devices, `${cells} cells`);
   });
 }
+
+test("places beyond 4 GiB keep their numbers in cells, and what has no number is refused", (t) => {
+  const words = new Int32Array(2);
+  const load = (cell: number) => words[cell] ?? 0;
+  const store = (cell: number, value: number) => {
+    words[cell] = value;
+  };
+  for (const first of [0, 2 ** 31, 2 ** 32 - 4, 2 ** 32, 3 * 2 ** 32 + 8, inboxBytesMax]) {
+    const span = { first, bytes: first };
+    storeSpan({ store }, 0, span);
+    t.deepEqual(spanAt(load, 0), span);
+  }
+  t.throws(() => storeSpan({ store }, 0, { first: inboxBytesMax + 4, bytes: 4 }));
+  t.throws(() => storeSpan({ store }, 0, { first: 2, bytes: 4 }));
+});
 
 test("no byte of a host's memory has two owners, and no cell two meanings", (t) => {
   const shape = shapeOf(24, 8);

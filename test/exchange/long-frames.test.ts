@@ -136,7 +136,7 @@ test("a header with fewer rounds than its frame needs is refused", async (t) => 
       channel.outbox(0, 4);
       channel.start(() => 4);
       const { buffer, byteOffset } = ids.outbox(0);
-      new Uint32Array(buffer, byteOffset, 2).set([1, 4000]);
+      new Uint32Array(buffer, byteOffset, 2).set([1, 1000]);
       const error = await t.throwsAsync(channel.finish(), { instanceOf: FrameCorruptError });
       t.regex(error?.message ?? "", /4000 bytes from device 0 in 1 rounds/);
     },

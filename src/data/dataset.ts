@@ -88,12 +88,11 @@ export interface Dataset {
 }
 
 /**
- * Allocates memory for `samples` samples of a dataset, whichever they are, with all of its optional
- * parts.
+ * Allocates memory for `samples` samples of a dataset, with all of its optional parts, and room for
+ * `ids` ids: `readSamples` makes more room where samples have more.
  */
-export function memoryFor(dataset: Dataset, samples: number): BatchMemory {
+export function memoryFor(dataset: Dataset, samples: number, ids = samples): BatchMemory {
   const { targets, wide, weighted } = dataset;
-  const ids = samples * dataset.idsMax.reduce((sum, most) => sum + most, 0);
   return {
     dense: new Float32Array(samples * dataset.dense),
     labels: new Float32Array(samples * targets.labels),
@@ -104,4 +103,20 @@ export function memoryFor(dataset: Dataset, samples: number): BatchMemory {
     sampleWeights: targets.hasSampleWeights ? new Float32Array(samples) : undefined,
     groups: targets.hasGroups ? new Float32Array(groupWords * samples) : undefined,
   };
+}
+
+/**
+ * Reads the samples `indices` into `batch`, or into one with more room for ids, which it returns:
+ * room for the longest bags in all samples could be a thousand times as much. `idCount`: their ids.
+ */
+export function readSamples(
+  dataset: Dataset,
+  indices: SampleNumbers,
+  batch: BatchMemory,
+): BatchMemory & { readonly idCount: number } {
+  const idCount = dataset.read(indices, batch);
+  if (idCount <= batch.ids.length) return { ...batch, idCount };
+  const { ids, highs, weights } = memoryFor(dataset, 0, Math.ceil(1.25 * idCount));
+  const larger = { ...batch, ids, highs, weights };
+  return { ...larger, idCount: dataset.read(indices, larger) };
 }

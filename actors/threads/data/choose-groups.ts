@@ -4,7 +4,12 @@
 // only, not on the devices.
 
 import { piecesAt } from "../../../src/data/cache/pieces.ts";
-import { type BatchMemory, type Dataset, memoryFor } from "../../../src/data/dataset.ts";
+import {
+  type BatchMemory,
+  type Dataset,
+  memoryFor,
+  readSamples,
+} from "../../../src/data/dataset.ts";
 import type { EpochOrder } from "../../../src/data/sample-order.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import type { IkjtSpec } from "../../../src/data/sessions/ikjt-options.ts";
@@ -73,7 +78,7 @@ async function eachBatch(
   use: (batch: BatchMemory, bounds: Int32Array) => void,
 ): Promise<number> {
   const end = Math.min(dataset.samples, until);
-  const all = memoryFor(dataset, Math.min(batchSize, dataset.samples));
+  let all = memoryFor(dataset, Math.min(batchSize, dataset.samples));
   let first = from;
   for (; first < end; first += batchSize) {
     const samples = Math.min(batchSize, dataset.samples - first);
@@ -82,8 +87,9 @@ async function eachBatch(
     if (held !== undefined) await dataset.hold(held.now, held.next);
     const indices = new Float64Array(samples);
     order.fill(indices, 0, first);
-    const batch = { ...all, lengths: all.lengths.subarray(0, samples * dataset.features) };
-    dataset.read(indices, batch);
+    const lengths = all.lengths.subarray(0, samples * dataset.features);
+    const batch = readSamples(dataset, indices, { ...all, lengths });
+    all = { ...batch, lengths: all.lengths };
     use(batch, slicesOf(0, slices, slices, samples).bounds);
   }
   return first;

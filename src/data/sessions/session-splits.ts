@@ -68,7 +68,7 @@ function apart({ column, path, placeOf }: NamedSamples, sample: number): InputUn
 /** The group of each sample, in order: 48 bits. */
 async function* groupsIn(dataset: Dataset): AsyncGenerator<number> {
   assert(dataset.targets.hasGroups, "samples that have groups");
-  const batch = memoryFor(dataset, Math.min(chunk, dataset.samples));
+  const batch = memoryFor(dataset, Math.min(chunk, dataset.samples), 0);
   const { groups = new Float32Array(0) } = batch;
   for (let first = 0; first < dataset.samples; first += chunk) {
     const count = Math.min(chunk, dataset.samples - first);
@@ -94,7 +94,7 @@ export async function checkAligned(
 ): Promise<void> {
   if (!aligned || groups === "auto") return;
   const places = groups.map((names) => names.map((name) => features.indexOf(name)));
-  const batch = memoryFor(dataset, Math.min(chunk, dataset.samples));
+  const batch = memoryFor(dataset, Math.min(chunk, dataset.samples), 0);
   for (let first = 0; first < dataset.samples; first += chunk) {
     const count = Math.min(chunk, dataset.samples - first);
     await dataset.hold([{ first, end: first + count }], []);

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import type { EncodedBatch as Batch } from "../../../src/data/batch-rows.ts";
 import { holdAt } from "../../../src/data/cache/pieces.ts";
-import { type Dataset, memoryFor } from "../../../src/data/dataset.ts";
+import { type Dataset, memoryFor, readSamples } from "../../../src/data/dataset.ts";
 import type { TableShape } from "../../../src/data/options.ts";
 import { featureColumnsOf } from "../../../src/data/records.ts";
 import { scoredLabelsOf } from "../../../src/data/targets.ts";
@@ -224,12 +224,9 @@ async function readAll(dataset: Dataset, sums: LabelSums): Promise<void> {
     for (let first = 0; first < dataset.samples; first += batchSamplesMax) {
       const samples = Math.min(batchSamplesMax, dataset.samples - first);
       await holdAt(dataset, first, samples);
-      const memory = memoryFor(dataset, samples);
-      dataset.read(
-        Float64Array.from({ length: samples }, (_, i) => first + i),
-        memory,
-      );
-      const { dense, lengths, ids, labels, highs, weights } = memory;
+      const indices = Float64Array.from({ length: samples }, (_, i) => first + i);
+      const batch = readSamples(dataset, indices, memoryFor(dataset, samples));
+      const { dense, lengths, ids, labels, highs, weights } = batch;
       sums.add({ samples, dense, lengths, ids, highs, weights }, labels);
     }
   } finally {

@@ -2,7 +2,7 @@
 
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import { holdAt } from "../../../src/data/cache/pieces.ts";
-import { type Dataset, memoryFor } from "../../../src/data/dataset.ts";
+import { type Dataset, memoryFor, readSamples } from "../../../src/data/dataset.ts";
 import { groupWords } from "../../../src/data/targets.ts";
 import { batchSamplesMax } from "../../../src/serving/scorer.ts";
 import { createScores } from "../../../src/training/loop/evaluation.ts";
@@ -38,10 +38,10 @@ export async function scoreSamples(
 function readBatch(dataset: Dataset, first: number, samples: number, scores: Scores): EncodedBatch {
   const indices = Float64Array.from({ length: samples }, (_, i) => first + i);
   const memory = memoryFor(dataset, samples);
-  const { dense, lengths, ids, highs, weights, groups } = memory;
   const { labels: L } = dataset.targets;
   const labels = scores.labels.subarray(L * first, L * (first + samples));
-  const count = dataset.read(indices, { ...memory, labels });
+  const batch = readSamples(dataset, indices, { ...memory, labels });
+  const { dense, lengths, ids, highs, weights, groups, idCount: count } = batch;
   for (let half = 0; groups !== undefined && half < groupWords; half++) {
     const own = groups.subarray(half * samples, (half + 1) * samples);
     scores.groups?.set(own, half * scores.samples + first);

@@ -21,10 +21,11 @@ import {
   countedStatistics,
   countedTables,
 } from "../../src/training/planning/counted-statistics.ts";
-import { bufferMemoryOf } from "../../src/training/topology/buffer-memory.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
 import { ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { tierRingOf } from "../../storage/tiers/shape.ts";
+import { type HostMemory, hostMemoryOf } from "../threads/host-memory.ts";
 import { type Check, check } from "./doctor-checks.ts";
 import { diskChecks, memoryCheck, writableCheck } from "./doctor-machine.ts";
 
@@ -53,7 +54,7 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
   const { data: held, test, split } = job.evaluation ?? {};
   const key = keyColumnOf(split);
   return [
-    memoryCheck(job, devices, bufferBytesOf(job, devices)),
+    memoryCheck(job, devices, memoryOfJob(job, devices)),
     ...(await diskChecks(job, realClock)),
     runCheck(job),
     writableCheck("cache", job.data.cache),
@@ -65,11 +66,8 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
   ];
 }
 
-/**
- * Bytes of the buffers of batches, with all devices on one host; undefined if the data's ids are
- * not counted yet.
- */
-function bufferBytesOf(job: JobSpec, devices: number): number | undefined {
+/** The memory of all devices on one host; undefined if the data's ids are not counted yet. */
+function memoryOfJob(job: JobSpec, devices: number): HostMemory | undefined {
   const counted = countedStatistics(job)?.features;
   if (counted === undefined || devices > job.slices) return undefined;
   const { model, slices, exchange, tiers, data } = job;
@@ -80,8 +78,12 @@ function bufferBytesOf(job: JobSpec, devices: number): number | undefined {
   };
   const batch = { batchSize: data.batchSize, targets: targetsOf(data), ...bags };
   const topology = topologyOf({ model, slices, exchange, tiers, ...batch }, devices);
-  const all = { first: 0, count: devices };
-  return bufferMemoryOf(exchangeShapeOf(topology), ringShapeOf(topology), all).bytes;
+  const tierRings = topology.sliceRuns.map((_, rank) => {
+    return tierRingOf(topology, rank, job.optimizer.sparse);
+  });
+  const exchangeShape = exchangeShapeOf(topology);
+  const shapes = { topology, tierRings, exchangeShape, ringShape: ringShapeOf(topology) };
+  return hostMemoryOf(job, shapes, { first: 0, count: devices });
 }
 
 /** The run that the checkpoint directory holds, if there is one. */

@@ -29,6 +29,7 @@ import { packageVersion } from "../../src/ports/entry-file.ts";
 import { softLimit } from "../../src/wire/http/open-files.ts";
 import { storesOn } from "../../storage/tiers/records/open-records.ts";
 import { persistedStores } from "../../storage/tiers/tier-store.ts";
+import type { HostMemory } from "../threads/host-memory.ts";
 import { tierHome } from "../threads/tier-program.ts";
 import { type Check, check, judged, ms } from "./doctor-checks.ts";
 
@@ -131,18 +132,18 @@ export function modelBytes({ model, optimizer }: JobSpec): { whole: number; cach
 }
 
 /**
- * Checks the memory that a job's tables, caches and buffers of batches may need against the memory
- * of this machine. `bufferBytes` undefined: not known before the data's ids are counted.
+ * Checks the memory that a job may need against the memory of this machine. `memory` undefined:
+ * buffers of batches are not known before the data's ids are counted.
  */
-export function memoryCheck(job: JobSpec, devices: number, bufferBytes?: number): Check {
-  const { whole, cached } = modelBytes(job);
-  const { hbmBytes, ddrBytes } = job.tiers;
-  const below = cached === 0 ? 0 : Math.min(2 * cached, devices * (hbmBytes + ddrBytes));
-  const buffers = devices * job.checkpoint.bufferBytes + (bufferBytes ?? 0);
-  const needed = whole - cached + below + buffers;
+export function memoryCheck(job: JobSpec, devices: number, memory?: HostMemory): Check {
+  const { undoBytes = 0, buddyBytes = 0 } = job.checkpoint;
+  const known =
+    memory === undefined ? roughBytes(job, devices) : memory.tableBytes + memory.otherBytes;
+  const needed = known + undoBytes + buddyBytes;
   const limit = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-  const batches = bufferBytes === undefined ? "" : `, ${gibibytes(bufferBytes)} of it for batches`;
-  const all = `${gibibytes(needed)} at most for all ${devices} devices${batches}`;
+  const parts = [...(memory?.parts ?? [])].sort((a, b) => b.bytes - a.bytes).slice(0, 3);
+  const shown = parts.map(({ what, bytes }) => `${gibibytes(bytes)} of it for ${what}`);
+  const all = [`${gibibytes(needed)} at most for all ${devices} devices`, ...shown].join(", ");
   const found = `${all}, of ${gibibytes(limit)}`;
   if (needed > limit && job.sharding === "auto" && job.checkpoint.partial === undefined) {
     const below = "the plan will keep some tables below device memory, which is slower";
@@ -152,6 +153,14 @@ export function memoryCheck(job: JobSpec, devices: number, bufferBytes?: number)
   const advice =
     'keep tables below device memory (`tier: "cached"`), or spread devices over more hosts';
   return check("memory", state, found, advice);
+}
+
+/** Rows, caches and unwritten checkpoints. */
+function roughBytes(job: JobSpec, devices: number): number {
+  const { whole, cached } = modelBytes(job);
+  const { hbmBytes, ddrBytes } = job.tiers;
+  const below = cached === 0 ? 0 : Math.min(2 * cached, devices * (hbmBytes + ddrBytes));
+  return whole - cached + below + devices * job.checkpoint.bufferBytes;
 }
 
 /** Checks the directories that a job writes to, and the store for its rows on disk. */

@@ -9,7 +9,12 @@ import { availableParallelism, totalmem } from "node:os";
 import { fromCallback } from "xstate";
 import { FileClaims } from "../../src/data/file-index/claims.ts";
 import { idsRoom } from "../../src/data/ids-room.ts";
-import { BuffersExceededError, MemoryExceededError, recordError } from "../../src/errors/errors.ts";
+import {
+  BuffersExceededError,
+  MemoryExceededError,
+  recordError,
+  SizeExceededError,
+} from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
@@ -17,7 +22,6 @@ import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import { atOnce } from "../../src/ports/turns.ts";
 import { type MeasuredRun, type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
-import { bufferMemoryOf } from "../../src/training/topology/buffer-memory.ts";
 import {
   type Address,
   type MessageEvent,
@@ -28,6 +32,7 @@ import {
 import { planSearchModule } from "../threads/data/cost-files.ts";
 import type { DataPart, IndexTask } from "../threads/data/index-program.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
+import type { GenerationLayout } from "../threads/generation-layout.ts";
 import {
   createGeneration,
   type HeldByHost,
@@ -35,7 +40,13 @@ import {
   type HostLayout,
   layingOutHost,
 } from "../threads/generation-memory.ts";
-import type { DataPlan, GenerationSpec, HostPlace } from "../threads/generation-spec.ts";
+import {
+  type DataPlan,
+  type GenerationSpec,
+  type HostPlace,
+  hasBuddies,
+} from "../threads/generation-spec.ts";
+import { checkSizes, hostMemoryOf } from "../threads/host-memory.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { PrepareTask } from "../threads/thread-program.ts";
 import { lossOf } from "./thread-actor.ts";
@@ -212,29 +223,40 @@ export function createWithin(
   const { spec, network } = input;
   const { laidOut = atOnce(layingOutHost(spec, place)) } = input;
   const memoryBytes = memoryOf(network);
-  checkMemory(spec, laidOut, place, memoryBytes);
+  checkMemory(spec, laidOut.layout, place, memoryBytes);
   return createGeneration(spec, place, { ...input, memoryBytes }, laidOut);
 }
 
 /**
- * Refuses a generation whose rows, or rows and buffers of batches, exceed the memory of the host.
- * Rows that no sample ever reads count too, since they are not known before training.
+ * Refuses a generation that exceeds the memory of the host, or what arrays can hold. Rows that no
+ * sample ever reads count too, since they are not known before training.
  * @throws MemoryExceededError naming the largest tables
  * @throws BuffersExceededError naming the feature with the most ids
+ * @throws SizeExceededError naming a size, or options that ask for more than is left
  */
 export function checkMemory(
-  { job, data }: GenerationSpec,
-  { layout: { exchangeShape, ringShape }, tables }: Pick<HostLayout, "layout" | "tables">,
-  { host, first, count }: HostPlace,
+  spec: GenerationSpec,
+  layout: GenerationLayout,
+  place: HostPlace,
   bytesMax: number = memoryOfProcess(),
 ): void {
-  const bytes = tables.reduce((sum, table) => sum + table.bytes, 0);
-  if (bytes > bytesMax) throw new MemoryExceededError(`host:${host}`, bytes, bytesMax, tables);
-  const buffers = bufferMemoryOf(exchangeShape, ringShape, { first, count });
-  if (bytes + buffers.bytes <= bytesMax) return;
-  const { batchSize } = job.data;
-  const told = { ...buffers, batchSize, feature: largestFeature(job, data) };
-  throw new BuffersExceededError(`host:${host}`, told, bytes, bytesMax);
+  const { job, data } = spec;
+  const host = `host:${place.host}`;
+  const memory = hostMemoryOf(job, layout, place);
+  const { tables, tableBytes, otherBytes } = memory;
+  if (tableBytes > bytesMax) throw new MemoryExceededError(host, tableBytes, bytesMax, tables);
+  const left = bytesMax - tableBytes - otherBytes;
+  const feature = largestFeature(job, data);
+  if (left < 0) {
+    const told = { ...memory, batchSize: job.data.batchSize, feature };
+    throw new BuffersExceededError(host, told, tableBytes, bytesMax);
+  }
+  checkSizes(job, layout, place, feature.name);
+  const { undoBytes = 0, buddyBytes = 0 } = job.checkpoint;
+  const asked = undoBytes + (hasBuddies(spec) ? buddyBytes : 0);
+  if (asked <= left) return;
+  const what = `\`checkpoint.undoBytes\` and \`checkpoint.buddyBytes\` ask for bytes on ${host}`;
+  throw new SizeExceededError(what, asked, left, "lower them, or leave them out");
 }
 
 /** The feature for whose ids a batch has the most room. */

@@ -20,15 +20,17 @@ import { shelfBytes } from "../../src/exchange/splits/split-shelves.ts";
 import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { atOnce, type Steps } from "../../src/ports/turns.ts";
-import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { heatWords } from "../../src/training/meters/shard-heat.ts";
 import { meterWords } from "../../src/training/meters/step-meter.ts";
 import { columnWords } from "../../src/training/meters/tier-column.ts";
-import { rowMemoryOf, type TableMemory } from "../../src/training/topology/row-memory.ts";
-import { type NamedFile, ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
+import {
+  type NamedFile,
+  ReplicaCache,
+  replicaBytesMax,
+} from "../../storage/checkpoints/replicas/replica-cache.ts";
 import type { ReplicasAtHand } from "../../storage/checkpoints/replicas/restore-source.ts";
-import { tierRingBytes } from "../../storage/tiers/ring.ts";
+import { tierRingBytes } from "../../storage/tiers/ring-slots.ts";
 import { boardBytes, boardOf } from "./data/reader-board.ts";
 import {
   filesOfHost,
@@ -38,7 +40,8 @@ import {
   type ParticipantPlaces,
 } from "./generation-layout.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, shelvesOf } from "./generation-spec.ts";
-import { KeptRows, type RowLease, undoBytesOf } from "./kept-rows.ts";
+import { addingUp, hostMemoryOf, sharesOf } from "./host-memory.ts";
+import { KeptRows, type RowLease } from "./kept-rows.ts";
 
 /** A generation on one thread: its spec, its layout, and its memory. */
 export interface Generation {
@@ -98,28 +101,16 @@ export interface GenerationMemory {
 /** What a host computes of every table before it creates a generation. */
 export interface HostLayout {
   readonly layout: GenerationLayout;
-  /** The tables with rows in the memory of its devices. */
-  readonly tables: readonly TableMemory[];
-  /** Most bytes that each of its devices saves at a cut, by rank. */
-  readonly savedBytes: ReadonlyMap<number, number>;
   /** The spec, for its threads. */
   readonly spec: SharedArrayBuffer;
 }
 
-/** Lays out a generation on its host. */
+/** Lays out a generation on its host, and adds up its memory (`hostMemoryOf`). */
 export function* layingOutHost(spec: GenerationSpec, place: HostPlace): Steps<HostLayout> {
   const layout = yield* layingOut(spec, place.position);
+  yield* addingUp(spec.job, layout, place);
   yield;
-  const { sparse } = spec.job.optimizer;
-  const ranks = Array.from({ length: place.count }, (_, i) => place.first + i);
-  const tables = rowMemoryOf(layout.topology, ranks, sparse);
-  const savedBytes = new Map<number, number>();
-  for (const rank of ranks) {
-    yield;
-    savedBytes.set(rank, savedBytesMax(layout.topology, rank, sparse));
-  }
-  yield;
-  return { layout, tables, savedBytes, spec: sharedSpec(spec) };
+  return { layout, spec: sharedSpec(spec) };
 }
 
 /**
@@ -132,10 +123,12 @@ export function createGeneration(
   held: HeldByHost = { replicas: new ReplicaCache(0), rows: new KeptRows(), memoryBytes: 0 },
   laidOut: HostLayout = atOnce(layingOutHost(spec, place)),
 ): HostedGeneration {
-  const { layout, tables } = laidOut;
-  const undoBytes = undoBytesOf(spec, tables, held.memoryBytes);
+  const { layout } = laidOut;
+  const { undoBytes, pipeBytes, replicaBytes } = sharesOf(spec, layout, place, held.memoryBytes);
+  if (held.memoryBytes > 0) held.replicas.limit(replicaBytes);
   const leases = held.rows.lend(spec, layout, place, undoBytes);
-  return { spec, layout, memory: allocate(spec, laidOut, place, { ...held, leases }), leases };
+  const memory = allocate(spec, laidOut, place, { ...held, leases, pipeBytes });
+  return { spec, layout, memory, leases };
 }
 
 /** What a host has in memory from one generation of a run to the next. */
@@ -167,13 +160,19 @@ function sharedSpec(spec: GenerationSpec): SharedArrayBuffer {
 
 function allocate(
   spec: GenerationSpec,
-  { layout, savedBytes, spec: shared }: HostLayout,
+  { layout, spec: shared }: HostLayout,
   place: HostPlace,
-  { replicas, leases }: { readonly replicas: ReplicaCache; readonly leases: readonly RowLease[] },
+  held: {
+    readonly replicas: ReplicaCache;
+    readonly leases: readonly RowLease[];
+    readonly pipeBytes: number;
+  },
 ): GenerationMemory {
   const { first, count } = place;
   const { exchangeShape, ringShape, cells, participants, tierRings, topology } = layout;
-  const { bufferBytes } = spec.job.checkpoint;
+  const { replicas, leases, pipeBytes } = held;
+  const { savedBytes } = hostMemoryOf(spec.job, layout, place);
+  const bufferBytes = Math.min(spec.job.checkpoint.bufferBytes, pipeBytes);
   const tiers: Record<number, SharedArrayBuffer> = {};
   const saves: Record<number, SharedArrayBuffer> = {};
   const curves: Record<number, SharedArrayBuffer> = {};
@@ -232,7 +231,7 @@ function replicasAtHand(
   const others = files.filter((file) => replicas.get(file) === undefined);
   let room = hasBuddies(spec) ? replicas.bytesMax - replicas.bytes : 0;
   const awaited = others.flatMap((file) => {
-    if (file.bytes > room) return [];
+    if (file.bytes > Math.min(room, replicaBytesMax)) return [];
     room -= file.bytes;
     return [{ ...file, memory: new SharedArrayBuffer(file.bytes) }];
   });

@@ -13,7 +13,6 @@ import { type KeptTile, RowKeeper, tileKey } from "../../src/embedding/rows/row-
 import { type CutId, initialCut, undoTo } from "../../src/embedding/rows/undo-log.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { shardsOf } from "../../src/training/checkpoint/parts.ts";
-import type { TableMemory } from "../../src/training/topology/row-memory.ts";
 import type { GenerationLayout } from "./generation-layout.ts";
 import type { GenerationSpec, HostPlace } from "./generation-spec.ts";
 
@@ -130,26 +129,6 @@ export class KeptRows {
 /** The cut from which a generation goes on. */
 function cutOf({ manifest }: GenerationSpec): CutId {
   return manifest === undefined ? initialCut : manifest;
-}
-
-/** Share of a host's memory for undo logs, and of what its rows leave of it. */
-const undoShare = 1 / 8;
-const undoLeftShare = 1 / 2;
-
-/**
- * Bytes for the undo logs of a host, beside the rows of `tables`; 0: no rows are kept. A job with partial recovery or with
- * rounded checkpoints keeps none: its checkpoints differ from its rows.
- */
-export function undoBytesOf(
-  spec: GenerationSpec,
-  tables: readonly TableMemory[],
-  memoryBytes: number,
-): number {
-  const { checkpoint } = spec.job;
-  if (checkpoint.partial !== undefined || checkpoint.bits !== 32) return 0;
-  if (checkpoint.undoBytes !== undefined) return checkpoint.undoBytes;
-  const left = memoryBytes - tables.reduce((sum, { bytes }) => sum + bytes, 0);
-  return Math.max(0, Math.floor(Math.min(undoShare * memoryBytes, undoLeftShare * left)));
 }
 
 /** The keeper of a device's rows; undefined: it keeps none. */

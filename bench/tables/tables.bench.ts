@@ -155,7 +155,7 @@ class Followed {
       if (done === true) throw new Error(`The run ended before ${type}`);
       this.seen = value.seq + 1;
       this.atMs.set(value.type, performance.now());
-      if (value.type === type) return value;
+      if (value.type === type) return value as RunEvent & { type: Type };
       if (value.type === "run.failed") throw new Error(value.error.message);
     }
   }

@@ -153,11 +153,12 @@ export class MemoryExceededError extends errorClass(
   },
 ) {}
 
-/** The buffers of a run's batches on a host. */
+/** The memory on a host beside its tables. */
 interface BatchBuffers {
-  readonly bytes: number;
-  /** Bytes of those that grow with the ids of a batch. */
+  readonly otherBytes: number;
+  /** Bytes that grow with the ids of a batch. */
   readonly idsBytes: number;
+  readonly parts: readonly { readonly what: string; readonly bytes: number }[];
   readonly batchSize: number;
   /** The feature with the most ids in a batch. */
   readonly feature: { readonly name: string; readonly mean: number; readonly most: number };
@@ -168,18 +169,28 @@ export class BuffersExceededError extends errorClass(
   "BUFFERS_EXCEEDED",
   "stop",
   (host: string, buffers: BatchBuffers, tableBytes: number, bytesMax: number) => {
-    const { bytes, idsBytes, batchSize, feature } = buffers;
+    const { otherBytes: bytes, idsBytes, batchSize, feature, parts } = buffers;
     const { name, mean, most } = feature;
     const ids =
       `${gigabytes(idsBytes)} of them for ids, most of feature \`${name}\` (` +
       `${figure(mean)} in a sample, at most ${figure(most)})`;
+    const others = parts.filter((part) => part.what !== "ids" && part.bytes >= bytes / 100);
+    const shown = others.map((part) => `, ${gigabytes(part.bytes)} for ${part.what}`).join("");
     return (
       `The buffers of batches of ${figure(batchSize)} samples need ${gigabytes(bytes)} of memory ` +
       `on ${host}, which has ${gigabytes(bytesMax)} and tables of ${gigabytes(tableBytes)}: ` +
-      `${ids}; lower \`data.batchSize\`, shorten the lists with the transform \`firstX\`, or ` +
-      "train on more hosts"
+      `${ids}${shown}; lower \`data.batchSize\`, shorten the lists with the transform ` +
+      "`firstX`, or train on more hosts"
     );
   },
+) {}
+
+/** A size that no array, offset or cell can hold, or that is more than what is left. */
+export class SizeExceededError extends errorClass(
+  "SIZE_EXCEEDED",
+  "stop",
+  (what: string, size: number, sizeMax: number, mend: string) =>
+    `${what}: ${figure(size)}, and at most ${figure(sizeMax)} are possible; ${mend}`,
 ) {}
 
 function figure(value: number): string {

@@ -105,6 +105,7 @@ export class RunRecord {
   #generation = 0;
   #devicesRequested: number | undefined;
   #pins: readonly ShardPin[] = [];
+  #jobText: string | undefined;
   readonly #onRequest = new Set<() => void>();
   readonly #onEvent = new Set<(event: RunEvent) => void>();
   readonly #publish: PublishEvent;

@@ -268,6 +268,13 @@ export class RowKeeper {
   }
 }
 
+/** Whether the arrays of such rows can be kept: the log reads each as one array of bytes. */
+export function isKeepable(sized: SizedRows, words: number): boolean {
+  const { weights, state } = rowsExtent(sized);
+  const widest = Math.max(weights.rowBytes, state.rowBytes, 4 * words);
+  return sized.rows * widest < 2 ** 32;
+}
+
 /**
  * New memory, on large pages if the system provides them, and the offset of its first cache line: a
  * row on two lines costs twice the reads.

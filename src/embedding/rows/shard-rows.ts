@@ -9,7 +9,7 @@ import { blockRowsOf, type Shard } from "../tables/shards.ts";
 import type { Birth } from "./cached-shard.ts";
 import { areIntact, createSavedRows, type SavedRows } from "./changed-rows.ts";
 import { rowHashing } from "./digest.ts";
-import type { RowKeeper } from "./row-keeper.ts";
+import { isKeepable, type RowKeeper } from "./row-keeper.ts";
 
 /** The facts of a slab that decide the rows of its shards. */
 export interface RowsOptions {
@@ -41,13 +41,13 @@ export function rowsInMemory(options: RowsOptions, shard: Shard): RowsInMemory {
     rowBlocks: shard.blocks,
     blockRows: blockRowsOf(spec),
   };
-  if (keeper === undefined) {
+  const state = rowStateOf(optimizer);
+  const { words } = rowHashing(shard, spec.dim, state);
+  if (keeper === undefined || !isKeepable(sized, words)) {
     const rows = kernels.rows(sized);
     fill(options, shard, rows);
     return { rows, saved: savedOf(options, shard, shard.rows), undone: undefined };
   }
-  const state = rowStateOf(optimizer);
-  const { words } = rowHashing(shard, spec.dim, state);
   const room = keeper.roomFor(shard, sized, words, options.hasIncrements === true);
   const rows = kernels.rows({ ...sized, memory: room.memory });
   const saved = createSavedRows(shard, { dim: spec.dim, state, places: 0 }, room);

@@ -68,9 +68,13 @@ export function undoBytesMax(rows: number, rowBytes: number): number {
   return rows * wholeLines(4 * (undoHeadWords + 1) + rowBytes + 16);
 }
 
+/** A log is read and written through one array of bytes (Node.js 20). */
+const logBytesMax = 2 ** 32 - lineBytes;
+
 /** Allocates the memory of both logs; untouched pages cost nothing. */
 export function allocateUndo(tiles: number, logBytes: number): UndoMemory {
-  const log = () => new SharedArrayBuffer(Math.floor(logBytes / lineBytes) * lineBytes);
+  const bytes = Math.min(logBytesMax, Math.floor(logBytes / lineBytes) * lineBytes);
+  const log = () => new SharedArrayBuffer(bytes);
   return {
     header: new SharedArrayBuffer(4 * headerWords),
     logs: [log(), log()],

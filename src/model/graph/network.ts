@@ -109,6 +109,18 @@ export function createNetwork(options: {
   return { kernels, graph, flat, cells };
 }
 
+/** Floats of a sample in a network: the outputs of all nodes, and their gradients. */
+export function networkFloats(graph: Graph): number {
+  let floats = 0;
+  const count = ({ shape }: Node): Tensor => {
+    floats += shape.reduce((size, extent) => size * extent, 1);
+    return { shape };
+  };
+  gradientMemory(graph, count);
+  for (const [index, node] of graph.nodes.entries()) if (index !== graph.dense?.node) count(node);
+  return floats;
+}
+
 /** Memoises `make` for its last arguments. */
 function lastOf(
   make: (of: Tensor | undefined, samples: number) => Tensor,

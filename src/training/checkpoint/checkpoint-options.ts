@@ -40,7 +40,7 @@ export const checkpointOptions = z.strictObject({
     .max(2_147_483_647)
     .default(1_073_741_824)
     .describe(
-      "Bytes of a device's checkpoint that may wait in memory for its writer; a larger checkpoint waits until the writer has written a part.",
+      "Bytes of a device's checkpoint that may wait in memory for its writer, as far as tables, buffers and undo logs leave them; a larger checkpoint waits until the writer has written a part.",
     ),
   partial: z
     .strictObject({
@@ -67,14 +67,14 @@ export const checkpointOptions = z.strictObject({
     .min(0)
     .optional()
     .describe(
-      "Bytes of each host's memory for the former values of rows that changed since the last checkpoints. With them a recovery keeps the rows of devices that live, and reads only lost and moved ones; where they need more, it reads all rows. `0`: it always does. Left out: an eighth of the host's memory, at most half of what its tables leave.",
+      "Bytes of each host's memory for the former values of rows that changed since the last checkpoints. With them a recovery keeps the rows of devices that live, and reads only lost and moved ones; where they need more, it reads all rows. `0`: it always does. Left out: an eighth of the host's memory, at most half of what its tables and buffers leave.",
     ),
   buddyBytes: z
     .int()
     .min(0)
     .optional()
     .describe(
-      "Bytes of each host's memory for replicas of the newest checkpoint's files: the host's own files, and those of the host whose buddy it is; `0`: no replicas. Left out: a quarter of the host's memory.",
+      "Bytes of each host's memory for replicas of the newest checkpoint's files: the host's own files, and those of the host whose buddy it is; `0`: no replicas. Left out: a quarter of the host's memory, at most what tables, buffers and undo logs leave.",
     ),
 });
 

@@ -30,6 +30,7 @@ import {
   schemes,
 } from "../../planner/shards.ts";
 import { withCurves } from "../../planner/size-caches.ts";
+import { bytesForRows } from "../topology/private-memory.ts";
 import { type PlanSource, planJob } from "./plan-job.ts";
 import {
   type MeasuredGroup,
@@ -162,7 +163,15 @@ export function unplanned(note?: string): RunPlan {
 
 /** Plans a generation. The same arguments give the same plan. */
 export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
-  return withSchemeNote(placed(job, linked(setting)), job, setting);
+  return withSchemeNote(placed(job, forRows(job, linked(setting))), job, setting);
+}
+
+/** The setting with the memory that hosts have for rows. */
+function forRows({ model, optimizer }: RunPlanJob, setting: RunPlanSetting): RunPlanSetting {
+  const bytes = (all: number) => bytesForRows(model.tables, optimizer.sparse, all);
+  const { memoryBytes, machines } = setting;
+  const own = machines?.map((one) => one && { ...one, memoryBytes: bytes(one.memoryBytes) });
+  return { ...setting, memoryBytes: bytes(memoryBytes), machines: own };
 }
 
 /** The setting with the constants of the links between its hosts. */
@@ -365,7 +374,7 @@ function fitsHosts(setting: RunPlanSetting, { devices }: Assessment): boolean {
 function lackOf(setting: RunPlanSetting): string {
   const sizes = new Set(bytesOfHosts(setting).map((bytes) => (bytes / 1e9).toFixed(3)));
   return (
-    `no plan was found that fits into ${[...sizes].join(", ")} GB a host: ` +
+    `no plan was found that fits into ${[...sizes].join(", ")} GB of rows a host: ` +
     "each table is placed as written"
   );
 }

@@ -41,14 +41,26 @@ export function keyOf({ name, sha256 }: Pick<NamedFile, "name" | "sha256">): str
   return `${name} ${sha256}`;
 }
 
+/** A replica is read through one array of bytes. */
+export const replicaBytesMax = 2 ** 32 - 1;
+
 export class ReplicaCache {
-  readonly bytesMax: number;
+  #bytesMax: number;
   #bytes = 0;
   readonly #replicas = new Map<string, PartReplica>();
   readonly #listeners = new Set<(copy: PartReplica) => void>();
 
   constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
+    this.#bytesMax = bytesMax;
+  }
+
+  get bytesMax(): number {
+    return this.#bytesMax;
+  }
+
+  /** Lowers the bytes that may be held to what is left of the host's memory. */
+  limit(bytes: number): void {
+    this.#bytesMax = Math.max(0, Math.min(this.#bytesMax, bytes));
   }
 
   /** Bytes held now. */
@@ -64,9 +76,9 @@ export class ReplicaCache {
     return this.#replicas.get(keyOf(file));
   }
 
-  /** Whether a file of this size fits. Y2 */
+  /** Whether a file of this size fits, and into one array. Y2 */
   hasRoom({ bytes }: Pick<NamedFile, "bytes">): boolean {
-    return this.#bytes + bytes <= this.bytesMax;
+    return bytes <= replicaBytesMax && this.#bytes + bytes <= this.#bytesMax;
   }
 
   /** Adds a replica, if it fits. */

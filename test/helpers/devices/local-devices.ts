@@ -4,6 +4,7 @@ import { strict as assert } from "node:assert";
 import type { BatchMemory } from "../../../src/data/dataset.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import { wideOf } from "../../../src/data/text/columns.ts";
+import type { RowKeeper } from "../../../src/embedding/rows/row-keeper.ts";
 import type { LocalBatch } from "../../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../../src/exchange/shared-memory.ts";
@@ -57,6 +58,7 @@ export function startLocalDevices(options: {
   readonly kernels: () => Kernels;
   readonly seed?: number;
   readonly hasIncrements?: boolean;
+  readonly keepers?: readonly RowKeeper[];
 }): LocalDevices {
   const { input, recipe, devices, seed = 1, hasIncrements = false } = options;
   const topology = topologyOf(input, devices, options.hostOf);
@@ -74,8 +76,11 @@ export function startLocalDevices(options: {
       kernels,
     });
     const backing = belowOf(topology, rank, recipe);
-    const parts = { rank, topology, recipe, kernels, exchange, backing, hasIncrements };
-    return createDeviceState(parts);
+    const keeper = options.keepers?.[rank];
+    const parts = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, keeper };
+    const state = createDeviceState(parts);
+    keeper?.begin();
+    return state;
   });
   return {
     topology,

@@ -170,7 +170,7 @@ test("copies of tables take memory on every device", (t) => {
   t.is(lacking.by, "as-written");
   t.is(
     lacking.note,
-    "no plan was found that fits into 0.932 GB a host: each table is placed as written",
+    "no plan was found that fits into 0.901 GB of rows a host: each table is placed as written",
   );
 });
 

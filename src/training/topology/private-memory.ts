@@ -1,0 +1,147 @@
+// Predicts the memory of a device's own thread: layers, the joined bags of its batches, and what
+// follows rows, their marks and hashes. Memory that grows with use is counted as for a usual batch
+// (src/data/ids-room.ts).
+
+import { idsRoom } from "../../data/ids-room.ts";
+import { cacheShapesOf, spareBytes } from "../../embedding/rows/cache-sizes.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
+import { rowStateWidth } from "../../embedding/tables/row-state.ts";
+import { recordBytesOf } from "../../kernels/contract/records.ts";
+import { cacheWays } from "../../kernels/contract/row-cache.ts";
+import { networkFloats } from "../../model/graph/network.ts";
+import { cacheDemandsOf } from "./device-cache-sizes.ts";
+import type { HeldShard } from "./held-shard.ts";
+import {
+  lookupRoom,
+  prefetchOf,
+  samplesMaxOf,
+  type Topology,
+  tableOf,
+  tableRoomsOf,
+} from "./topology.ts";
+
+/** Arrays that grow with a batch get half as much again. */
+const grown = 1.5;
+/** Bytes of an id where rows are sorted for their update: keys twice, places, and bags. */
+const sortBytes = 8 * grown + 20;
+/** Bytes of an id of a cached shard in each batch in flight: its slot, and the lists of `Placed`. */
+const placedBytes = 4 * grown + 5 * 4 * 1.25;
+
+/** Room for the ids of all lookups that a device pools, in a whole batch. */
+export function heldIds(topology: Topology, rank: number): number {
+  const own = topology.lookupsBy[rank] ?? [];
+  return own.reduce(
+    (sum, { lookup }) => sum + lookupRoom(topology, lookup, topology.input.batchSize),
+    0,
+  );
+}
+
+/** Bytes for the ids of the batches that a device holds. */
+export function heldIdsBytes(topology: Topology, rank: number): number {
+  const { lookupsBy, distinctBy, replicatedLookups, input } = topology;
+  const samples = samplesMaxOf(topology)[rank] ?? 0;
+  const { batchSize } = input;
+  const held = lookupsBy[rank] ?? [];
+  const ids = heldIds(topology, rank);
+  const lanes = 2 + prefetchOf(topology);
+  const joined = lanes * (4 * held.length * batchSize + 2 * 4 * grown * ids);
+  const own = idsOfSamples(topology, samples);
+  const copies = replicatedLookups.reduce(
+    (sum, { lookup }) => sum + lookupRoom(topology, lookup, samples),
+    0,
+  );
+  const replicas = 4 * replicatedLookups.length * samples + 2 * 4 * grown * copies;
+  const sent = distinctBy[rank] ?? [];
+  const rooms = sent.length === 0 ? [] : tableRoomsOf(topology, batchSize);
+  const distinct = sent.reduce((sum, { table, columns }) => {
+    return sum + (rooms[table] ?? 0) * (2 * 4 * grown + 2 * 4 * columns * grown);
+  }, 0);
+  const inFlight = isTiered(topology, rank) ? lanes * placedBytes * ids : 0;
+  return joined + 4 * grown * own + replicas + distinct + sortBytes * (ids + copies) + inFlight;
+}
+
+/** Room for the ids of all features in some samples. */
+function idsOfSamples({ input }: Topology, samples: number): number {
+  return input.idsMax.reduce((sum, most, feature) => {
+    return sum + idsRoom(samples, { mean: input.idsMean?.[feature] ?? most, most });
+  }, 0);
+}
+
+function isTiered({ heldBy, distinctBy }: Topology, rank: number): boolean {
+  return [heldBy, distinctBy].some((by) => by[rank]?.some(({ tier }) => tier === "cached"));
+}
+
+/** Tensors of the dense optimizer beside the parameters: at most two, an average, and a copy. */
+const denseSlotsMax = 4;
+
+/** Bytes of a device's layers: outputs and gradients of its samples, parameters and their state. */
+export function layerBytes(topology: Topology, rank: number): number {
+  const { graph, distinctBy, replicatedLookups } = topology;
+  const samples = samplesMaxOf(topology)[rank] ?? 0;
+  const columnsIn = (own: readonly { readonly columns: number }[]) =>
+    own.reduce((sum, { columns }) => sum + columns, 0);
+  const vectors =
+    columnsIn(distinctBy.flat().flatMap(({ lookups }) => lookups)) + columnsIn(replicatedLookups);
+  return (
+    4 * (samples * (networkFloats(graph) + vectors) + graph.layout.length * (1 + denseSlotsMax))
+  );
+}
+
+/** Bytes beside each row in memory: its mark, its hash at the last cut, and a bit of the undo log. */
+const noteBytes = 1 + 8 + 1 / 8;
+
+/** Bytes of a host that rows themselves may take, where each has notes beside it. */
+export function bytesForRows(
+  tables: readonly TableSpec[],
+  optimizer: SparseOptimizerSpec,
+  memoryBytes: number,
+): number {
+  let [rows, bytes] = [0, 0];
+  for (const { rows: own, dim, precision } of tables) {
+    rows += own;
+    bytes += own * recordBytesOf({ dim, precision }, rowStateWidth(optimizer, dim));
+  }
+  return bytes === 0 ? memoryBytes : Math.floor((memoryBytes * bytes) / (bytes + noteBytes * rows));
+}
+
+export function rowNotesBytes(topology: Topology, rank: number, hasHashes: boolean): number {
+  const own = shardsOn(topology, rank).filter(({ tier }) => tier !== "cached");
+  return own.reduce((sum, { rows }) => sum + rows * (hasHashes ? noteBytes : 1), 0);
+}
+
+function shardsOn({ heldBy, distinctBy, replicated }: Topology, rank: number): HeldShard[] {
+  return [heldBy[rank] ?? [], distinctBy[rank] ?? [], replicated].flat();
+}
+
+/**
+ * Bytes of a device's caches in its own memory. Spare slots have memory as far as the usual rows of
+ * all batches in flight exceed the cache.
+ */
+export function cacheBytes(
+  topology: Topology,
+  rank: number,
+  optimizer: SparseOptimizerSpec,
+): number {
+  const { tiers } = topology.input;
+  if (tiers === undefined) return 0;
+  const demands = cacheDemandsOf(topology, rank, optimizer);
+  return cacheShapesOf(demands, tiers).reduce((sum, { sets, spares }, i) => {
+    const ways = sets * cacheWays;
+    const slots = ways + Math.max(0, spares - ways);
+    return sum + slots * (noteBytes + (demands[i]?.placeBytes ?? 0)) + spares * spareBytes;
+  }, 0);
+}
+
+/** Elements of the largest array of each shard's rows on a device: weights or state. */
+export function arraysOf(topology: Topology, rank: number, optimizer: SparseOptimizerSpec) {
+  const { tiers, model } = topology.input;
+  const demands = tiers === undefined ? [] : cacheDemandsOf(topology, rank, optimizer);
+  const caches = tiers === undefined ? [] : cacheShapesOf(demands, tiers);
+  const slots = caches.map(({ sets, spares }) => sets * cacheWays + spares);
+  const slotsOf = new Map(demands.map(({ shard }, i) => [shard.shard, slots[i] ?? 0]));
+  return shardsOn(topology, rank).map(({ shard, table, rows, columns }) => {
+    const width = Math.max(columns, rowStateWidth(optimizer, columns));
+    const elements = (slotsOf.get(shard) ?? rows) * width;
+    return { table: tableOf(model.tables, table).name, elements };
+  });
+}

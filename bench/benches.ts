@@ -26,6 +26,7 @@ import { sizesBench } from "./service/sizes.bench.ts";
 import { threadsBench } from "./service/threads.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
+import { columnBench } from "./step/column.bench.ts";
 import { grainBench } from "./step/grain.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
@@ -42,6 +43,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   accuracy: accuracyBench,
   dedup: dedupBench,
   grain: grainBench,
+  column: columnBench,
   loader: loaderBench,
   ingest: ingestBench,
   transforms: transformsBench,

@@ -11,7 +11,9 @@ import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts"
 import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions } from "../../src/model/options.ts";
 import { realClock } from "../../src/ports/clock.ts";
+import { hasProcessorTime, processorMs } from "../../src/ports/processor-time.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { noTrace } from "../../src/training/meters/step-trace.ts";
 import { createDeviceState } from "../../src/training/step/device-state.ts";
 import { trainStep } from "../../src/training/step/step.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
@@ -31,8 +33,11 @@ export interface VariantsData {
 
 /** A report for each variant, in order. */
 export type VariantsReport = readonly {
-  /** Milliseconds of a step, in each round. */
+  /** Milliseconds of a step, in each round; and of these, of the device's processor. */
   readonly stepMs: readonly number[];
+  readonly busyMs: readonly number[];
+  /** Milliseconds of each stage of a step, in each round. */
+  readonly stageMs: readonly Readonly<Record<string, number>>[];
   /** Bytes that this device sent in a step. */
   readonly sentBytes: number;
 }[];
@@ -61,25 +66,59 @@ const runs = variants.map(({ input, words, exchange: memory }) => {
     },
     seed: 727,
   };
-  const device = createDeviceState({ rank, topology, recipe, kernels, exchange });
+  const meter = createStageMeter();
+  const { trace } = meter;
+  const device = createDeviceState({ rank, topology, recipe, kernels, exchange, trace });
   const pool = Array.from({ length: batches }, (_, i) => makeBatch(input, i));
-  return { device, pool, stepMs: [] as number[], steps: 0 };
+  const [stepMs, busyMs]: number[][] = [[], []];
+  return { device, pool, meter, stepMs, busyMs, stageMs: [] as Record<string, number>[], steps: 0 };
 });
 
 for (let round = -1; round < rounds; round++) {
   for (const run of runs) {
+    const busyFrom = busyNow();
     const startMs = performance.now();
+    run.meter.take();
     for (let i = 0; i < stepsOfRound; i++, run.steps++) {
       const batch = run.pool[run.steps % batches];
       if (batch !== undefined) await trainStep(run.device, batch, run.steps, -1);
     }
-    if (round >= 0) run.stepMs.push((performance.now() - startMs) / stepsOfRound); // -1: warm-up.
+    const stages = run.meter.take();
+    if (round < 0) continue; // Warm-up.
+    run.stepMs.push((performance.now() - startMs) / stepsOfRound);
+    run.busyMs.push((busyNow() - busyFrom) / stepsOfRound);
+    run.stageMs.push(stages);
   }
 }
-const report: VariantsReport = runs.map(({ device, stepMs, steps }) => {
-  return { stepMs, sentBytes: sentBy(device.exchange) / steps };
+const report: VariantsReport = runs.map(({ device, stepMs, busyMs, stageMs, steps }) => {
+  return { stepMs, busyMs, stageMs, sentBytes: sentBy(device.exchange) / steps };
 });
 parentPort?.postMessage(report);
+
+function busyNow(): number {
+  return hasProcessorTime() ? processorMs() : performance.now();
+}
+
+/** A trace that adds up the time of each stage of a round of steps. */
+function createStageMeter() {
+  let ms: Record<string, number> = {};
+  let [now, fromMs] = ["", 0];
+  const enter = (_step: number | undefined, stage: string) => {
+    const toMs = performance.now();
+    ms[now] = (ms[now] ?? 0) + (toMs - fromMs) / stepsOfRound;
+    [now, fromMs] = [stage, toMs];
+  };
+  return {
+    trace: { ...noTrace, enter },
+    /** Ends the round. Returns the milliseconds of each stage of its steps. */
+    take() {
+      enter(undefined, "");
+      const { "": _between, ...stages } = ms;
+      ms = {};
+      return stages;
+    },
+  };
+}
 
 function sentBy({ sent }: Exchange): number {
   return Object.values(sent).reduce((sum, { shared, wire }) => sum + shared + wire, 0);

@@ -70,7 +70,7 @@ const runs = variants.map(({ input, words, exchange: memory }) => {
   const { trace } = meter;
   const device = createDeviceState({ rank, topology, recipe, kernels, exchange, trace });
   const pool = Array.from({ length: batches }, (_, i) => makeBatch(input, i));
-  const [stepMs, busyMs]: number[][] = [[], []];
+  const [stepMs, busyMs]: [number[], number[]] = [[], []];
   return { device, pool, meter, stepMs, busyMs, stageMs: [] as Record<string, number>[], steps: 0 };
 });
 

@@ -5,12 +5,12 @@ import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "../contract
 import { quantumColumns, ruleStateIn } from "../contract/kernels.ts";
 import { decodeRow, encodeRow } from "../contract/precision.ts";
 import { lagShare, type RowAverage } from "../contract/row-average.ts";
-import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
+import { subtreesOf } from "../contract/slices.ts";
 import { expectedSums } from "../table/sums.ts";
 import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 import { allFinite, createApplyFlat } from "./optimizers.ts";
-import { columnsOf, eachTable, gradientsOf, narrowBags } from "./row-gradients.ts";
+import { columnsOf, eachRow, gradientsOf, narrowBags } from "./row-gradients.ts";
 import {
   applyRule,
   clipped,
@@ -42,74 +42,52 @@ export function createEmbedding(round: Round, allocate: (length: number) => Valu
 
     updateRows(tables, bags, dPooled, slices, rules, completed) {
       let firstBad = -1;
-      eachTable(tables, bags, (own, table, column) => {
+      const d = { dPooled, first: 0, width: columnsOf(tables) };
+      const own = { tables, bags };
+      const distinct = eachRow(round, allocate, own, d, slices, (table, row, gradient, index) => {
         const [rows, rule] = [tables[table]!, rules[table]!];
-        const d = { dPooled, first: column, width: columnsOf(tables) };
-        let index = 0;
-        gradientsOf(
-          round,
-          allocate,
-          own,
-          d,
-          slices,
-        )(allOf(slices), (row, gradient) => {
-          const { means, trust } = completed?.[table] ?? {};
-          const known = { mean: means?.[index], trust: trust?.[index] };
-          index++;
-          const good = update(rows, rowAt(round, rows, row, gradient, rule), row, rule, known);
-          if (firstBad < 0 && !good) firstBad = table;
-        });
-        for (const sums of [completed?.[table]?.means, completed?.[table]?.trust]) {
-          const isEach = sums === undefined || sums.length === 0 || sums.length === index;
-          assert(isEach, expectedSums(index, sums?.length ?? 0));
-        }
+        const { means, trust } = completed?.[table] ?? {};
+        const known = { mean: means?.[index], trust: trust?.[index] };
+        const good = update(rows, rowAt(round, rows, row, gradient, rule), row, rule, known);
+        if (firstBad < 0 && !good) firstBad = table;
       });
+      for (const [table, rows] of distinct) {
+        for (const sums of [completed?.[table]?.means, completed?.[table]?.trust]) {
+          const isEach = sums === undefined || sums.length === 0 || sums.length === rows;
+          assert(isEach, expectedSums(rows, sums?.length ?? 0));
+        }
+      }
       return firstBad;
     },
 
     rowSquares(tables, bags, dPooled, first, slices, rules, counts) {
       const squares: number[] = [];
-      eachTable(tables, bags, (own, table, column) => {
-        const [rows, rule, before] = [tables[table]!, rules[table]!, squares.length];
-        const d = { dPooled, first: first + column, width: dPooled.shape[1]! };
-        gradientsOf(
-          round,
-          allocate,
-          own,
-          d,
-          slices,
-        )(allOf(slices), (row, gradient) => {
-          const at = rowAt(round, rows, row, gradient, rule);
-          for (let quantum = 0; quantum * quantumColumns < rows.dim; quantum++) {
-            squares.push(quantumSquares(round, at, rule.l2, quantum));
-          }
-        });
-        if (counts !== undefined) counts[table] = squares.length - before;
+      const d = { dPooled, first, width: dPooled.shape[1]! };
+      const own = { tables, bags };
+      const distinct = eachRow(round, allocate, own, d, slices, (table, row, gradient) => {
+        const at = rowAt(round, tables[table]!, row, gradient, rules[table]!);
+        for (let quantum = 0; quantum * quantumColumns < at.columns; quantum++) {
+          squares.push(quantumSquares(round, at, rules[table]!.l2, quantum));
+        }
       });
+      count(counts, distinct, tables, 1);
       return Float32Array.from(squares);
     },
 
     rowNorms(tables, bags, dPooled, first, slices, rules, means, counts) {
       const norms: number[] = [];
+      const d = { dPooled, first, width: dPooled.shape[1]! };
+      const own = { tables, bags };
       let index = 0;
-      eachTable(tables, bags, (own, table, column) => {
-        const [rows, rule, before] = [tables[table]!, rules[table]! as AdamRule, norms.length];
-        const d = { dPooled, first: first + column, width: dPooled.shape[1]! };
-        gradientsOf(
-          round,
-          allocate,
-          own,
-          d,
-          slices,
-        )(allOf(slices), (row, gradient) => {
-          const at = rowAt(round, rows, row, gradient, rule);
-          // The moments are updated in a copy, as this phase must change nothing.
-          const state = at.state.slice(at.stateAt, at.stateAt + ruleStateIn(rows).width);
-          const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
-          norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
-        });
-        if (counts !== undefined) counts[table] = norms.length - before;
+      const distinct = eachRow(round, allocate, own, d, slices, (table, row, gradient) => {
+        const [rows, rule] = [tables[table]!, rules[table]! as AdamRule];
+        const at = rowAt(round, rows, row, gradient, rule);
+        // The moments are updated in a copy, as this phase must change nothing.
+        const state = at.state.slice(at.stateAt, at.stateAt + ruleStateIn(rows).width);
+        const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
+        norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
       });
+      count(counts, distinct, tables, 2);
       return Float64Array.from(norms);
     },
 
@@ -143,8 +121,17 @@ export function createEmbedding(round: Round, allocate: (length: number) => Valu
   } satisfies Partial<Kernels>;
 }
 
-function allOf({ bounds }: Slices): Subtree {
-  return { first: 0, count: bounds.length - 1 };
+/** Sets the numbers of sums, `each` for every quantum of a distinct row. */
+function count(
+  counts: Int32Array | undefined,
+  distinct: ReadonlyMap<number, number>,
+  tables: readonly Rows[],
+  each: number,
+): void {
+  if (counts === undefined) return;
+  for (const [table, rows] of distinct) {
+    counts[table] = each * rows * Math.ceil(tables[table]!.dim / quantumColumns);
+  }
 }
 
 /** The state floats of a row. */

@@ -6,18 +6,41 @@ import type { Slices, Subtree } from "../contract/slices.ts";
 import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
-/** Calls `visit` for each table, with its lookups, its first entry, and its first column. */
-export function eachTable(
-  tables: readonly Rows[],
-  bags: Bags,
-  visit: (own: TableLookups, table: number, column: number) => void,
-): void {
+/** A distinct row of a table, with its index among these and its gradient. */
+type VisitRow = (table: number, row: number, gradient: Values, index: number) => void;
+
+/**
+ * Calls `visit` for the distinct rows of each table, ascending; `table` is its first entry. Returns
+ * their number by table.
+ */
+export function eachRow(
+  round: Round,
+  allocate: (length: number) => Values,
+  { tables, bags }: TableLookups,
+  d: PooledGradients,
+  slices: Slices,
+  visit: VisitRow,
+): ReadonlyMap<number, number> {
+  const distinct = new Map<number, number>();
+  const all = { first: 0, count: slices.bounds.length - 1 };
   for (let table = 0; table < tables.length; ) {
     const count = lookupsFrom(tables, table);
     const own = { tables: tables.slice(table, table + count), bags: bagsFrom(bags, table, count) };
-    visit(own, table, columnsOf(tables.slice(0, table)));
+    const from = { ...d, first: d.first + columnsOf(tables.slice(0, table)) };
+    let index = 0;
+    gradientsOf(
+      round,
+      allocate,
+      own,
+      from,
+      slices,
+    )(all, (row, gradient) => {
+      visit(table, row, gradient, index++);
+    });
+    distinct.set(table, index);
     table += count;
   }
+  return distinct;
 }
 
 /**
@@ -82,7 +105,7 @@ function lookupsOf(bags: Bags<Int32Array>, slices: Slices): Lookups {
   return { sorted, ...all, start };
 }
 
-/** The lookups of one table. */
+/** Lookups in tables. */
 interface TableLookups {
   readonly tables: readonly Rows[];
   readonly bags: Bags;
@@ -95,7 +118,7 @@ interface PooledGradients {
   readonly width: number;
 }
 
-/** Sums the gradient of each distinct row of a table: slice by slice, then the tree. */
+/** Sums the gradient of each distinct row of one table: slice by slice, then the tree. */
 export function gradientsOf(
   round: Round,
   allocate: (length: number) => Values,

@@ -214,7 +214,7 @@ struct Scratches {
   Scratch packedA, packedB, batch, blocks, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, gradients, lengths, weights, slices, fold, gradient, direction, decoded, noise;
   Scratch averaged;
-  Scratch squares, trees, starts, misses;
+  Scratch beside, squares, trees, starts, misses;
   Scratch leftOperand, rightOperand, mixed;
   Scratch parts, updated;
 };

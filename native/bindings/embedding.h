@@ -74,6 +74,11 @@ inline Copied<float> rowSquares(const Lookups& of, Columns dPooled, const Slices
   });
 }
 
+inline void rowMeans(float* out, const FloatLists& squares, const int32_t* quanta, int64_t rows,
+                     int64_t dim) {
+  running().rowMeans(out, squares.of.data(), quanta, squares.count(), rows, dim);
+}
+
 /// means: of the rows of all tables, one table after the other.
 inline Copied<double> rowNorms(const Lookups& of, Columns dPooled, const Slices& slices,
                                Optional<const float> means, Optional<int32_t> counts) {

@@ -129,6 +129,14 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
   return bags.weights != nullptr || t.lookups > 1;
 }
 
+/// The gradients of one table's vectors side by side, in scratch. In dPooled, vectors of a table are
+/// a long stride apart, and so evict each other from the caches before the next lookup of a sample.
+inline const float* besideOf(const float* d, int64_t columns, int64_t samples, int64_t dim) {
+  float* beside = scratches().beside.take<float>(samples * dim);
+  copyColumns({beside, dim}, {const_cast<float*>(d), columns}, samples, dim);
+  return beside;
+}
+
 /// The sorted lookups of `rows` in the table at `index`, which is the first entry with its rows.
 /// `order`: the sorted lookups of all its rows, if they are known; else null.
 [[gnu::noinline]] inline Gradients gradientsOf(const Table* tables, int64_t index,
@@ -145,6 +153,11 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
   const float* d = dPooled + t.column;
   float* stack = scratches().fold.take<float>(64 * t.dim);
   if (!isPlaced(t, bags)) {
+    const bool isWhole = rows.first == 0 && rows.end == t.rows;
+    if (isWhole && all >= bags.samples && bags.samples * t.dim <= farFloats && columns > t.dim) {
+      d = besideOf(d, columns, bags.samples, t.dim);
+      columns = t.dim;
+    }
     if (order != nullptr) {
       return {order,  all,    sliceOf, offsets, d,       columns, t.dim,
               t.mean, stack, nullptr, nullptr, nullptr, nullptr};
@@ -181,7 +194,7 @@ INLINE void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to)
     Vec sum = zero();
     for (int64_t k = from; k < to; k++) {
       const int64_t place = placeOf(g.lookups[k]);
-      Vec share = loadSome(g.gradientOf<placed>(k) + c, some);
+      Vec share = loadUpTo(g.gradientOf<placed>(k) + c, some);
       if (g.mean) {
         const int32_t length =
             placed ? g.lengthAt[place] : g.offsets[place + 1] - g.offsets[place];

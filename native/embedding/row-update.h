@@ -67,10 +67,8 @@ template <Precision precision>
 
 /// Number of distinct rows among sorted lookups.
 inline int64_t distinctRows(const Gradients& g) {
-  int64_t rows = 0;
-  for (int64_t k = 0; k < g.count; k++) {
-    rows += k == 0 || rowOf(g.lookups[k]) != rowOf(g.lookups[k - 1]);
-  }
+  int64_t rows = g.count > 0;
+  for (int64_t k = 1; k < g.count; k++) rows += g.lookups[k] >> 32 != g.lookups[k - 1] >> 32;
   return rows;
 }
 
@@ -109,6 +107,14 @@ inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index,
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
+  // A vector of squares for each quantum that is not stored yet: their lanes are summed together.
+  Vec squared[lanes] = {};
+  int64_t held = 0;
+  const auto storeHeld = [&]() INLINE_LAMBDA {
+    storeSome(out, held, sumsOfLanes(squared));
+    out += held;
+    held = 0;
+  };
   const bool changed = placed || g.mean || t.rule.clip != 0 || t.rule.l2 > 0;
   int64_t asked = 0;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
@@ -125,9 +131,31 @@ inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index,
       }
       gradient = sum;
     }
-    for (int64_t c = 0; c < t.dim; c += 32) *out++ = quantumSquares(gradient + c, t.dim - c);
+    for (int64_t c = 0; c < t.dim; c += 32) {
+      squared[held++] = squaresOf(gradient + c, t.dim - c);
+      if (held == lanes) storeHeld();
+    }
   });
+  storeHeld();
   return out - *squares;
+}
+
+/// out (rows) = the means of squares of rows of `dim` columns, whose quanta are in `parts` arrays.
+inline void rowMeans(float* __restrict out, const float* const* squares, const int32_t* quanta,
+                     int64_t parts, int64_t rows, int64_t dim) {
+  std::memset(out, 0, rows * sizeof(float));
+  for (int64_t part = 0; part < parts; part++) {
+    const float* sums = squares[part];
+    const int64_t width = quanta[part];
+    if (width == 1) {
+      for (int64_t row = 0; row < rows; row++) out[row] += sums[row];
+      continue;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+      for (const float* end = sums + width; sums < end; sums++) out[row] += *sums;
+    }
+  }
+  for (int64_t row = 0; row < rows; row++) out[row] /= static_cast<float>(dim);
 }
 
 template <bool placed>

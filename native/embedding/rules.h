@@ -108,11 +108,14 @@ INLINE Vec vectorOfSquares(Vec (&d)[vectors]) {
   return d[0];
 }
 
-INLINE float quantumSquares(const float* g, int64_t n) {
+/// `vectorOfSquares` of the quantum at g, which has n columns at most.
+INLINE Vec squaresOf(const float* g, int64_t n) {
   Vec d[32 / lanes];
-  UNROLL for (int v = 0; v < 32 / lanes; v++) d[v] = loadSome(g + v * lanes, left(n, v * lanes));
-  return sumOfLanes(vectorOfSquares(d));
+  UNROLL for (int v = 0; v < 32 / lanes; v++) d[v] = loadUpTo(g + v * lanes, left(n, v * lanes));
+  return vectorOfSquares(d);
 }
+
+INLINE float quantumSquares(const float* g, int64_t n) { return sumOfLanes(squaresOf(g, n)); }
 
 /// The mean of squares of n columns: the sums of quanta are added in order.
 INLINE float meanOfSquares(const float* g, int64_t n) {

@@ -9,6 +9,8 @@ ADAPTED(int64_t, updateRows, const Table* tables, const Bags& bags, const float*
 /// null.
 ADAPTED(int64_t, rowSquares, float** squares, const Table* tables, int64_t index, const Bags& bags,
         const float* dPooled, int64_t columns, const Slices& slices, uint64_t* order)
+ADAPTED(void, rowMeans, float* out, const float* const* squares, const int32_t* quanta,
+        int64_t parts, int64_t rows, int64_t dim)
 ADAPTED(int64_t, rowNorms, double** norms, const Table* tables, int64_t index, const Bags& bags,
         const float* dPooled, int64_t columns, const Slices& slices, const float* mean)
 ADAPTED(void, dRows, float* const* dRows, float* const* counts, const Table* tables, int64_t index,

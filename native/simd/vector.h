@@ -283,7 +283,7 @@ inline void copyRuns(Columns out, Columns from, int64_t samples, const int32_t* 
 inline void addRow(float* out, const float* row, int64_t n) {
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
-    storeSome(out + c, some, add(loadSome(out + c, some), loadSome(row + c, some)));
+    storeSome(out + c, some, add(loadUpTo(out + c, some), loadUpTo(row + c, some)));
   }
 }
 

@@ -87,7 +87,17 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
   const auto bounds = boundsOf(count, samples);
   const Slices slices{0, count, bounds.data()};
   float* squares = nullptr;
-  k.rowSquares(&squares, tables.data(), 0, bags, d.data(), columns, slices, nullptr);
+  const int64_t sums = k.rowSquares(&squares, tables.data(), 0, bags, d.data(), columns, slices,
+                                    nullptr);
+  const int32_t quanta = static_cast<int32_t>((dims[0] + 31) / 32), parts[] = {quanta, quanta};
+  const float* const halves[] = {squares, squares};
+  Buffer means(sums / quanta);
+  k.rowMeans(means.data(), halves, parts, 2, means.size(), 2);
+  for (int64_t row = 0; row < means.size(); row++) {
+    double mean = 0;
+    for (int64_t q = 0; q < quanta; q++) mean += squares[row * quanta + q];
+    expect(near(means[row], mean), k.name, "rowMeans");
+  }
   if (tables[0].rule.isLamb()) {
     double* norms = nullptr;
     k.rowNorms(&norms, tables.data(), 0, bags, d.data(), columns, slices, nullptr);

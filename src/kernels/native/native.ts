@@ -21,7 +21,7 @@ import { average, clipNorm, clipValues, swap } from "../reference/beside-updates
 import { dJointLogit, jointLogit } from "../reference/exponentials.ts";
 import { loss } from "../reference/loss.ts";
 import { createMemory, valuesOf as data, HostTensor } from "../reference/memory.ts";
-import { rowMeans, rowTrust } from "../reference/row-sums.ts";
+import { rowTrust } from "../reference/row-sums.ts";
 import { bindKernels } from "../table/bind.ts";
 import { depthOf } from "../table/conditions.ts";
 import { listRules, listUndone, precisions } from "../table/lists.ts";
@@ -76,7 +76,6 @@ const shared = {
   clipValues,
   average,
   swap,
-  rowMeans,
   rowTrust,
   jointLogit,
   dJointLogit,
@@ -156,6 +155,11 @@ function computed(addon: Addon) {
       const operands = [data(out), outFirst, widthOf(out), froms, Int32Array.from(numbers.flat())];
       const code = precisions.indexOf(precision);
       addon.foldPooled!(...operands, out.shape[0], columns, lengths, code);
+    },
+    rowMeans(squares, quanta, dim) {
+      const means = new Float32Array((squares[0]?.length ?? 0) / (quanta[0] ?? 1));
+      addon.rowMeans!(means, squares, Int32Array.from(quanta), means.length, dim);
+      return means;
     },
     applyFlat(w, slots, g, rule) {
       const [state = w, second = state] = slots;

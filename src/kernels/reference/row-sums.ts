@@ -1,5 +1,5 @@
 // Computes the whole-row values of rows split by columns from the sums over their quanta. The
-// reference and native kernels share this code, as it runs once per row, not per element.
+// native kernels share `rowTrust`.
 
 import type { Kernels } from "../contract/kernels.ts";
 

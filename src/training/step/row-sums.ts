@@ -58,16 +58,14 @@ export async function completeRows(
   if (topology.columnGroups.length === 0 || !(takesMean(kind) || takesTrust(kind))) {
     return undefined;
   }
-  const means = new Map<number, Float32Array>();
+  let means: WholeRows = new Map();
   if (takesMean(kind)) {
     const squares: SumsOf<Float32Array> = (own, of) =>
       own.slab.squares(of, own.bags, own.dPooled, own.slices, own.rules);
-    await share(device, updates, plan, Float32Array, squares, (group, parts, quanta) => {
-      const whole = kernels.rowMeans(parts, quanta, dimOf(group));
-      for (const { shard } of group) means.set(shard, whole);
-    });
+    const round = { Sums: Float32Array, each: 1, sumsOf: squares, complete: kernels.rowMeans };
+    means = await share(device, updates, plan, round);
   }
-  const trust = new Map<number, Float32Array>();
+  let trust: WholeRows = new Map();
   if (takesTrust(kind)) {
     const norms: SumsOf<Float64Array> = (own, of) => {
       const shards = own.slab.shards.slice(of.first, of.first + of.count);
@@ -75,10 +73,8 @@ export async function completeRows(
       const given = takesMean(kind) ? known : undefined;
       return own.slab.norms(of, own.bags, own.dPooled, own.slices, own.rules, given);
     };
-    await share(device, updates, plan, Float64Array, norms, (group, parts, quanta) => {
-      const whole = kernels.rowTrust(parts, quanta);
-      for (const { shard } of group) trust.set(shard, whole);
-    });
+    const round = { Sums: Float64Array, each: 2, sumsOf: norms, complete: kernels.rowTrust };
+    trust = await share(device, updates, plan, round);
   }
   return new Map(
     [...means.keys(), ...trust.keys()].map((shard) => {
@@ -96,8 +92,29 @@ interface ShardRange {
 /** The sums of each shard of a range: (n, quanta) floats, or (n, quanta, 2). */
 type SumsOf<S> = (own: RowUpdate, of: ShardRange) => readonly S[];
 
-/** Uses the sums of all parts of a group's rows. The parts are valid during the call. */
-type UseSums<S> = (group: ColumnGroup, parts: readonly S[], quanta: readonly number[]) => void;
+/** Whole-row values (n) of all parts of rows, as `rowMeans` computes them. */
+type Complete<S> = (parts: readonly S[], quanta: readonly number[], dim: number) => Float32Array;
+
+/** Whole-row values by shard index. */
+type WholeRows = ReadonlyMap<number, Float32Array>;
+
+/** What a round sends: `each` numbers for every quantum of a row. */
+interface Round<S> {
+  readonly Sums: SumsArray<S>;
+  readonly each: number;
+  readonly sumsOf: SumsOf<S>;
+  readonly complete: Complete<S>;
+}
+
+/** Groups whose sums lie one after the other: they are completed in one call. */
+interface GroupRun<S> {
+  readonly groups: { readonly group: ColumnGroup; readonly rows: number }[];
+  readonly quanta: readonly number[];
+  readonly dim: number;
+  /** The first group's sums of each part, and the length of all. */
+  readonly parts: readonly S[];
+  readonly lengths: number[];
+}
 
 /** The array type of sums, over its own memory or that of the exchange. */
 interface SumsArray<S> {
@@ -106,17 +123,15 @@ interface SumsArray<S> {
 }
 
 /**
- * One round: sends the sums of this device's parts of rows, and calls `use` for each group when
- * those of the other devices are there.
+ * One round: sends the sums of this device's parts of rows, and completes them when those of the
+ * other devices are there.
  */
 async function share<S extends Float32Array | Float64Array>(
   device: RowSumsDevice,
   updates: readonly RowUpdate[],
   plan: StepPlan,
-  Sums: SumsArray<S>,
-  sumsOf: SumsOf<S>,
-  use: UseSums<S>,
-): Promise<void> {
+  { Sums, each, sumsOf, complete }: Round<S>,
+): Promise<WholeRows> {
   const { rank, topology } = device;
   const { rowSums } = device.frames;
   const groups = topology.columnGroups.filter((group) => isIn(group, rank));
@@ -149,24 +164,73 @@ async function share<S extends Float32Array | Float64Array>(
   rowSums.start((peer) => used[peer] ?? 0);
   const frames = await rowSums.finish();
   const next = frames.map(({ byteOffset }) => byteOffset);
+  const runs: GroupRun<S>[] = [];
   for (const group of groups) {
     // This device's part has the same rows, and so gives the number of rows.
     const here = group.find((one) => one.device === rank);
     const like = sums.get(here?.shard ?? -1)?.length ?? 0;
     const quanta = group.map(({ columns }) => quantaOf(columns));
-    const rowsEach = like / quantaOf(here?.columns ?? 1);
+    const rows = like / (each * quantaOf(here?.columns ?? 1));
     const parts = group.map(({ shard, device: peer }, i) => {
       const frame = typeof peer === "number" ? frames[peer] : undefined;
       if (peer === rank || typeof peer !== "number" || frame === undefined) {
         return sums.get(shard) ?? new Sums(0);
       }
-      const theirs = new Sums(frame.buffer, next[peer] ?? 0, rowsEach * (quanta[i] ?? 0));
+      const theirs = new Sums(frame.buffer, next[peer] ?? 0, rows * each * (quanta[i] ?? 0));
       next[peer] = (next[peer] ?? 0) + theirs.byteLength;
       return theirs;
     });
-    use(group, parts, quanta);
+    const own = { group, rows };
+    const [dim, last] = [dimOf(group), runs.at(-1)];
+    if (last !== undefined && last.dim === dim && isNext(last, parts, quanta)) {
+      last.groups.push(own);
+      for (const [i, { length }] of parts.entries())
+        last.lengths[i] = (last.lengths[i] ?? 0) + length;
+    } else {
+      runs.push({ groups: [own], quanta, dim, parts, lengths: parts.map(({ length }) => length) });
+    }
   }
+  const whole = completeRuns(runs, Sums, complete);
   rowSums.close();
+  return whole;
+}
+
+/** Completes the sums of each run, and divides the values among its groups. */
+function completeRuns<S extends Float32Array | Float64Array>(
+  runs: readonly GroupRun<S>[],
+  Sums: SumsArray<S>,
+  complete: Complete<S>,
+): WholeRows {
+  const whole = new Map<number, Float32Array>();
+  for (const { groups, quanta, dim, parts, lengths } of runs) {
+    const all = parts.map(({ buffer, byteOffset }, i) => {
+      return new Sums(buffer, byteOffset, lengths[i] ?? 0);
+    });
+    const values = complete(all, quanta, dim);
+    let end = 0;
+    for (const { group, rows } of groups) {
+      const own = values.subarray(end, end + rows);
+      for (const { shard } of group) whole.set(shard, own);
+      end += rows;
+    }
+  }
+  return whole;
+}
+
+/** Whether the parts of a group begin where those of the groups in the run end. */
+function isNext<S extends Float32Array | Float64Array>(
+  run: GroupRun<S>,
+  parts: readonly S[],
+  quanta: readonly number[],
+): boolean {
+  return (
+    parts.length === run.parts.length &&
+    parts.every((part, i) => {
+      const { buffer, byteOffset = 0, BYTES_PER_ELEMENT = 0 } = run.parts[i] ?? {};
+      const end = byteOffset + BYTES_PER_ELEMENT * (run.lengths[i] ?? 0);
+      return part.buffer === buffer && part.byteOffset === end && quanta[i] === run.quanta[i];
+    })
+  );
 }
 
 /** The sums of this device's shards in groups: one call for each range of such shards of a slab. */

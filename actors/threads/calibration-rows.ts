@@ -11,8 +11,8 @@ import {
 } from "../../src/embedding/lookup/bag-frames.ts";
 import {
   type Bags,
-  bagsFrom,
   type Kernels,
+  quantumColumns,
   type Rows,
   type Tensor,
 } from "../../src/kernels/contract/kernels.ts";
@@ -164,14 +164,23 @@ function timeScene(
   const ids = batches[0]?.ids.length ?? 1;
   const perId = (work: (bags: Bags) => void) =>
     leastSeconds(clock, rounds, () => work(next())) / ids;
+  const update = perId((bags) => kernels.updateRows(tables, bags, out, slices, rules));
+  const counts = new Int32Array(tables.length);
+  const lookups = new Float64Array(ids);
+  const means = new Float32Array(ids);
+  // Both phases, as in a step: the update takes the order that the sums have kept.
+  const phases = perId((bags) => {
+    const order = { lookups, ids: bags.ids };
+    kernels.rowSquares(tables, bags, out, 0, slices, rules, counts, order);
+    const completed = tables.map(({ dim }, t) => {
+      return { means: means.subarray(0, (counts[t] ?? 0) / Math.ceil(dim / quantumColumns)) };
+    });
+    kernels.updateRows(tables, bags, out, slices, rules, completed, order);
+  });
   return {
     lookup: perId((bags) => kernels.pool(out, tables, bags, 0, bags.samples)),
-    update: perId((bags) => kernels.updateRows(tables, bags, out, slices, rules)),
-    sums: perId((bags) => {
-      for (const [i, table] of tables.slice(0, sceneTables).entries()) {
-        kernels.rowSquares([table], bagsFrom(bags, i, 1), out, i * table.dim, slices, [rule]);
-      }
-    }),
+    update,
+    sums: Math.max(0, phases - update),
     distinct: distinct / ids,
   };
 }

@@ -29,3 +29,18 @@ test("measured row costs add seconds per id, vector and distinct row", (t) => {
   near(t, seconds.lookup, 8 * 1 + 10 * (1 - Math.exp(-8)) + 8 * 100, 1e-9);
   near(t, seconds.update, 8 * 1000, 1e-9);
 });
+
+test("each part of a table cut by columns pays for all ids, and for the sums of its rows", (t) => {
+  const row = { ...costs(32, 0), lookupId: 1, updateId: 10, sumsId: 100, sumsRow: 1000 };
+  const constants = checkConstants({ rows: [row], rowSumSeconds: 1e4, idSeconds: 1e5 });
+  const table = plannedTable("T", { rows: 1, poolingFactor: 1, sumRounds: 1 });
+  const setting = settingOf([table], { hosts: 1, perHost: 2 }, constants, 8);
+  const distinct = 1 - Math.exp(-8);
+  for (const firstQuantum of [0, 1]) {
+    const tile = { firstBlock: 0, blocks: 1, firstQuantum, quanta: 1 };
+    const { seconds } = costOf(setting, table, "column-wise", "memory", tile);
+    near(t, seconds.lookup, 8, 1e-9);
+    near(t, seconds.update, 8 * (10 + 100) + distinct * (1000 + 1e4), 1e-9);
+    near(t, seconds.inputExchange, 8e5, 1e-9);
+  }
+});

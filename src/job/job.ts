@@ -11,9 +11,11 @@ import { wrongGroupIn } from "../data/sessions/ikjt-options.ts";
 import { targetsOf } from "../data/targets.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
 import { identityOf } from "../data/transforms/vocabulary.ts";
+import { tableOptions } from "../embedding/tables/options.ts";
 import { shapesOf } from "../model/features.ts";
+import { featureOptions, tablesMax } from "../model/kinds/common-options.ts";
 import type { ModelOptions } from "../model/options.ts";
-import { checkAll, checkOptions, expected } from "../ports/check-options.ts";
+import { checkAll, checkEach, checkOptions, expected } from "../ports/check-options.ts";
 import { atOnce, type Steps } from "../ports/turns.ts";
 import { isSection, type Written } from "../ports/written.ts";
 import { checkDecay } from "./check-decay.ts";
@@ -62,7 +64,7 @@ export function resolveJob(options: unknown): JobSpec {
 export function* resolvingJob(options: unknown): Steps<JobSpec> {
   const written = withEvaluationData(completed(options));
   yield;
-  const checked = checkOptions(jobSchema, written);
+  const checked = checkOptions(jobSchema, yield* withEach(written));
   yield;
   const job = withChosenCuts(checked, written);
   checkAll([
@@ -81,6 +83,21 @@ export function* resolvingJob(options: unknown): Steps<JobSpec> {
     () => checkPreprocessing(job),
   ]);
   return job;
+}
+
+/** The options with the tables and features that are right: they are checked in steps. */
+function* withEach(options: unknown): Steps<unknown> {
+  const model = isSection(options) ? options.model : undefined;
+  if (!isSection(options) || !isSection(model)) return options;
+  const { tables, features } = model;
+  const isList = (value: unknown): value is unknown[] =>
+    Array.isArray(value) && value.length <= tablesMax;
+  const lists = {
+    ...(isList(tables) && { tables: yield* checkEach(tableOptions, tables) }),
+    ...(isList(features) && { features: yield* checkEach(featureOptions, features) }),
+  };
+  yield;
+  return { ...options, model: { ...model, ...lists } };
 }
 
 /**

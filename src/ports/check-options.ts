@@ -6,6 +6,7 @@ import type { z } from "zod";
 import { InvalidOptionError, shownName } from "../errors/errors.ts";
 import { nearestName } from "./nearest-name.ts";
 import { optionNamesAt } from "./option-schemas.ts";
+import type { Steps } from "./turns.ts";
 
 /** Validates `value` by `schema`. Returns it with defaults, frozen. @throws InvalidOptionError */
 export function checkOptions<Schema extends z.ZodType>(
@@ -30,6 +31,39 @@ export function checkOptions<Schema extends z.ZodType>(
     if (problems.get(option)?.endsWith(", got nothing")) problems.delete(option);
   }
   throw InvalidOptionError.ofAll([...problems].map(([option, message]) => ({ option, message })));
+}
+
+const accepted = new WeakMap<z.ZodType, WeakSet<WeakKey>>();
+
+/** Makes a schema of list elements accept what `checkEach` returned, without checking it again. */
+export function checkOnce(schema: z.ZodType): void {
+  const known = new WeakSet<WeakKey>();
+  accepted.set(schema, known);
+  const { run } = schema._zod;
+  const hasChecks = (schema._zod.def.checks ?? []).length > 0;
+  schema._zod.run = (payload, context) => {
+    if (known.has(payload.value as WeakKey)) return payload;
+    // Without checks `run` is `parse`, which Zod replaces after its first call.
+    return hasChecks ? run(payload, context) : schema._zod.parse(payload, context);
+  };
+}
+
+/** Elements checked between two turns: some milliseconds. */
+const elementsAtOnce = 1000;
+
+/**
+ * Checks the elements of a long list, in steps. Returns them with defaults, and as they were where
+ * they are wrong: `checkOptions` refuses these with the list that they are in.
+ */
+export function* checkEach(schema: z.ZodType, list: readonly unknown[]): Steps<unknown[]> {
+  const checked: unknown[] = [];
+  for (const element of list) {
+    if (checked.length % elementsAtOnce === elementsAtOnce - 1) yield;
+    const { data, success } = schema.safeParse(element);
+    if (success) accepted.get(schema)?.add(deepFreeze(data) as WeakKey);
+    checked.push(success ? data : element);
+  }
+  return checked;
 }
 
 /** Runs all checks, and throws all of their faults as one error. @throws InvalidOptionError */

@@ -9,6 +9,7 @@ import {
   jobOfText,
   jobTextOf,
   resolveJob,
+  resolvingJob,
 } from "../../src/job/job.ts";
 import { sliceCounts } from "../../src/job/job-schema.ts";
 import { adagrad, adam, rowWiseAdagrad, sgd } from "../../src/model/options.ts";
@@ -420,4 +421,20 @@ test("the text of a job is that job; it is checked once, and a wrong one always"
   }
   for (let seed = 1; seed <= 4; seed++) jobOfText(JSON.stringify({ ...job, seed }));
   t.not(jobOfText(text), resolved, "only the latest are remembered");
+});
+
+test("thousands of tables are checked in steps; a wrong one is refused as in a short list", (t) => {
+  const tables = Array.from({ length: 3000 }, (_, i) => ({ ...table, name: `T${i}` }));
+  const wide = { ...job, model: { kind: "dlrm", ...model, tables } };
+  const steps = resolvingJob(wide);
+  let turns = 0;
+  let result = steps.next();
+  for (; result.done !== true; result = steps.next()) turns++;
+  t.true(turns > 3, `${turns}`);
+  const { tables: checked } = resolveJob(job).model;
+  t.deepEqual(result.value.model.tables[2999], { ...checked[0], name: "T2999" } as never);
+  t.true(Object.isFrozen(result.value.model.tables[2999]));
+  t.throws(() => resolveJob(withOption("model.tables.2500.rows", 0, wide as never)), {
+    message: /^Expected `model\.tables\[2500\]\.rows` to be .*, got `0`/,
+  });
 });

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { visibleName } from "../../data/column-name-options.ts";
 import { rowsMax } from "../../kernels/contract/kernels.ts";
 import { schemes, tiers } from "../../planner/shards.ts";
+import { checkOnce } from "../../ports/check-options.ts";
 import { dynamicOptions } from "./dynamic-options.ts";
 import { scheduleOptions } from "./schedule-options.ts";
 
@@ -115,6 +116,8 @@ export const tableOptions = z.strictObject({
     .default(0)
     .describe("Rows are initialised uniformly between -x and x; 0: x is 1/√rows."),
 });
+
+checkOnce(tableOptions);
 
 export type TableOptions = z.input<typeof tableOptions>;
 export type TableSpec = z.output<typeof tableOptions>;

@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { visibleName } from "../../data/column-name-options.ts";
 import { type TableOptions, tableOptions } from "../../embedding/tables/options.ts";
+import { checkOnce } from "../../ports/check-options.ts";
 import type { Written } from "../../ports/written.ts";
 
 /** Widths of the layers of an MLP. */
@@ -55,7 +56,7 @@ const encoderOptions = z.discriminatedUnion("kind", [
  * A categorical feature, as distinct from its table: several features may look up one table. A
  * model that lists no features has one for each table.
  */
-const featureOptions = z
+export const featureOptions = z
   .strictObject({
     column: visibleName.describe("The column of the data with the feature's ids."),
     name: visibleName.optional().describe("Name of the feature. Left out: the column's name."),
@@ -113,6 +114,11 @@ const featureOptions = z
     }
   });
 
+checkOnce(featureOptions);
+
+/** Most tables, and most features, of a model. */
+export const tablesMax = 10_000;
+
 /** Features that are projected together: their rows are concatenated and projected to vectors. */
 const groupOptions = z.strictObject({
   name: visibleName.describe("Name of the group."),
@@ -146,7 +152,7 @@ export const commonOptions = {
     ),
   tables: z
     .array(tableOptions)
-    .max(10_000)
+    .max(tablesMax)
     .prefault([])
     .describe(
       "The embedding tables; may be empty. Without `model.features`, each table has one categorical feature.",
@@ -154,7 +160,7 @@ export const commonOptions = {
   features: z
     .array(featureOptions)
     .min(1)
-    .max(10_000)
+    .max(tablesMax)
     .optional()
     .describe("The categorical features. Left out: one feature for each table."),
   groups: z

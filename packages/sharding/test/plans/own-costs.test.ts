@@ -118,14 +118,16 @@ async function killed(place: EitherCluster, planner: JobOptions["planner"], atSt
   const host = await place.join(2);
   let isKilled = false;
   const job = place.job({ sharding: "auto", ...(planner && { planner }) });
-  const { result, events } = await runJob(place, job, (event) => {
+  const runs = new Set<string>();
+  const { result, events } = await runJob(place, job, async (event, { run }) => {
     if (isKilled || event.type !== "run.progress" || event.step < 12) return;
     isKilled = true;
+    for (const one of [run, (await place.cluster.submit(job)).run]) runs.add(one);
     atStart();
     host.kill();
   });
   const plans = only(events, "run.started").map(({ plan, devices }) => ({ ...plan, devices }));
-  return { digest: result.digest, first: plans[0], last: plans.at(-1), count: plans.length };
+  return { digest: result.digest, first: plans[0], last: plans.at(-1), plans, runs };
 }
 
 test.serial(
@@ -147,8 +149,9 @@ test.serial(
     t.like(gone.last, { devices: 2, costs: undefined });
     t.regex(gone.last?.note ?? "", /formulas decide instead .* SHA-256 of the submitted job/);
     const calm = await calmRun();
-    for (const { digest, first, count } of [named, own, gone]) {
-      t.deepEqual([digest, first?.devices, count], [calm.digest, 4, 2]);
+    for (const { digest, first, plans, runs } of [named, own, gone]) {
+      t.deepEqual([digest, first?.devices, plans.length], [calm.digest, 4, 2]);
+      t.is(runs.size, 1, "the same submission is the same run");
     }
   },
 );

@@ -143,13 +143,13 @@ function secondsOf(
  */
 function sliceSeconds(setting: Setting, table: PlannedTable, scheme: Scheme, tile: Tile): number {
   const { batchSize, slices = measuredSlices } = setting.workload;
-  const { sliceElement } = stepCostsIn(setting);
-  if (sliceElement === 0 || slices <= measuredSlices) return 0;
+  const { sliceRow } = stepCostsIn(setting);
+  if (sliceRow === 0 || slices <= measuredSlices) return 0;
   const sums = (count: number) => count * distinctOfTile(table, tile, batchSize / count);
   const further = Math.max(0, sums(slices) - sums(measuredSlices));
   // A copy sums over the slices of its own device.
   const share = scheme === "data-parallel" ? 1 / deviceCount(setting.devices) : 1;
-  return sliceElement * share * further * tileColumns(table, tile);
+  return sliceRow * share * further;
 }
 
 /**

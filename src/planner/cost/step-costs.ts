@@ -37,8 +37,8 @@ export interface StepCosts {
   readonly parameter: number;
   /** Each dense parameter, for each slice of the device above its share of `measuredSlices`. */
   readonly sliceParameter: number;
-  /** Each element of a sum over the ids of a row in a slice, above as many slices. */
-  readonly sliceElement: number;
+  /** Each sum over the ids of one row in one slice, beyond those of `measuredSlices`. */
+  readonly sliceRow: number;
   /** Costs of one reader: each batch, sample, bag, and id. */
   readonly readBatch: number;
   readonly readSample: number;
@@ -58,7 +58,7 @@ export const deviceCostNames = [
   "layer",
   "parameter",
   "sliceParameter",
-  "sliceElement",
+  "sliceRow",
 ] as const satisfies readonly (keyof StepCosts)[];
 export const readCostNames = [
   "readBatch",
@@ -80,7 +80,7 @@ export const measuredSlices = 8;
 export const noStepCosts: StepCosts = {
   ...{ devices: 1, rowSpeed: 1, denseSpeed: 1 },
   ...{ step: 0, shard: 0, vector: 0, element: 0, id: 0, activation: 0, product: 0 },
-  ...{ layer: 0, parameter: 0, sliceParameter: 0, sliceElement: 0 },
+  ...{ layer: 0, parameter: 0, sliceParameter: 0, sliceRow: 0 },
   ...{ readBatch: 0, readSample: 0, readBag: 0, readId: 0 },
 };
 

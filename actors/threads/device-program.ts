@@ -158,6 +158,7 @@ export async function runDevice(
   const own = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace, heat };
   const restoresFromMs = ports.clock.now();
   const device = createDeviceState({ ...own, keeper });
+  const madeMs = Math.round(ports.clock.now() - restoresFromMs);
   const intake = createBatchIntake({
     shape: ringShape,
     memory: memory.ring,
@@ -172,6 +173,7 @@ export async function runDevice(
   const source = sourceOf(generation, ports);
   const inPlace = new Set([...kept, ...(keeper?.inPlace ?? [])]);
   if (source !== undefined) await restore(device, spec, source, inPlace);
+  const readMs = Math.round(ports.clock.now() - restoresFromMs) - madeMs;
   const save = createSaves(device, generation, cells, { kept, keeper, log: ports.log });
   progress.steps[rank] = spec.fromStep;
   device.trained.steps = spec.fromStep;
@@ -186,7 +188,7 @@ export async function runDevice(
   const restored = { ...(source?.restored ?? { memoryBytes: 0, storeBytes: 0 }), keptBytes };
   const ready = { step, arithmetic: kernels.arithmetic, restored };
   const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
-  ports.log("info", "ready", { ...ready, restoreMs });
+  ports.log("info", "ready", { ...ready, madeMs, readMs, restoreMs });
   report({ type: "ready", ...ready });
 
   const serving = { device, intake, pipeline, progress, meter, trace, save, watch };

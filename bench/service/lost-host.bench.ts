@@ -3,13 +3,16 @@
 // this machine, each with one table; a successor takes the place of the one that is killed.
 //
 // `lost-host.read`: bytes read, over the bytes of the lost host's table in the checkpoint.
-// `lost-host.seconds`: from the incident to the first step; `limit`: the same without kept rows
-// (`checkpoint.undoBytes: 0`), where all hosts read all their rows. `lost-host.update`: the row
-// update of a batch with the undo log, over the update without it, taken in turn. `lost-host.step`:
-// a step of a run of configuration b on one device, without its waits for checkpoints.
+// `lost-host.share`: seconds from the incident to the first step, by phase; `limit`: this process
+// reads and hashes the lost host's part alone. `lost-host.seconds`: the same without kept rows as
+// the limit (`checkpoint.undoBytes: 0`), where all hosts read all their rows. `lost-host.update`:
+// the row update of a batch with the undo log, over the update without it, taken in turn;
+// `lost-host.faults`: page faults of these updates while the logs are new, over later ones.
+// `lost-host.step`: a step of a run of configuration b on one device, without its waits for
+// checkpoints.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -25,7 +28,7 @@ import { shardsOf } from "../../src/embedding/tables/shards.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { keyOf, RandomStream } from "../../src/ports/random.ts";
-import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
@@ -36,7 +39,11 @@ interface LostHostOptions {
   readonly rounds: number;
 }
 
-const [hosts, dim, batchSize, everySteps] = [4, 64, 1024, 12];
+type Recovered = Extract<RunEvent, { type: "run.recovered" }>;
+
+const [hosts, dim, idsPerBag, everySteps] = [4, 64, 100, 2];
+/** Steps of an epoch: each touches a tenth of the rows, and all of them 63 %. */
+const epochSteps = 10;
 
 export const lostHostBench: Bench<LostHostOptions> = {
   question: "bytes and seconds of a recovery that loses one host of four",
@@ -45,78 +52,153 @@ export const lostHostBench: Bench<LostHostOptions> = {
     new Option("--rounds <count>", "of each, in turn").argParser(positive).default(1),
   ],
   measurements: ({ rows, rounds }) => [
-    together(["lost-host.read", "lost-host.seconds"], rounds * 60, () => recoveries(rows, rounds)),
+    {
+      names: ["lost-host.read", "lost-host.share", "lost-host.seconds"],
+      seconds: rounds * (60 + rows / 20_000),
+      async *measure(isWanted) {
+        yield* await recoveries(rows, rounds, isWanted("lost-host.seconds"));
+      },
+    },
     together(["lost-host.update"], 20, () => updates()),
     together(["lost-host.step"], rounds * 60, () => steps(rounds)),
   ],
 };
 
-async function recoveries(rows: number, rounds: number): Promise<BenchRow[]> {
+async function recoveries(rows: number, rounds: number, isCompared: boolean): Promise<BenchRow[]> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));
+  const read: number[] = [];
+  const [kept, share, all]: [number[], number[], number[]] = [[], [], []];
+  let phases = "";
   try {
-    const [read, kept, all]: [number[], number[], number[]] = [[], [], []];
     for (let round = 0; round < rounds; round++) {
-      const without = await recoveryOf(rows, 0, join(directory, `${round}-read`));
-      const own = await recoveryOf(rows, undefined, join(directory, `${round}-kept`));
+      const at = join(directory, `${round}`);
+      if (isCompared) all.push((await recoveryOf(rows, 0, at)).seconds);
+      rmSync(at, { recursive: true, force: true });
+      const own = await recoveryOf(rows, undefined, at);
       read.push(own.storeBytes / own.shareBytes);
       kept.push(own.seconds);
-      all.push(without.seconds);
+      share.push(own.shareSeconds);
+      phases = own.phases;
+      rmSync(at, { recursive: true, force: true });
     }
-    const { median, spread } = quantiles(read);
-    const unit = "s";
-    const limitIs = "all rows read";
-    return [
-      { name: "lost-host.read", figure: median, unit: "shares of the lost host", spread },
-      rowOf({ name: "lost-host.seconds", unit, limitIs }, kept, all),
-    ];
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+  const { median, spread } = quantiles(read);
+  const unit = "s";
+  const named = { name: "lost-host.share", unit, limitIs: `its part read alone; ${phases}` };
+  return [
+    { name: "lost-host.read", figure: median, unit: "shares of the lost host", spread },
+    rowOf(named, kept, share),
+    ...(isCompared
+      ? [rowOf({ name: "lost-host.seconds", unit, limitIs: "all rows read" }, kept, all)]
+      : []),
+  ];
 }
 
-/** The recovery of a run that loses a host after its second checkpoint. */
+/** The recovery of a run that loses a host after all rows of an epoch are in checkpoints. */
 async function recoveryOf(rows: number, undoBytes: number | undefined, directory: string) {
   await using cluster = await Cluster.start({ devices: 0, minDevices: hosts });
   const started = Array.from({ length: hosts }, () => startHost(cluster));
   try {
     const tables = Array.from({ length: hosts }, (_, i) => ({ name: `t${i}`, rows, dim }));
-    const own = { directory: join(directory, "checkpoints"), everySteps, buddyBytes: 0 };
+    const batchSize = Math.ceil(rows / epochSteps / idsPerBag);
+    const own = {
+      // All checkpoints are kept, so that the one of the recovery can be read after the run.
+      ...{ directory: join(directory, "checkpoints"), everySteps, buddyBytes: 0, keep: 1000 },
+      ...{ bufferBytes: 2 ** 26, undoBytes: undoBytes ?? rows * undoRowBytes },
+    };
     const run = await cluster.submit({
       model: { kind: "dlrm", dense: 2, tables, bottom: [dim], top: [1] },
       data: {
-        ...{ kind: "synthetic", samples: 40 * batchSize, dense: 2, batchSize, epochs: 1000 },
-        ...{ idsPerBag: { min: 100, max: 100 }, zipf: 0 },
+        ...{ kind: "synthetic", samples: epochSteps * batchSize, dense: 2, batchSize },
+        ...{ idsPerBag: { min: idsPerBag, max: idsPerBag }, zipf: 0, epochs: 10_000 },
         cache: join(directory, "cache"),
       },
       devices: hosts,
-      checkpoint: undoBytes === undefined ? own : { ...own, undoBytes },
+      checkpoint: own,
       stepDeadlineMs: 60_000,
     });
-    let cuts = 0;
+    let [killedMs, noticedMs] = [0, 0];
+    let found: (Recovered & { readonly phases: string }) | undefined;
     for await (const event of run.events()) {
       if (event.type === "run.failed") throw new Error(event.error.message);
-      if (event.type === "run.checkpointed" && ++cuts === 2) {
+      if (event.type === "run.incident") noticedMs ||= Date.now();
+      if (event.type === "run.checkpointed" && event.step > epochSteps && killedMs === 0) {
+        killedMs = Date.now();
         started.at(-1)?.kill("SIGKILL");
         started.push(startHost(cluster));
       }
       if (event.type !== "run.recovered") continue;
-      await run.cancel();
-      return { ...event, shareBytes: shareOf(own.directory, event) };
+      const phases = phasesOf(own.directory, { killedMs, noticedMs, recoveredMs: Date.now() });
+      found = { ...event, phases };
+      break;
     }
-    throw new Error("The run ended without a recovery");
+    if (found === undefined) throw new Error("The run ended without a recovery");
+    await run.cancel();
+    return { ...found, ...shareOf(own.directory, found) };
   } finally {
     for (const host of started) host.kill("SIGKILL");
   }
 }
 
-/** Bytes of one table's files in the checkpoint from which a run went on. */
-function shareOf(
+/** Bytes of a host's undo logs for each row of its table: an interval changes a fifth of them. */
+const undoRowBytes = 2 * 0.25 * 300;
+
+/**
+ * Bytes of a table in the checkpoint from which a run went on, and the seconds to read and hash
+ * them in this process.
+ */
+function shareOf(directory: string, { fromStep }: Recovered) {
+  const store = openExistingStore(directory);
+  const manifest = store.list().manifests.find(({ cut }) => cut === fromStep);
+  const part = manifest?.parts.find(({ name }) => name.startsWith("table"));
+  if (manifest === undefined || part === undefined) {
+    throw new Error(`There is no checkpoint of step ${fromStep}`);
+  }
+  const startMs = performance.now();
+  let shareBytes = 0;
+  for (const file of store.readFiles(manifest, part.name)) {
+    for (const piece of file) shareBytes += piece.length;
+  }
+  return { shareBytes, shareSeconds: (performance.now() - startMs) / 1000 };
+}
+
+/** What the seconds of a recovery went to, by the log of the device that reads the lost rows. */
+function phasesOf(
   directory: string,
-  { fromStep }: Extract<RunEvent, { type: "run.recovered" }>,
-): number {
-  const record = listCheckpoints(directory).checkpoints.find(({ cut }) => cut === fromStep);
-  if (record === undefined) throw new Error(`There is no checkpoint of step ${fromStep}`);
-  return (record.bytes + record.baseBytes) / hosts;
+  at: { readonly killedMs: number; readonly noticedMs: number; readonly recoveredMs: number },
+): string {
+  const folder = join(directory, "logs");
+  const ready = readdirSync(folder)
+    .flatMap((file) => readFileSync(join(folder, file), "utf8").trim().split("\n"))
+    .map((line) => JSON.parse(line) as ReadyLine)
+    .filter(({ message, time }) => message === "ready" && Date.parse(time) > at.killedMs);
+  const [last] = ready.sort((a, b) => b.restored.storeBytes - a.restored.storeBytes);
+  if (last === undefined) throw new Error(`The logs in ${folder} have no device that was restored`);
+  const readyMs = Date.parse(last.time);
+  const restored = last.madeMs + last.readMs;
+  const keptMs = Math.max(...ready.filter((one) => one !== last).map((one) => one.madeMs));
+  const phases = [
+    [at.noticedMs - at.killedMs, "until noticed"],
+    [readyMs - last.restoreMs - at.noticedMs, "until its successor's thread runs"],
+    [last.madeMs, "to make its rows"],
+    [last.readMs, "to read and restore them"],
+    [last.restoreMs - restored, "to hash them"],
+    [at.recoveredMs - readyMs, "to the first step"],
+    [keptMs, "to put kept rows back beside it"],
+  ] as const;
+  return phases.map(([ms, what]) => `${(ms / 1000).toFixed(2)} s ${what}`).join(", ");
+}
+
+/** The line of a device that is restored (actors/threads/device-program.ts). */
+interface ReadyLine {
+  readonly message: string;
+  readonly time: string;
+  readonly restored: { readonly storeBytes: number };
+  readonly madeMs: number;
+  readonly readMs: number;
+  readonly restoreMs: number;
 }
 
 /** Starts a host process of the cluster, with one device. */

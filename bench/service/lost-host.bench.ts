@@ -12,7 +12,7 @@
 // checkpoints.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -59,7 +59,7 @@ export const lostHostBench: Bench<LostHostOptions> = {
         yield* await recoveries(rows, rounds, isWanted("lost-host.seconds"));
       },
     },
-    together(["lost-host.update"], 20, () => updates()),
+    together(["lost-host.update", "lost-host.faults"], 20, () => updates()),
     together(["lost-host.step"], rounds * 60, () => steps(rounds)),
   ],
 };
@@ -212,16 +212,35 @@ export function startHost(cluster: Cluster): ChildProcess {
 /** Tables, rows and samples of the updates, and the steps between two cuts. */
 const update = { tables: 8, rows: 200_000, samples: 2048, steps: 50, rounds: 8 };
 
-/** Milliseconds of the row update of a batch, with an undo log and without, in turn. */
+/** Milliseconds of the row update of a batch, with an undo log and without, in turn; and faults. */
 function updates(): BenchRow[] {
   const [withLog, without]: [number[], number[]] = [[], []];
+  const faults: number[] = [];
   const slabs = [true, false].map((isKept) => updatedSlab(isKept));
   for (let round = 0; round < update.rounds; round++) {
-    for (const [i, { run }] of slabs.entries()) (i === 0 ? withLog : without).push(run(round));
+    for (const [i, { run }] of slabs.entries()) {
+      const before = minorFaults();
+      (i === 0 ? withLog : without).push(run(round));
+      if (i === 0) faults.push((minorFaults() - before) / update.steps);
+    }
   }
   const named = { name: "lost-host.update", unit: "ms", limitIs: "without an undo log" };
-  // The first use of each of the two logs clears its pages, once a generation.
-  return [rowOf(named, withLog.slice(2), without.slice(2))];
+  // In the first two rounds the pages of the two logs are new.
+  return [
+    rowOf(named, withLog.slice(2), without.slice(2)),
+    rowOf(
+      { name: "lost-host.faults", unit: "a step", limitIs: "later steps" },
+      faults.slice(0, 2),
+      faults.slice(2),
+    ),
+  ];
+}
+
+/** Minor page faults of this thread so far; 0 where the system has no such file. */
+function minorFaults(): number {
+  const path = "/proc/thread-self/stat";
+  const fields = existsSync(path) ? readFileSync(path, "utf8").split(") ")[1]?.split(" ") : [];
+  return Number(fields?.[7] ?? 0);
 }
 
 function updatedSlab(isKept: boolean) {

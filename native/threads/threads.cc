@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "threads/pool.h"
@@ -162,6 +163,17 @@ void multiplyAdd(float* out, const float* a, const float* b, const float* c, int
   const Kernels& one = *mine->base;
   inRanges(n, elementUnit, nsOfElements(n), [&](int64_t i, int64_t some) {
     one.multiplyAdd(out + i, a + i, b + i, c + i, some);
+  });
+}
+
+void addBeside(float* out, const float* const* values, const int32_t* widths, int64_t count,
+               const float* other, int64_t rows) {
+  const Kernels& one = *mine->base;
+  const int64_t columns = std::accumulate(widths, widths + count, int64_t{0});
+  inRanges(rows, 1, nsOfElements(rows * columns), [&](int64_t r, int64_t n) {
+    std::vector<const float*> own(values, values + count);
+    for (int64_t i = 0; i < count; i++) own[static_cast<size_t>(i)] += r * widths[i];
+    one.addBeside(out + r * columns, own.data(), widths, count, other + r * columns, n);
   });
 }
 
@@ -327,6 +339,15 @@ void copyColumns(Columns out, Columns of, int64_t samples, int64_t columns) {
   });
 }
 
+void copyRuns(Columns out, Columns of, int64_t samples, const int32_t* runs, int64_t count) {
+  const Kernels& one = *mine->base;
+  int64_t columns = 0;
+  for (int64_t i = 0; i < count; i++) columns += runs[3 * i + 2];
+  inRanges(samples, 1, nsOfElements(samples * columns), [&](int64_t s, int64_t n) {
+    one.copyRuns(from(out, s), from(of, s), n, runs, count);
+  });
+}
+
 void expandColumns(Columns out, Columns of, const int32_t* inverse, Optional<const int32_t> used,
                    int64_t samples, int64_t columns) {
   const Kernels& one = *mine->base;
@@ -407,6 +428,7 @@ void setInParts(Kernels& of) {
   of.interact = interact;
   of.dInteract = dInteract;
   of.add = twoInputs<&Kernels::add>;
+  of.addBeside = addBeside;
   of.multiply = twoInputs<&Kernels::multiply>;
   of.dMultiply = dMultiply;
   of.multiplyAdd = multiplyAdd;
@@ -435,6 +457,7 @@ void setInParts(Kernels& of) {
   of.applyRows = applyRows;
   of.applyFlat = applyFlat;
   of.copyColumns = copyColumns;
+  of.copyRuns = copyRuns;
   of.expandColumns = expandColumns;
   of.foldSubtrees = foldSubtrees;
   of.foldPooled = foldPooled;

@@ -6,8 +6,8 @@
 //                                             └──▶ ended with an error: host.failed is sent
 //
 // Takes   host.prepare · host.measure · host.assemble · host.release
-// Emits   host.preparing · host.prepared · host.measured · host.failed · host.released; its generation sends the
-//         coordinator host.progress · host.mended
+// Emits   host.preparing · host.prepared · host.measured · host.failed · host.released; its
+//         generation sends the coordinator host.progress · host.mended
 //
 // Invariants
 //   H1. A generation that is not newer than the last generation of its run is not assembled: its

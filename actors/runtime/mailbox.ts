@@ -3,6 +3,7 @@
 
 import { fromCallback } from "xstate";
 import { FrameCorruptError, StepTimeoutError } from "../../src/errors/errors.ts";
+import type { LinkKeeper } from "../../src/planner/fleet.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import type { Log } from "../../src/ports/log.ts";
@@ -16,7 +17,6 @@ import {
 } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription, Transport } from "../../src/wire/messages/transport.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
-import type { LinkKeeper } from "../threads/kept-constants.ts";
 import { LastMessages } from "./last-messages.ts";
 import type { WaitBook } from "./wait-graph.ts";
 

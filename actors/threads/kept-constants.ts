@@ -17,7 +17,7 @@ import {
 } from "../../src/planner/cost/constants.ts";
 import {
   type HostMachine,
-  type MeasuredLinks,
+  type LinkKeeper,
   measuredLinksSchema,
 } from "../../src/planner/fleet.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
@@ -138,14 +138,6 @@ export function keepText(path: string, text: string): string | undefined {
   }
 }
 
-/** Keeps the measured links between machines, by their names and the broker between them. */
-export interface LinkKeeper {
-  /** The links between these machines, or between more that have these among them. */
-  find(machines: readonly string[], broker: string): MeasuredLinks | undefined;
-  /** Returns the reason if they could not be kept. */
-  keep(machines: readonly string[], broker: string, links: MeasuredLinks): string | undefined;
-}
-
 const linksFileSchema = z.strictObject({
   links: z.array(
     z.strictObject({
@@ -167,7 +159,7 @@ export function linksPath(): string {
   return join(dirname(machineConstantsPath()), "links.json");
 }
 
-/** The links in the file, the newest first; none if it is missing, damaged or of another version. */
+/** The links in the file, the newest first; none if it is missing, damaged or outdated. */
 export function readLinks(path: string = linksPath()): KeptLinks {
   try {
     const { links } = linksFileSchema.parse(JSON.parse(readFileSync(path, "utf8")));

@@ -29,6 +29,14 @@ export const measuredLinksSchema = z.object({
 
 export type MeasuredLinks = z.output<typeof measuredLinksSchema>;
 
+/** Keeps the measured links between machines, by their names and the broker between them. */
+export interface LinkKeeper {
+  /** The links between these machines, or between more that have these among them. */
+  find(machines: readonly string[], broker: string): MeasuredLinks | undefined;
+  /** Returns the reason if they could not be kept. */
+  keep(machines: readonly string[], broker: string, links: MeasuredLinks): string | undefined;
+}
+
 /** A host, relative to the first one. */
 export interface HostSpeed {
   readonly rowSpeed: number;
@@ -59,7 +67,7 @@ export function hostSpeeds(
   });
 }
 
-/** Whether a plan for hosts suits other hosts with as many devices: as fast, and with the memory. */
+/** Whether a plan for hosts suits others with as many devices: as fast, and with the memory. */
 export function areAlike(
   hosts: readonly number[],
   former: PlannedHosts["machines"] = [],

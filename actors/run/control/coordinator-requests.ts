@@ -8,7 +8,7 @@ import { ArithmeticMismatchError } from "../../../src/errors/errors.ts";
 import { checkContents } from "../../../src/job/check-contents.ts";
 import { type JobSpec, jobTextOf } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
-import { areAlike, fleetIn } from "../../../src/planner/fleet.ts";
+import { areAlike, bytesOfHosts, fleetIn } from "../../../src/planner/fleet.ts";
 import { deadlinesOf, transferMs } from "../../../src/ports/deadlines.ts";
 import { inTurns } from "../../../src/ports/turns.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
@@ -144,14 +144,15 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const memoryBytes = found?.memoryBytes ?? Number.POSITIVE_INFINITY;
   const { machines } = hardware;
   const spec = { ...input, plan, pins: [] };
-  const { fleet } = fleetIn({ hosts, machines, memoryBytes }, "each");
+  const planned = { hosts, machines, memoryBytes };
+  const { fleet } = fleetIn(planned, "each");
   const staying = () =>
     stayPlaced(runPlanSchema.parse(found?.placement), record.shards, spec, fleet);
   const placement = known ?? (await inTurns(network.clock, staying(), signal));
   if (known === undefined && placement.plan !== undefined) {
     record.placed = { hosts, machines, placement };
   }
-  const followed = followPins(pins, { ...spec, placement }, memoryBytes);
+  const followed = followPins(pins, { ...spec, placement }, bytesOfHosts(planned));
   return { plan, placement, memoryBytes, pins: followed };
 });
 

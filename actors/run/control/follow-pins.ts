@@ -26,12 +26,12 @@ export const noPins: FollowedPins = { followed: [], ignored: [] };
 
 /**
  * Divides pins into followed and ignored ones, once the data and the plan of the generation are
- * known.
+ * known. `memoryBytes`: of each host.
  */
 export function followPins(
   pins: readonly ShardPin[],
   input: Parameters<typeof generationSpecOf>[0],
-  memoryBytes: number,
+  memoryBytes: readonly number[],
 ): FollowedPins {
   if (pins.length === 0) return noPins;
   const spec = generationSpecOf(input);
@@ -53,14 +53,15 @@ export function followPins(
 }
 
 /** Why the hosts' memory is too small for the rows as pinned; undefined: it is not. */
-function lackWith(spec: GenerationSpec, memoryBytes: number): string | undefined {
+function lackWith(spec: GenerationSpec, memoryBytes: readonly number[]): string | undefined {
   const { topology } = layoutOfGeneration(spec);
-  for (const { host, first, count } of hostPlaces(spec)) {
+  for (const { host, position, first, count } of hostPlaces(spec)) {
     const ranks = Array.from({ length: count }, (_, i) => first + i);
     const tables = rowMemoryOf(topology, ranks, spec.job.optimizer.sparse);
     const bytes = tables.reduce((sum, table) => sum + table.bytes, 0);
-    const [needed, most] = [bytes, memoryBytes].map((one) => (one / 1e9).toFixed(3));
-    if (bytes > memoryBytes) return `host:${host} would need ${needed} GB of ${most} GB`;
+    const own = memoryBytes[position] ?? 0;
+    const [needed, most] = [bytes, own].map((one) => (one / 1e9).toFixed(3));
+    if (bytes > own) return `host:${host} would need ${needed} GB of ${most} GB`;
   }
   return undefined;
 }

@@ -1,15 +1,15 @@
-// What a plan counts with beside its tables: memory, cores and speed of the hosts, as they announced
-// them, and the links between them. Links are measured before the first plan for some machines, and
-// kept for later ones; a recovery measures nothing. A measurement that fails costs no run: the plan
-// says why, and counts links as no faster than shared memory. No measurement reaches a bit (law 4).
+// What a plan counts with beside its tables: memory, cores and speed of the hosts, as announced,
+// and the links between them. Links are measured before the first plan for some machines, and kept
+// for later ones; a recovery measures nothing. A measurement that fails costs no run: the plan says
+// why, and counts links as no faster than shared memory. Nothing here reaches a bit (law 4).
 
 import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
 import { type HostMachine, hostSpeeds, type MeasuredLinks } from "../../../src/planner/fleet.ts";
 import { linksMs } from "../../../src/ports/deadlines.ts";
 import type { HostShare, Membership } from "../../host/membership.ts";
-import { type Network, request } from "../../runtime/mailbox.ts";
+import { type Mailbox, type Network, request } from "../../runtime/mailbox.ts";
 import type { DeviceName } from "../state/straggler-watch.ts";
-import type { RequestInput } from "./coordinator-requests.ts";
 
 /** The hosts of a generation, for its plan. */
 export interface HostHardware {
@@ -22,6 +22,13 @@ interface HostsInput {
   readonly network: Network;
   readonly hosts: readonly HostShare[];
   readonly membership: Membership;
+}
+
+interface MeasuringInput extends HostsInput {
+  readonly mailbox: Mailbox;
+  readonly job: Pick<JobSpec, "sharding">;
+  readonly command: number;
+  readonly failedAtMs: number | undefined;
 }
 
 /** What is known without a measurement. */
@@ -37,8 +44,8 @@ export function hardwareOf(input: HostsInput): HostHardware {
   };
 }
 
-/** Whether the links between these hosts are to be measured: a plan is searched, and none are kept. */
-export function lacksLinks(input: RequestInput, { links }: HostHardware): boolean {
+/** Whether these hosts are to measure their links: a plan is searched, and none are kept. */
+export function lacksLinks(input: MeasuringInput, { links }: HostHardware): boolean {
   const { hosts, network, job, failedAtMs } = input;
   if (links !== undefined || network.links === undefined || hosts.length === 1) return false;
   return job.sharding === "auto" && failedAtMs === undefined;
@@ -47,7 +54,7 @@ export function lacksLinks(input: RequestInput, { links }: HostHardware): boolea
 /** Adds the links, measured by all hosts at the same time; or why they were not. */
 export async function withMeasuredLinks(
   known: HostHardware,
-  input: RequestInput,
+  input: MeasuringInput,
   signal: AbortSignal,
 ): Promise<HostHardware> {
   const { network, hosts, command, mailbox } = input;

@@ -17,8 +17,8 @@ export {
 } from "./policies/placement-policy.ts";
 export type { LearnedPlan, LearnedSearch } from "./search/beam-search.ts";
 export type { CostNetworks } from "./search/cost-networks.ts";
-export { type JudgeOptions, judgeCosts } from "./training/judge-costs.ts";
 export { type Measured, type MeasureOptions, measureCosts } from "./training/measure-costs.ts";
+export { measureVerdict, type VerdictOptions } from "./training/measure-verdict.ts";
 export {
   type CostTrainingOptions,
   type TrainedNetworks,

@@ -87,7 +87,7 @@ export const plannerOptions = z.strictObject({
     ])
     .optional()
     .describe(
-      "A file of learned costs, or a list of files for other numbers of devices, by which the run searches its plans, also after a failure; or `formulas`. Left out: the machine's own learned costs where `osiris plan --calibrate --judge` measured their plans to be faster, else formulas. Changes no bit. With other devices, hosts or batches than those of the files formulas decide. Files require `sharding: auto` and no `plan`.",
+      "A file of learned costs, or a list of files for other numbers of devices, by which the run searches its plans, also after a failure; or `formulas`. Left out: the machine's own learned costs where `osiris plan --calibrate --verdict` measured their plans to be faster, else formulas. Changes no bit. With other devices, hosts or batches than those of the files formulas decide. Files require `sharding: auto` and no `plan`.",
     ),
 });
 

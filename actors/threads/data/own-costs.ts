@@ -1,5 +1,5 @@
 // The learned costs that belong to this machine, each with the verdict of `osiris plan --calibrate
-// --judge`: whether plans by them were measured to be faster than plans by formulas. A submitted
+// --verdict`: whether plans by them were measured to be faster than plans by formulas. A submitted
 // job without `planner.costs` gets the files and their verdicts written into its record, so that
 // all its generations plan by the same costs. Own costs never fail a run: where they do not apply,
 // formulas decide and the plan's note says why.
@@ -14,7 +14,7 @@ import type { Disk } from "../../../src/ports/disk.ts";
 import { machineConstantsPath, machineKeyOf, machineKeySchema } from "../kept-constants.ts";
 
 const verdictFileSchema = z.strictObject({
-  /** The machine on whose threads the plans were measured, and the hash of the judged file. */
+  /** The machine on whose threads the plans were measured, and the hash of their file. */
   machine: machineKeySchema,
   sha256: z.string(),
   batchSize: z.int().min(1),

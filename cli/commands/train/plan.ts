@@ -13,7 +13,7 @@ import {
   schemes,
 } from "../../../internal.ts";
 import {
-  judge,
+  findVerdict,
   type LearningArguments,
   learn,
 } from "../../../packages/sharding/commands/learn-costs.ts";
@@ -122,10 +122,10 @@ export function addPlan(program: Command): void {
       "with --calibrate: measure the times of table sets and exchanges, and train cost networks",
     )
     .option(
-      "--judge",
+      "--verdict",
       "with --calibrate: measure whether plans by learned costs (--out, or this machine's) are faster than by formulas; --learn without --out does so at its end",
     )
-    .option("--sets <N>", "with --judge: table sets whose plans are measured", integerFrom(4), 24)
+    .option("--sets <N>", "with --verdict: table sets whose plans are measured", integerFrom(4), 24)
     .option("--batch <N>", "with --learn: samples of a batch", integerFrom(8), 2048)
     .option(
       "--samples <N>",
@@ -155,7 +155,7 @@ export function addPlan(program: Command): void {
     "plan job.yaml --compare a.json b.json",
     "plan --calibrate --devices 2 --out constants.json",
     "plan --calibrate --learn --devices 2 --batch 2048",
-    "plan --calibrate --judge --devices 2 --batch 2048",
+    "plan --calibrate --verdict --devices 2 --batch 2048",
     "plan --calibrate --learn --devices 2 --batch 2048 --out costs.safetensors",
     "plan --calibrate --learn --devices 2 --out costs.safetensors --policy policy.safetensors",
     "plan job.yaml --cost-model costs.safetensors --seconds 10",
@@ -165,7 +165,8 @@ export function addPlan(program: Command): void {
   ]).action(async (job: string | undefined, options: PlanArguments) => {
     if (options.calibrate !== true) process.exitCode = await plan(job, options);
     else if (options.learn === true) process.exitCode = await learn(options);
-    else process.exitCode = await (options.judge === true ? judge(options) : measure(options));
+    else
+      process.exitCode = await (options.verdict === true ? findVerdict(options) : measure(options));
   });
 }
 

@@ -1,8 +1,8 @@
 // osiris plan --calibrate --learn: measures sets of tables and exchanges on this machine, trains
 // cost networks on the times, and writes the networks to a file for --cost-model. FILE.measured
-// keeps the measurements, and an interrupted command resumes from it. --judge measures whether
+// keeps the measurements, and an interrupted command resumes from it. --verdict measures whether
 // plans by such a file are faster than plans by formulas. Without --out both are of the file that
-// this machine keeps for its own runs, and --learn ends with --judge.
+// this machine keeps for its own runs, and --learn ends with --verdict.
 
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
@@ -13,8 +13,8 @@ import { count, percent } from "../../../cli/support/format.ts";
 import { constantsFor } from "../../../cli/support/machine.ts";
 import { InvalidOptionError, ownCostsPath, verdictSentence } from "../../../internal.ts";
 import {
-  judgeCosts,
   measureCosts,
+  measureVerdict,
   type PolicyMethod,
   trainCostNetworks,
   trainPolicy,
@@ -34,7 +34,7 @@ export interface LearningArguments extends CommonOptions {
   readonly policy?: string;
   readonly method?: PolicyMethod;
   readonly turns: number;
-  readonly judge?: boolean;
+  readonly verdict?: boolean;
   readonly sets: number;
   readonly constants?: string;
 }
@@ -54,7 +54,7 @@ export async function learn(options: LearningArguments): Promise<number> {
       `Expected \`--devices\` to be a multiple of the ${hosts} hosts, got \`${devices}\` (number)`,
     );
   }
-  // Costs of several hosts cannot be judged, so that no machine keeps them for its runs.
+  // Costs of several hosts get no verdict, so that no machine keeps them for its runs.
   const out = options.out ?? (hosts > 1 ? "costs.safetensors" : ownPath(options));
   const path = `${out}.measured`;
   console.error(`Measuring ${samples} sets of tables and exchanges on ${devices} threads ...`);
@@ -106,22 +106,22 @@ export async function learn(options: LearningArguments): Promise<number> {
       );
     }
   }
-  const isJudged = options.judge === true || (options.out === undefined && hosts === 1);
-  return isJudged ? await judge(options) : exitCodes.done;
+  const hasVerdict = options.verdict === true || (options.out === undefined && hosts === 1);
+  return hasVerdict ? await findVerdict(options) : exitCodes.done;
 }
 
 /** Measures plans by learned costs against plans by formulas, and writes the verdict. */
-export async function judge(options: LearningArguments): Promise<number> {
+export async function findVerdict(options: LearningArguments): Promise<number> {
   const { out = ownPath(options), sets, seed, json } = options;
   const constants = await constantsFor(options.constants, "auto", (line) => console.error(line));
   console.error(`Measuring plans by learned costs and by formulas for ${sets} sets of tables ...`);
-  const found = await judgeCosts({
+  const found = await measureVerdict({
     ...{ path: out, sets, constants: constants(devicesOf(options)) },
     ...(seed !== undefined && { seed }),
     onSet: (done) => console.error(`  set ${done} of ${sets}`),
   });
   const { verdict, differing } = found;
-  if (json) console.log(JSON.stringify({ report: "judge", file: out, ...found }));
+  if (json) console.log(JSON.stringify({ report: "verdict", file: out, ...found }));
   else {
     const isKept =
       out === ownPath({ ...options, devices: verdict.devices, batch: found.batchSize });

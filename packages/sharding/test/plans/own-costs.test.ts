@@ -1,5 +1,5 @@
 // Runs plan by the learned costs of their machine if and only if a verdict says that these win on
-// this machine, and the file is the judged one; after a failure by the same costs.
+// this machine, and the file is that of the verdict; after a failure by the same costs.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

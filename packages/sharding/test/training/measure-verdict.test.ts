@@ -12,7 +12,12 @@ import { RandomStream } from "../../../../src/ports/random.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
 import { writeCostNetworks } from "../../files/cost-networks-file.ts";
 import { heldOutTables } from "../../training/held-out-jobs.ts";
-import { judgeCosts, pairedGain, tQuantile, verdictOf } from "../../training/judge-costs.ts";
+import {
+  measureVerdict,
+  pairedGain,
+  tQuantile,
+  verdictOf,
+} from "../../training/measure-verdict.ts";
 
 test("Student's t is that of published tables", (t) => {
   for (const [freedom, published] of [
@@ -55,13 +60,13 @@ test("a machine that slows down between the passes changes no gain of a pair", (
 test.serial(
   "plans by learned costs and by formulas are timed on threads, and the verdict kept",
   async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), "osiris-judge-"));
+    const folder = mkdtempSync(join(tmpdir(), "osiris-verdict-"));
     t.teardown(() => rmSync(folder, { recursive: true }));
     const path = join(folder, "costs.safetensors");
     await writeCostNetworks(path, drawnNetworks(2, 2), {});
     const times = { warmUpMs: 1, warmUpSteps: 1, longestMs: 100, sampleMs: 1, samples: 2 };
     const done: number[] = [];
-    const found = await judgeCosts({
+    const found = await measureVerdict({
       ...{ path, sets: 4, constants: defaultConstants, onSet: (set) => done.push(set) },
       times: { compiling: { ...times, samples: 0 }, counting: times },
       rounds: 1,
@@ -79,7 +84,7 @@ test.serial(
     t.true(low < gain && gain < high && gain < 1, JSON.stringify(found.verdict));
     await writeCostNetworks(path, { ...drawnNetworks(2, 2), hosts: 2 }, {});
     const options = { path, sets: 4, constants: defaultConstants };
-    await t.throwsAsync(judgeCosts(options), {
+    await t.throwsAsync(measureVerdict(options), {
       code: "INVALID_OPTION",
       message: /costs of one host/,
     });

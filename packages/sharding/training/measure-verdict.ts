@@ -1,5 +1,5 @@
-// Judges learned costs on the machine that learned them: for sets of tables that no network was
-// trained on, the threads of a run train the plan by learned costs and the plan by formulas in
+// The verdict on learned costs, on the machine that learned them: for sets of tables that no network
+// was trained on, the threads of a run train the plan by learned costs and the plan by formulas in
 // turn. The verdict lies beside the file of the costs, and decides whether the runs of this machine
 // plan by them.
 
@@ -33,7 +33,7 @@ import { learnedPlans } from "../plans/learned-plan.ts";
 import type { CostNetworks } from "../search/cost-networks.ts";
 import { type HeldOutTable, heldOutJob, heldOutTables } from "./held-out-jobs.ts";
 
-export interface JudgeOptions {
+export interface VerdictOptions {
   /** The file of learned costs; the verdict is written beside it. */
   readonly path: string;
   readonly constants: MachineConstants;
@@ -41,7 +41,7 @@ export interface JudgeOptions {
   readonly sets: number;
   /** @default 1 */
   readonly seed?: number;
-  /** Called with the number of judged sets. */
+  /** Called with the number of measured sets. */
   readonly onSet?: (done: number) => void;
   /** The tables of set `index`. @default those of `heldOutTables` */
   readonly tablesOf?: (index: number) => readonly HeldOutTable[];
@@ -54,7 +54,7 @@ export interface JudgeOptions {
 const usualTimes = {
   compiling: { warmUpMs: 100, warmUpSteps: 60, longestMs: 1500, sampleMs: 4, samples: 0 },
   counting: { warmUpMs: 30, warmUpSteps: 8, longestMs: 600, sampleMs: 6, samples: 24 },
-} satisfies JudgeOptions["times"];
+} satisfies VerdictOptions["times"];
 
 /** Order of the passes that count: each way comes first and second in a pair equally often. */
 const turns = ["learned", "formulas", "formulas", "learned"] as const;
@@ -65,8 +65,8 @@ const usualRounds = 2;
  * @throws InvalidOptionError where the costs are of several hosts, or there are too few sets
  * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
  */
-export async function judgeCosts(
-  options: JudgeOptions,
+export async function measureVerdict(
+  options: VerdictOptions,
   launcher: Launcher = workerLauncher,
   clock: Clock = realClock,
 ): Promise<VerdictFile> {
@@ -74,14 +74,15 @@ export async function judgeCosts(
   const { networks } = readCostNetworks(path);
   const { devices, batchSize, hosts = 1 } = networks;
   if (hosts > 1) {
-    const message = `Expected costs of one host to judge, got those of ${hosts}: plans are measured on threads of one process`;
-    throw new InvalidOptionError("--judge", message);
+    const message = `Expected costs of one host for a verdict, got those of ${hosts}: plans are measured on threads of one process`;
+    throw new InvalidOptionError("--verdict", message);
   }
-  const { tablesOf = (index: number) => heldOutTables(judgeSeed + seed, index, devices) } = options;
+  const { tablesOf = (index: number) => heldOutTables(heldOutSeed + seed, index, devices) } =
+    options;
   const gains: number[] = [];
   let differing = 0;
   for (let index = 0; index < sets; index++) {
-    const home = mkdtempSync(join(tmpdir(), "osiris-judge-"));
+    const home = mkdtempSync(join(tmpdir(), "osiris-verdict-"));
     try {
       const job = heldOutJob(tablesOf(index), batchSize, home) as JobOptions;
       const gain = await gainOf(job, networks, options, { launcher, clock });
@@ -101,14 +102,14 @@ export async function judgeCosts(
   return file;
 }
 
-/** Keeps the judged sets apart from those of the bench, which have small seeds. */
-const judgeSeed = 1_000_000;
+/** Keeps these sets apart from those of the bench, which have small seeds. */
+const heldOutSeed = 1_000_000;
 
 /** Share of a step that the learned plan saves; undefined: both plans are the same. */
 async function gainOf(
   options: JobOptions,
   networks: CostNetworks,
-  { constants, times = usualTimes, rounds = usualRounds }: JudgeOptions,
+  { constants, times = usualTimes, rounds = usualRounds }: VerdictOptions,
   ports: { readonly launcher: Launcher; readonly clock: Clock },
 ): Promise<number | undefined> {
   const job = resolveJob(options);
@@ -120,7 +121,7 @@ async function gainOf(
     formulas: planJob(job, setting),
   };
   if (!found.learned.isFeasible || !found.formulas.isFeasible) {
-    throw new RangeError("A set to judge has room on any machine");
+    throw new RangeError("A held-out set has room on any machine");
   }
   if (found.learned.sha256 === found.formulas.sha256) return undefined;
   const planned = {

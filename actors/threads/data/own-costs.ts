@@ -82,7 +82,7 @@ export function withOwnCosts(job: JobSpec, disk: Disk): JobSpec {
   return { ...job, planner: { ...planner, costs: costs.slice(0, costFilesMax) } };
 }
 
-/** The files of costs that a job's submission found; undefined: the job has none, or names its own. */
+/** The files of costs that a submission found; undefined: the job has none, or names its own. */
 export function ownCostsOf({ planner: { costs } }: JobSpec): OwnCosts[] | undefined {
   if (costs === undefined || costs === "formulas") return undefined;
   const own = costs.flatMap(({ verdict, ...file }) => (verdict ? [{ ...file, verdict }] : []));

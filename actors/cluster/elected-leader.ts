@@ -13,6 +13,7 @@
 //       and no other process led by then.
 
 import { JournalDamagedError, LeaderReplacedError, recordError } from "../../src/errors/errors.ts";
+import { inTurns } from "../../src/ports/turns.ts";
 import type { Register } from "../../src/wire/jetstream/nats-register.ts";
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 import { FileJournal } from "../../storage/cluster/file-journal.ts";
@@ -166,7 +167,9 @@ export class ElectedLeader {
       entries.length > 0 || mirror === undefined ? [] : await lostQueue(mirror, options.network);
     if (this.#isStopped) return await journal.close();
     const isWhole = entries.length > 0 && damaged === 0 && mark.isFormerWhole();
-    const renumbered = registry.restore([...entries, ...lost], report, isWhole);
+    const restoring = registry.restoring([...entries, ...lost], report, isWhole);
+    const renumbered = await inTurns(network.clock, restoring);
+    if (this.#isStopped) return await journal.close();
     if (former?.isReleased === true) registry.crashes.reset();
     journal.begin(registry.entries());
     mark.set();

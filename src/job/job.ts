@@ -60,12 +60,13 @@ export function resolveJob(options: unknown): JobSpec {
   return atOnce(resolvingJob(options));
 }
 
-/** Completes and checks a job as `resolveJob`, in steps. */
+/** Completes and checks a job as `resolveJob`; of many tables, in steps. */
 export function* resolvingJob(options: unknown): Steps<JobSpec> {
   const written = withEvaluationData(completed(options));
-  yield;
-  const checked = checkOptions(jobSchema, yield* withEach(written));
-  yield;
+  const isWide = hasMany(written);
+  if (isWide) yield;
+  const checked = checkOptions(jobSchema, isWide ? yield* withEach(written) : written);
+  if (isWide) yield;
   const job = withChosenCuts(checked, written);
   checkAll([
     () => checkEvaluation(job, shapesOf(job.model)),
@@ -83,6 +84,15 @@ export function* resolvingJob(options: unknown): Steps<JobSpec> {
     () => checkPreprocessing(job),
   ]);
   return job;
+}
+
+/** A job of fewer tables takes no more time than its other options do. */
+const manyTables = 500;
+
+function hasMany(options: unknown): boolean {
+  const model = isSection(options) ? options.model : undefined;
+  const tables = isSection(model) ? model.tables : undefined;
+  return Array.isArray(tables) && tables.length > manyTables;
 }
 
 /** The options with the tables and features that are right: they are checked in steps. */

@@ -2,8 +2,8 @@
 // that it survives the restart of any actor.
 
 import { KeyTakenError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { resolveJob } from "../../../src/job/job.ts";
+import { type JobSpec, resolvingJob } from "../../../src/job/job.ts";
+import { atOnce, type Steps } from "../../../src/ports/turns.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
 import { ActiveRuns } from "./active-runs.ts";
 import { CrashCounts } from "./crash-counts.ts";
@@ -105,11 +105,16 @@ export class Registry {
    * Otherwise each active run skips a block of numbers; the returned events say so, to be published
    * once the entries are kept.
    */
-  restore(
+  restore(...of: Parameters<Registry["restoring"]>): readonly Parameters<PublishEvent>[] {
+    return atOnce(this.restoring(...of));
+  }
+
+  /** Restores the runs as `restore`, in steps. */
+  *restoring(
     entries: Iterable<JournalEntry<RunEvent>>,
     onUnknown: (run: string, error: unknown) => void,
     isWhole: boolean,
-  ): readonly Parameters<PublishEvent>[] {
+  ): Steps<readonly Parameters<PublishEvent>[]> {
     for (const entry of entries) {
       if (entry.kind !== "run") {
         this.#records.get(entry.run)?.restore(entry);
@@ -118,7 +123,7 @@ export class Registry {
       }
       try {
         const { run, tenant, key } = entry;
-        this.#remember({ run, job: resolveJob(entry.job), tenant, key });
+        this.#remember({ run, job: yield* resolvingJob(entry.job), tenant, key });
       } catch (error) {
         onUnknown(entry.run, error);
       }

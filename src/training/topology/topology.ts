@@ -133,7 +133,8 @@ export function* placingTables(
   hostOf: readonly number[] = new Array<number>(devices).fill(0),
 ): Steps<Topology> {
   const { model, slices, exchange = exactExchange, ikjt = [] } = input;
-  const plan = pinPlan(input.plan ?? placeJob(input, evenly(hostOf)), input.pins ?? []);
+  const placed = input.plan ?? (yield* placeJob(input, evenly(hostOf)));
+  const plan = pinPlan(placed, input.pins ?? []);
   if (deviceCount(plan.devices) !== devices) {
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
   }
@@ -142,7 +143,9 @@ export function* placingTables(
   const features = featuresOf(model);
   const lookups = lookupsOf(features);
   const axes = axesOf(features.length, ikjt);
+  yield;
   const graph = graphOf(model, axes);
+  yield;
   const tables = heldTablesOf(model.tables, lookups, input.weighted, axes);
   const isDistinct = distinctIn(exchange, lookups, devices);
   yield;
@@ -234,7 +237,7 @@ function evenly(hostOf: readonly number[]): Devices {
 }
 
 /** The plan of a run without a plan file: each table by its own options. */
-function placeJob(input: TopologyInput, devices: Devices): Plan {
+function* placeJob(input: TopologyInput, devices: Devices): Steps<Plan> {
   const { model } = input;
   const held = heldTablesOf(model.tables, lookupsOf(featuresOf(model)));
   const tables = model.tables.map((table, i) => {
@@ -245,6 +248,7 @@ function placeJob(input: TopologyInput, devices: Devices): Plan {
     const { name, rows, dim, rowBlocks, tier } = table;
     return { name, rows, dim, rowBlocks, tier, scheme: schemeOf(table), cost: dim * (ids ?? 1) };
   });
+  yield;
   return place(tables, devices);
 }
 

@@ -10,7 +10,7 @@ import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { longAsText } from "../../src/ports/json/exact-json.ts";
-import { inTurns, nextTurn } from "../../src/ports/turns.ts";
+import { inTurns } from "../../src/ports/turns.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { quotaOf } from "../../src/wire/tenancy/tenants.ts";
 import { withWarmStart } from "../../storage/checkpoints/adopt-checkpoint.ts";
@@ -170,11 +170,7 @@ export async function handle<Method extends JobMethod>(
 async function submit(caller: Caller, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = caller;
   const { registry, network } = input;
-  const given = longAsText(request.job);
-  // A job of 10,000 tables is read, checked and added in turns of their own.
-  await nextTurn(network.clock);
-  const asked = await inTurns(network.clock, resolvingJob(given));
-  await nextTurn(network.clock);
+  const asked = await inTurns(network.clock, resolvingJob(longAsText(request.job)));
   checkSchemes(asked);
   const asIs = withinRoots(asked, input.access, tenant);
   const { cacheBytesMax } = quotaOf(input.access.tenants, tenant);

@@ -149,13 +149,15 @@ class Followed {
   }
 
   /** Resolves at the next event of a type. @throws Error where the run ends before */
-  async next<Type extends RunEvent["type"]>(type: Type): Promise<RunEvent & { type: Type }> {
+  async next<Type extends RunEvent["type"]>(
+    type: Type,
+  ): Promise<Extract<RunEvent, { type: Type }>> {
     for (;;) {
       const { value, done } = await this.#events.next();
       if (done === true) throw new Error(`The run ended before ${type}`);
       this.seen = value.seq + 1;
       this.atMs.set(value.type, performance.now());
-      if (value.type === type) return value as RunEvent & { type: Type };
+      if (value.type === type) return value as Extract<RunEvent, { type: Type }>;
       if (value.type === "run.failed") throw new Error(value.error.message);
     }
   }

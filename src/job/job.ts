@@ -83,6 +83,7 @@ export function* resolvingJob(options: unknown): Steps<JobSpec> {
     () => checkAdapt(job),
     () => checkPreprocessing(job),
   ]);
+  if (isWide) yield;
   return job;
 }
 

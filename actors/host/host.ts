@@ -81,7 +81,9 @@ export interface HostContext extends HostInput {
 /** Most runs whose last generation is kept. */
 const servedMax = 1000;
 
-/** A generation whose spec was checked; `laidOut` undefined: laying it out again gives the error. */
+/**
+ * A generation whose spec was checked; `laidOut` undefined: laying it out again gives the error.
+ */
 export interface Opened {
   readonly type: "host.opened";
   readonly id: string;

@@ -1,5 +1,5 @@
-// A process of a cluster, with devices, that a bench can kill: the leader, which sends its address to
-// the parent; or another host, of the cluster at `url`.
+// A process of a cluster, with devices, that a bench can kill: the leader, which sends its address
+// to the parent; or another host, of the cluster at `url`.
 
 import { Cluster, Host } from "../../internal.ts";
 import "./gap-meter.ts";

@@ -226,7 +226,7 @@ function remember(text: string, job: JobSpec): void {
   }
 }
 
-/** The job of a text. The checks of the latest texts are not repeated. @throws InvalidOptionError */
+/** The job of a text. The latest texts are not checked again. @throws InvalidOptionError */
 export function jobOfText(text: string): JobSpec {
   return atOnce(readingJob(text));
 }

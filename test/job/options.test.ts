@@ -3,14 +3,7 @@
 import test from "ava";
 import { criteo, csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
-import {
-  type JobOptions,
-  jobIdentity,
-  jobOfText,
-  jobTextOf,
-  resolveJob,
-  resolvingJob,
-} from "../../src/job/job.ts";
+import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { sliceCounts } from "../../src/job/job-schema.ts";
 import { adagrad, adam, rowWiseAdagrad, sgd } from "../../src/model/options.ts";
 import { schemes } from "../../src/planner/shards.ts";
@@ -404,37 +397,4 @@ test("quantised checkpoints are for bounded jobs only", (t) => {
   const error = t.throws(() => resolveJob(stored("exact")), { instanceOf: InvalidOptionError });
   t.regex(error.message, /checkpoint\.bits` to be 32 in an exact job, .* set `mode: "bounded"`/);
   t.is(resolveJob(stored("bounded")).checkpoint.bits, 4);
-});
-
-test("the text of a job is that job; it is checked once, and a wrong one always", (t) => {
-  const resolved = resolveJob({ ...job, ...held, optimizer: { sparse: adam({}) } });
-  const text = JSON.stringify(resolved);
-  const read = jobOfText(text);
-  t.not(read, resolved);
-  t.deepEqual(read, resolved);
-  t.is(jobIdentity(read), jobIdentity(resolved));
-  t.is(jobOfText(text), read, "not resolved again");
-  t.is(jobOfText(jobTextOf(resolved)), resolved, "nor what this process has resolved itself");
-  const wrong = JSON.stringify({ ...job, seed: -1 });
-  for (let time = 0; time < 2; time++) {
-    t.throws(() => jobOfText(wrong), { instanceOf: InvalidOptionError });
-  }
-  for (let seed = 1; seed <= 4; seed++) jobOfText(JSON.stringify({ ...job, seed }));
-  t.not(jobOfText(text), resolved, "only the latest are remembered");
-});
-
-test("thousands of tables are checked in steps; a wrong one is refused as in a short list", (t) => {
-  const tables = Array.from({ length: 3000 }, (_, i) => ({ ...table, name: `T${i}` }));
-  const wide = { ...job, model: { kind: "dlrm", ...model, tables } };
-  const steps = resolvingJob(wide);
-  let turns = 0;
-  let result = steps.next();
-  for (; result.done !== true; result = steps.next()) turns++;
-  t.true(turns > 3, `${turns}`);
-  const { tables: checked } = resolveJob(job).model;
-  t.deepEqual(result.value.model.tables[2999], { ...checked[0], name: "T2999" } as never);
-  t.true(Object.isFrozen(result.value.model.tables[2999]));
-  t.throws(() => resolveJob(withOption("model.tables.2500.rows", 0, wide as never)), {
-    message: /^Expected `model\.tables\[2500\]\.rows` to be .*, got `0`/,
-  });
 });

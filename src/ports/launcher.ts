@@ -1,5 +1,6 @@
 // The launcher port, through which an actor starts its thread, receives its reports, and kills it.
 
+import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
@@ -90,19 +91,32 @@ export function openThread(entry: URL, options: WorkerOptions): Worker {
 }
 
 /** Threads that wait to be created. */
-const waiting: (() => void)[] = [];
+const waiting: (() => Worker | undefined)[] = [];
+/** Threads that are created, and do not run yet. */
+let starting = 0;
 
 /**
- * Creates threads one a turn: each takes milliseconds, and a process with 128 devices creates
- * hundreds.
+ * Creates a thread, in a turn of its own and once fewer threads than cores are starting. A process
+ * with 128 devices creates hundreds: at once, they would keep this thread from every core.
  */
-function inTurn(create: () => void): void {
-  const next = () => {
-    waiting.shift()?.();
-    if (waiting.length > 0) setImmediate(next);
-  };
-  if (waiting.length === 0) setImmediate(next);
+function inTurn(create: () => Worker | undefined): void {
   waiting.push(create);
+  setImmediate(createNext);
+}
+
+function createNext(): void {
+  if (starting >= availableParallelism()) return;
+  let worker: Worker | undefined; // Some are killed before they are created.
+  while (worker === undefined && waiting.length > 0) worker = waiting.shift()?.();
+  if (worker === undefined) return;
+  starting++;
+  let isStarting = true;
+  const started = () => {
+    if (isStarting) starting--;
+    isStarting = false;
+    if (waiting.length > 0) setImmediate(createNext);
+  };
+  worker.once("online", started).once("exit", started);
 }
 
 function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Thread<Command, Report> {
@@ -129,15 +143,15 @@ function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Threa
       crash = error instanceof Error ? error : new Error(String(error));
     };
     inTurn(() => {
-      if (isKilled) return end(1);
       try {
-        worker = openThread(entry, options);
+        if (!isKilled) worker = openThread(entry, options);
       } catch (error) {
         fail(error);
-        return end(1);
       }
-      worker.on("message", hear).on("error", fail).on("exit", end);
-      for (const command of commands) worker.postMessage(command);
+      if (worker === undefined) end(1);
+      worker?.on("message", hear).on("error", fail).on("exit", end);
+      for (const command of commands) worker?.postMessage(command);
+      return worker;
     });
   });
   return {

@@ -255,7 +255,8 @@ export function checkMemory(
   const { undoBytes = 0, buddyBytes = 0 } = job.checkpoint;
   const asked = undoBytes + (hasBuddies(spec) ? buddyBytes : 0);
   if (asked <= left) return;
-  const what = `\`checkpoint.undoBytes\` and \`checkpoint.buddyBytes\` ask for bytes on ${host}`;
+  const options = "`checkpoint.undoBytes` and `checkpoint.buddyBytes`";
+  const what = `Bytes of ${host} that ${options} ask for`;
   throw new SizeExceededError(what, asked, left, "lower them, or leave them out");
 }
 

@@ -1,6 +1,7 @@
 // Predicts the memory that the devices of one host take in a generation, before any of it is
 // reserved, and refuses sizes that no array or cell can hold, whatever the memory.
 
+import { batchIdsMax } from "../../src/data/ids-room.ts";
 import { indexBytes } from "../../src/embedding/rows/cache-sizes.ts";
 import { SizeExceededError } from "../../src/errors/errors.ts";
 import { inboxBytesMax } from "../../src/exchange/cells.ts";
@@ -111,7 +112,7 @@ function* addedUp(
   const parts = [
     { what: "ids", bytes: idsBytes },
     { what: "vectors and gradients", bytes: buffers.bytes - buffers.idsBytes },
-    { what: "layers", bytes: sumOf((rank) => layerBytes(topology, rank)) },
+    { what: "layers", bytes: layerBytes(topology, ranks) },
     {
       what: "marks of rows",
       bytes: sumOf((rank) => rowNotesBytes(topology, rank, hasHashes)),
@@ -131,7 +132,7 @@ function* addedUp(
 /** A pipe to a writer is not smaller, if the device saves as much. */
 const pipeBytesMin = 2 ** 16;
 
-/** How the memory that is left is divided: by use, as each part does with less. */
+/** How the memory that is left is divided: each part does with less. */
 export interface MemoryShares {
   /** Undo logs of all devices (kept-rows.ts); 0: no rows are kept. */
   readonly undoBytes: number;
@@ -171,8 +172,6 @@ export function sharesOf(
 
 // Sizes that do not fit, whatever the memory ----
 
-/** Offsets of ids have 31 bits. */
-const idsMax = 2 ** 31 - 1;
 /** Elements of a typed array (Node.js 20). */
 const elementsMax = 2 ** 32 - 1;
 
@@ -195,20 +194,21 @@ export function checkSizes(
   for (let rank = first; rank < first + count; rank++) {
     for (const name of channelNames) {
       const { bytes } = exchange.channels[name].inbox(rank);
-      const what = `A step sends bytes of ${channels[name]} to device ${rank}`;
+      const what = `Bytes of ${channels[name]} that device ${rank} receives in a step`;
       refuse(what, bytes, inboxBytesMax, fewer);
     }
     const ids = Math.max(ringShape.idsRoom[rank] ?? 0, heldIds(topology, rank));
     const shorter = `${fewer}, or shorten the lists with the transform \`firstX\``;
     const most = `most of feature \`${feature}\``;
-    refuse(`A batch has ids on device ${rank}, ${most}`, ids, idsMax, shorter);
+    refuse(`Ids of a batch on device ${rank}, ${most}`, ids, batchIdsMax, shorter);
     for (const { table, elements } of arraysOf(topology, rank, optimizer.sparse)) {
       const cut = `cut it by \`rowBlocks\` or columns, or train on more devices`;
-      refuse(`Table \`${table}\` has values on device ${rank}`, elements, elementsMax, cut);
+      const what = `Values of table \`${table}\` in one array on device ${rank}`;
+      refuse(what, elements, elementsMax, cut);
     }
     const shape = tierRings[rank];
     for (const bytes of shape === undefined ? [] : recordCacheBytes(shape.shards, tiers)) {
-      const what = `\`tiers.ddrBytes\` gives bytes to one table on device ${rank}`;
+      const what = `Bytes that \`tiers.ddrBytes\` gives to one table on device ${rank}`;
       refuse(what, bytes, elementsMax, "lower it, or give each device more tables or parts");
     }
   }

@@ -4,6 +4,18 @@
 // more ids is moved in several pieces (src/exchange/long-frames.ts,
 // batch-pieces.ts).
 
+import { SizeExceededError } from "../errors/errors.ts";
+
+/** Most ids of a batch on a device: their offsets have 31 bits. */
+export const batchIdsMax = 2 ** 31 - 1;
+
+/** Returns the number of ids. @throws SizeExceededError where offsets would not tell them apart */
+export function checkedIds(ids: number): number {
+  if (ids <= batchIdsMax) return ids;
+  const mend = "lower `data.batchSize`, shorten the lists (`firstX`), or train on more devices";
+  throw new SizeExceededError("Ids of a batch on one device", ids, batchIdsMax, mend);
+}
+
 /** Ids of one feature in a sample. */
 export interface BagSizes {
   readonly mean: number;

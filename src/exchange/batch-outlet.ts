@@ -3,6 +3,7 @@
 // is in the slot; a reader that takes over in between reads the batch again.
 
 import type { BatchMemory } from "../data/dataset.ts";
+import { checkedIds } from "../data/ids-room.ts";
 import { copyIds, idArrays } from "./batch-pieces.ts";
 import {
   cellsOf,
@@ -120,7 +121,7 @@ export function createBatchOutlet(
     fill(part, read) {
       const slot = memoryOf(part);
       const { idsRoom } = slotOf(part);
-      const idCount = read(slot);
+      const idCount = checkedIds(read(slot));
       if (idCount <= idsRoom) return publish(part, idCount, part.ticket + 1);
       const all = idArrays(shape, idCount);
       const batch = { part, all, idCount: read({ ...slot, ...all }) };

@@ -1,6 +1,7 @@
 // The ring of batches between readers and devices.
 
 import test from "ava";
+import { SizeExceededError } from "../../src/errors/errors.ts";
 import { type BatchIntake, createBatchIntake } from "../../src/exchange/batch-intake.ts";
 import { type BatchOutlet, createBatchOutlet } from "../../src/exchange/batch-outlet.ts";
 import {
@@ -182,6 +183,16 @@ test("readers that die at any point neither lose nor repeat a batch", async (t) 
     await ring.cells.run([...devices, ...tasks]);
   }
   t.pass();
+});
+
+test("a batch with more ids than offsets can number is refused, not wrapped", (t) => {
+  const { intake, outlet } = startRing({ seed: 1, readers: 1 });
+  intake(0).grant("training", 1);
+  const part = { stream: "training", device: 0, ticket: 0, samples: 3, batchSamples: 7 } as const;
+  t.throws(() => outlet(0).fill(part, () => 2 ** 31), {
+    instanceOf: SizeExceededError,
+    message: /2,147,483,648, and at most 2,147,483,647 are possible; lower `data.batchSize`/,
+  });
 });
 
 test("a reader gets only granted tickets, and runs ahead by at most the ring's slots", (t) => {

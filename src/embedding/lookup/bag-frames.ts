@@ -1,7 +1,6 @@
 // Frames of the input dist, which carry bags from the device with the samples to a device with
 // rows. A shard receives only the ids of its own rows: for a table split by rows, each bag is
-// divided among the shards; for a table split by columns, each shard receives all ids (Neo:
-// Mudigere et al., arXiv 2104.05158).
+// divided among the shards; split by columns, each shard receives all ids (Neo, arXiv 2104.05158).
 //
 //   int32: [stopAfter, rows, distinct (G*s, G-major), lengths (S-major), bags (S-major)]
 //   distinct: for each group of deduplicated features, distinct lists in each slice of the sender
@@ -14,6 +13,7 @@
 // S = lookups in shards of the receiver, shard by shard, b = samples of the sender, B = samples of
 // the batch, G = groups of deduplicated features (ikjt.ts), s = slices of the sender.
 
+import { checkedIds } from "../../data/ids-room.ts";
 import { type AxisRows, axisAt, groupAxis, samplesAxis } from "../../data/sessions/ikjt.ts";
 import { FrameCorruptError } from "../../errors/errors.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
@@ -252,7 +252,7 @@ export class BagMemory {
     const atBag = axes.map((own, sender) => {
       return shards.reduce((at, { axis }) => at + axisAt(own, axis).rows, atLengths[sender] ?? 0);
     });
-    const count = frames.reduce((sum, frame, i) => sum + rowsIn(frame, atBag[i] ?? 0), 0);
+    const count = checkedIds(frames.reduce((sum, one, i) => sum + rowsIn(one, atBag[i] ?? 0), 0));
     const bags = shards.length * samples;
     if (this.#offsets.length < bags + 1) this.#offsets = new Int32Array(bags + 1);
     if (this.#ids.length < count) this.#ids = new Int32Array(count + (count >> 1));

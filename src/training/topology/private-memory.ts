@@ -74,17 +74,17 @@ function isTiered({ heldBy, distinctBy }: Topology, rank: number): boolean {
 /** Tensors of the dense optimizer beside the parameters: at most two, an average, and a copy. */
 const denseSlotsMax = 4;
 
-/** Bytes of a device's layers: outputs and gradients of its samples, parameters and their state. */
-export function layerBytes(topology: Topology, rank: number): number {
+/** Bytes of layers: outputs and gradients of the devices' samples, parameters and their state. */
+export function layerBytes(topology: Topology, ranks: readonly number[]): number {
   const { graph, distinctBy, replicatedLookups } = topology;
-  const samples = samplesMaxOf(topology)[rank] ?? 0;
+  const samplesMax = samplesMaxOf(topology);
+  const samples = ranks.reduce((sum, rank) => sum + (samplesMax[rank] ?? 0), 0);
   const columnsIn = (own: readonly { readonly columns: number }[]) =>
     own.reduce((sum, { columns }) => sum + columns, 0);
   const vectors =
     columnsIn(distinctBy.flat().flatMap(({ lookups }) => lookups)) + columnsIn(replicatedLookups);
-  return (
-    4 * (samples * (networkFloats(graph) + vectors) + graph.layout.length * (1 + denseSlotsMax))
-  );
+  const parameters = ranks.length * graph.layout.length * (1 + denseSlotsMax);
+  return 4 * (samples * (networkFloats(graph) + vectors) + parameters);
 }
 
 /** Bytes beside each row in memory: its mark, its hash at the last cut, and a bit of the undo log. */
@@ -104,6 +104,7 @@ export function bytesForRows(
   return bytes === 0 ? memoryBytes : Math.floor((memoryBytes * bytes) / (bytes + noteBytes * rows));
 }
 
+/** Bytes of the notes beside the rows that a device has in memory. */
 export function rowNotesBytes(topology: Topology, rank: number, hasHashes: boolean): number {
   const own = shardsOn(topology, rank).filter(({ tier }) => tier !== "cached");
   return own.reduce((sum, { rows }) => sum + rows * (hasHashes ? noteBytes : 1), 0);

@@ -45,12 +45,14 @@ export function keyOf({ name, sha256 }: Pick<NamedFile, "name" | "sha256">): str
 export const replicaBytesMax = 2 ** 32 - 1;
 
 export class ReplicaCache {
+  readonly #bytesAsked: number;
   #bytesMax: number;
   #bytes = 0;
   readonly #replicas = new Map<string, PartReplica>();
   readonly #listeners = new Set<(copy: PartReplica) => void>();
 
   constructor(bytesMax: number) {
+    this.#bytesAsked = bytesMax;
     this.#bytesMax = bytesMax;
   }
 
@@ -58,9 +60,9 @@ export class ReplicaCache {
     return this.#bytesMax;
   }
 
-  /** Lowers the bytes that may be held to what is left of the host's memory. */
+  /** Sets what the present generation leaves of the host's memory. */
   limit(bytes: number): void {
-    this.#bytesMax = Math.max(0, Math.min(this.#bytesMax, bytes));
+    this.#bytesMax = Math.max(0, Math.min(this.#bytesAsked, bytes));
   }
 
   /** Bytes held now. */

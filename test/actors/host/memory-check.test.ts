@@ -130,18 +130,21 @@ test("what no array or cell can hold is refused by one sentence, whatever the me
   const bytesMax = { ...exchangeShape.bytesMax, dPooled: () => 2 ** 33 };
   t.regex(
     refusal(usual, { exchangeShape: { ...exchangeShape, bytesMax } }),
-    /to device 0: 17,179,869,184, and at most 17,179,869,180 are possible; lower `data.batchSize`/,
+    /that device 0 receives in a step: 17,179,869,184, and at most 17,179,869,180 are possible; lower `data.batchSize`/,
   );
   t.regex(
     refusal(generationOf({}, {}, { idsMax: [1, 150_000_000] })),
-    /ids on device 0, most of feature `item`: [\d,]+, and at most 2,147,483,647 are possible; .* `firstX`/,
+    /^Ids of a batch on device 0, most of feature `item`: [\d,]+, and at most 2,147,483,647 are possible; .* `firstX`/,
   );
   t.regex(
     refusal(generationOf({ rows: 2 ** 30 })),
-    /Table `user` has values on device \d: 17,179,869,184, and at most 4,294,967,295 .* `rowBlocks`/,
+    /^Values of table `user` in one array on device \d: 17,179,869,184, and at most 4,294,967,295 .* `rowBlocks`/,
   );
   const cached = generationOf({ rows: 2 ** 30, rowBlocks: 1, tier: "cached" });
-  t.regex(refusal(cached, {}, { ddrBytes: 2 ** 36 }), /`tiers.ddrBytes` gives bytes to one table/);
+  t.regex(
+    refusal(cached, {}, { ddrBytes: 2 ** 36 }),
+    /^Bytes that `tiers.ddrBytes` gives to one table on device/,
+  );
 });
 
 test("options that ask for more memory than is left are refused by name", (t) => {
@@ -154,7 +157,8 @@ test("options that ask for more memory than is left are refused by name", (t) =>
   t.notThrows(left(1000));
   t.throws(left(999), {
     instanceOf: SizeExceededError,
-    message: /`checkpoint.undoBytes` .* host:0: 1,000, and at most 999 are possible/,
+    message:
+      /^Bytes of host:0 that `checkpoint.undoBytes` .* ask for: 1,000, and at most 999 are possible/,
   });
 });
 

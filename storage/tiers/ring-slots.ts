@@ -62,7 +62,7 @@ function padded(bytes: number): number {
   return 8 * Math.ceil(bytes / 8);
 }
 
-/** Bytes for a usual batch, which moves rows of all shards both ways, or for a request of one entry. */
+/** Bytes for a usual batch, which moves rows of all shards both ways, or for one entry. */
 function slotBytes(shape: TierRingShape): number {
   const { shards } = shape;
   const batch = shards.reduce((sum, shard) => sum + 2 * entryBytes(shard, shard.rowsMax), 0);

@@ -12,8 +12,8 @@
 //   T1. A slot is reused only after its request was executed and its answer was released, or copied
 //       to memory of the device: a device with any number of pieces in flight never waits for
 //       itself.
-//   T2. Each entry goes through a slot as soon as one of its rows fits; an empty slot takes a row of
-//       any shard.
+//   T2. Each entry goes through a slot as soon as one of its rows fits; an empty slot takes a row
+//       of any shard.
 
 import assert from "node:assert/strict";
 import type { BackingStore, FetchedRecords } from "../../src/embedding/rows/backing-store.ts";

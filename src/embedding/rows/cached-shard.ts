@@ -14,9 +14,9 @@
 //   C3. Where hashes are kept, the hash of a slot is its row's hash at the last cut, or 0 if the
 //       row was uninitialised then. Hashes of rows in `sinceCut` are never read again
 //       (changed-rows.ts).
-//   C4. A batch finds a slot for each of its rows: before it is staged, there are as many free spare
-//       slots as it has ids. Usual batches have them from the start; for longer ones the cache
-//       grows, and rows keep their slots.
+//   C4. A batch finds a slot for each of its rows: before it is staged, there are as many free
+//       spare slots as it has ids. Usual batches have them from the start; for longer ones the
+//       cache grows, and rows keep their slots.
 
 import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import type { Precision } from "../../kernels/contract/precision.ts";
@@ -111,7 +111,8 @@ export function reserveTile(kernels: Kernels, tile: CacheTile, rows: number): Ro
 }
 
 /**
- * Makes room for the rows of a batch with `lookups` ids. Returns whether the rows have new memory. C4
+ * Makes room for the rows of a batch with `lookups` ids. Returns whether the rows have new memory.
+ * C4
  */
 export function makeRoom(kernels: Kernels, cached: CachedShard, lookups: number): boolean {
   const { cache, rows: from, tile, shard, recordBytes, saved } = cached;

@@ -24,7 +24,7 @@ import {
 const grown = 1.5;
 /** Bytes of an id where rows are sorted for their update: keys twice, places, and bags. */
 const sortBytes = 8 * grown + 20;
-/** Bytes of an id of a cached shard in each batch in flight: its slot, and the lists of `Placed`. */
+/** Bytes of an id of a cached shard in each batch in flight: its slot, and lists of `Placed`. */
 const placedBytes = 4 * grown + 5 * 4 * 1.25;
 
 /** Room for the ids of all lookups that a device pools, in a whole batch. */
@@ -87,7 +87,7 @@ export function layerBytes(topology: Topology, ranks: readonly number[]): number
   return 4 * (samples * (networkFloats(graph) + vectors) + parameters);
 }
 
-/** Bytes beside each row in memory: its mark, its hash at the last cut, and a bit of the undo log. */
+/** Bytes beside each row in memory: its mark, its hash at the last cut, a bit of the undo log. */
 const noteBytes = 1 + 8 + 1 / 8;
 
 /** Bytes of a host that rows themselves may take, where each has notes beside it. */

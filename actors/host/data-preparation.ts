@@ -1,13 +1,15 @@
-// Data preparation: a host builds the cache of a job's data on a reader's thread. Further threads
-// help to index files of data without a cache. The same thread
-// then searches a sharding plan, if one is requested; without a plan the run continues.
+// Data preparation: a host builds the cache of a job's data on a reader's thread, which then
+// searches a sharding plan, if one is requested; without a plan the run continues. Further threads,
+// of this host and of the others, help to index files of data without a cache. A run may begin
+// while they do: then the preparation goes on beside it, and tells how far it may train.
 //
-// Takes   host.prepare, through host.ts
-// Emits   host.preparing · host.prepared; host.failed where the thread ends without a data plan
+// Takes   host.prepare · host.index, through host.ts
+// Emits   host.preparing · host.prepared; host.failed where the thread fails, or ends without a
+//         data plan
 
 import { availableParallelism, totalmem } from "node:os";
 import { fromCallback } from "xstate";
-import { FileClaims } from "../../src/data/file-index/claims.ts";
+import { claimsMemory, FileClaims, orderOfHost } from "../../src/data/file-index/claims.ts";
 import { idsRoom } from "../../src/data/ids-room.ts";
 import {
   BuffersExceededError,
@@ -30,8 +32,9 @@ import {
   type RunScope,
 } from "../runtime/mailbox.ts";
 import { planSearchModule } from "../threads/data/cost-files.ts";
-import type { DataPart, IndexTask } from "../threads/data/index-program.ts";
+import { type DataPart, type IndexTask, indexedPart } from "../threads/data/index-program.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
+import { allSteps } from "../threads/data/ready-steps.ts";
 import type { GenerationLayout } from "../threads/generation-layout.ts";
 import {
   createGeneration,
@@ -65,16 +68,19 @@ export interface PreparationInput {
   readonly measured?: readonly MeasuredRun[] | undefined;
 }
 
+/** Files without an index: further threads may claim them (src/data/file-index/claims.ts). */
+interface IndexingReport {
+  readonly type: "indexing";
+  readonly part: DataPart;
+  readonly claims: SharedArrayBuffer;
+  readonly files: number;
+}
+
 type PrepareReport =
   | { readonly type: "preparing"; readonly fraction: number }
-  /** Files without an index: further threads may claim them (src/data/file-index/claims.ts). */
-  | {
-      readonly type: "indexing";
-      readonly part: DataPart;
-      readonly claims: SharedArrayBuffer;
-      readonly files: number;
-    }
+  | IndexingReport
   | { readonly type: "prepared"; readonly plan: DataPlan }
+  | { readonly type: "indexed"; readonly steps: number; readonly fraction: number }
   | { readonly type: "placed"; readonly placement: RunPlan };
 
 const coordinator: Address = { role: "coordinator", index: 0 };
@@ -82,75 +88,153 @@ const coordinator: Address = { role: "coordinator", index: 0 };
 /** The actor that an incident names when the preparation fails: it runs on a reader's thread. */
 const preparer = "reader:0";
 
+/** How often the progress of a run that has begun is sent: one message may be lost. */
+const tellEveryMs = 1000;
+
 /**
  * Runs until the cache is complete or the thread has ended; then raises host.forget in the host.
+ * Beside a run that has begun it stays until the generation ends.
  */
-export const preparing = fromCallback<{ type: string }, PreparationInput>(({ input, sendBack }) => {
-  const { network, launcher, host, question, job, pins, measured } = input;
-  const { command, hosts, machines, links } = question.body;
-  const mailbox = openMailbox(network, question, { role: "host", index: host });
-  const memoryBytes = memoryOf(network);
-  const searchModule = planSearchModule();
-  const on = { machines, links, memoryBytes };
-  const planFor = hosts && { hosts, ...on, pins, measured, searchModule };
-  const task: PrepareTask = { program: "prepare", job, planFor };
-  const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
-  const helpers = helpersOf(launcher, job, memoryBytes);
-  let plan: DataPlan | undefined;
-  let placement: RunPlan | undefined;
-  let late: string | undefined;
-  let forgetDeadline = () => {};
-  /** The report of a search that ended without a plan, with the reason. */
-  const noneOf = (end: ThreadEnd) =>
-    unplanned(unsearched(late ?? recordError(lossOf(end, preparer)).message));
-  thread.onReport((report) => {
-    switch (report.type) {
-      case "preparing":
-        return mailbox.send(coordinator, "host.preparing", { fraction: report.fraction });
-      case "indexing":
-        return helpers.start(report);
-      case "placed":
-        placement = report.placement;
-        return;
-      case "prepared": {
-        plan = report.plan;
-        if (planFor === undefined) return;
-        const { planning } = deadlinesOf(job);
-        forgetDeadline = network.clock.after(planning, () => {
-          late = `the search exceeded the deadline \`planning\` of ${planning / 1000} s`;
-          thread.kill();
-        });
+export const preparing = fromCallback<{ type: string }, PreparationInput>(
+  ({ input, sendBack, receive }) => {
+    const { network, launcher, host, question, job, pins, measured } = input;
+    const { command, hosts, machines, links, hostCount } = question.body;
+    const mailbox = openMailbox(network, question, { role: "host", index: host });
+    const memoryBytes = memoryOf(network);
+    const searchModule = planSearchModule();
+    const on = { machines, links, memoryBytes };
+    const planFor = hosts && { hosts, ...on, pins, measured, searchModule };
+    const helpers = helpersOf(launcher, job, memoryBytes);
+    let plan: DataPlan | undefined;
+    let placement: RunPlan | undefined;
+    let late: string | undefined;
+    let forgetDeadline = () => {};
+    /** The report of a search that ended without a plan, with the reason. */
+    const noneOf = (end: ThreadEnd) =>
+      unplanned(unsearched(late ?? recordError(lossOf(end, preparer)).message));
+    const onReport = (report: PrepareReport) => {
+      switch (report.type) {
+        case "preparing":
+          return mailbox.send(coordinator, "host.preparing", { fraction: report.fraction });
+        case "indexing":
+          mailbox.send(coordinator, "host.preparing", { fraction: 0, part: report.part });
+          return helpers.start(report);
+        case "placed":
+          placement = report.placement;
+          return answerEarly();
+        case "indexed":
+          return indexed.set(report);
+        case "prepared": {
+          if (answer !== undefined) return; // Of the thread that only goes on.
+          plan = report.plan;
+          if (planFor === undefined) return answerEarly();
+          const { planning } = deadlinesOf(job);
+          forgetDeadline = network.clock.after(planning, () => {
+            late = `the search exceeded the deadline \`planning\` of ${planning / 1000} s`;
+            thread.kill();
+          });
+          return;
+        }
+        default:
+          report satisfies never;
+      }
+    };
+    const indexed = tellingIndexed(network.clock, (body) => {
+      mailbox.send(coordinator, "host.preparing", body);
+    });
+    /** The answer to the request, if the run begins before all files are indexed. */
+    let answer: (() => void) | undefined;
+    const answerEarly = () => {
+      forgetDeadline();
+      if (plan?.indexedSteps === undefined) return;
+      answer = () => {
+        mailbox.send(coordinator, "host.prepared", { command, plan, placement, memoryBytes });
+      };
+      answer();
+    };
+    receive(() => answer?.()); // A repeat: the answer was lost.
+    const finish = (end: ThreadEnd) => {
+      if (answer !== undefined && end.kind === "finished") return;
+      if (late !== undefined && plan?.indexedSteps !== undefined && answer === undefined) {
+        placement = noneOf(end);
+        answerEarly();
+        thread = start({ program: "prepare", job, hostCount }); // The search has ended the indexing, too.
         return;
       }
-      default:
-        report satisfies never;
-    }
-  });
-  const finish = (end: ThreadEnd) => {
-    if (plan !== undefined) {
-      if (planFor !== undefined) placement ??= noneOf(end);
-      mailbox.send(coordinator, "host.prepared", { command, plan, placement, memoryBytes });
-    } else {
-      // An end without a data plan is a failure, even if the thread exited by itself.
-      const error = recordError(lossOf(end, preparer));
-      const context = "host.prepare";
-      const body = { host, actor: preparer, context, error, waits: [] };
-      mailbox.send(coordinator, "host.failed", body);
-    }
-    sendBack({ type: "host.forget", id: preparingId(question) });
+      if (plan !== undefined && answer === undefined) {
+        if (planFor !== undefined) placement ??= noneOf(end);
+        mailbox.send(coordinator, "host.prepared", { command, plan, placement, memoryBytes });
+      } else {
+        // An end without a data plan is a failure, even if the thread exited by itself.
+        const error = recordError(lossOf(end, preparer));
+        const context = "host.prepare";
+        const body = { host, actor: preparer, context, error, waits: [] };
+        mailbox.send(coordinator, "host.failed", body);
+      }
+      sendBack({ type: "host.forget", id: preparingId(question) });
+    };
+    let isStopped = false;
+    const start = (task: PrepareTask) => {
+      const started = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
+      started.onReport(onReport);
+      void started.ended.then((end) => {
+        forgetDeadline();
+        helpers.kill();
+        if (!isStopped) finish(end);
+      });
+      return started;
+    };
+    let thread = start({ program: "prepare", job, planFor, hostCount });
+    return () => {
+      isStopped = true;
+      forgetDeadline();
+      indexed.stop();
+      helpers.kill();
+      thread.kill();
+    };
+  },
+);
+
+/** Sends the progress of the index once a second, where it is new, and its end again and again. */
+function tellingIndexed(
+  clock: Network["clock"],
+  send: (body: { readonly fraction: number; readonly steps: number }) => void,
+) {
+  let last: { readonly fraction: number; readonly steps: number } | undefined;
+  let isNew = false;
+  let stop: (() => void) | undefined;
+  const tell = () => {
+    if (last !== undefined && (isNew || last.steps === allSteps)) send(last);
+    isNew = false;
+    stop = clock.after(tellEveryMs, tell);
   };
-  let isStopped = false;
-  void thread.ended.then((end) => {
-    forgetDeadline();
-    helpers.kill();
-    if (!isStopped) finish(end);
-  });
-  return () => {
-    isStopped = true;
-    forgetDeadline();
-    helpers.kill();
-    thread.kill();
+  return {
+    set({ fraction, steps }: { readonly fraction: number; readonly steps: number }): void {
+      [last, isNew] = [{ fraction, steps }, true];
+      if (stop === undefined) tell();
+    },
+    stop: () => stop?.(),
   };
+}
+
+export interface IndexingInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  /** The received request. */
+  readonly question: MessageEvent<"host.index">;
+  /** The job in the request, validated. */
+  readonly job: JobSpec;
+}
+
+/** Indexes files of a part beside the host that prepares the data, until none is left. */
+export const indexing = fromCallback<{ type: string }, IndexingInput>(({ input }) => {
+  const { network, launcher, question, job } = input;
+  const { part, share, hosts } = question.body;
+  const files = indexedPart(job, part)?.paths.length ?? 0;
+  const helpers = helpersOf(launcher, job, memoryOf(network), 1);
+  const claims = claimsMemory(orderOfHost(files, share, hosts));
+  if (files > 0) helpers.start({ part, claims, files });
+  return () => helpers.kill();
 });
 
 /** Most threads that index files: more would wait for the disk. */
@@ -164,13 +248,16 @@ export function indexersFor(files: number, cores: number, memoryBytes: number): 
   return Math.max(1, most);
 }
 
-/** The threads that help to index files. One that ends gives back what it had claimed. */
-function helpersOf(launcher: Launcher, job: JobSpec, memoryBytes: number) {
+/**
+ * The threads that help to index files, from number `first` on. One that ends gives back what it
+ * had claimed.
+ */
+function helpersOf(launcher: Launcher, job: JobSpec, memoryBytes: number, first = 2) {
   const running = new Set<Thread<never, never>>();
   return {
-    start({ part, claims, files }: Extract<PrepareReport, { type: "indexing" }>): void {
+    start({ part, claims, files }: Omit<IndexingReport, "type">): void {
       const threads = indexersFor(files, availableParallelism(), memoryBytes);
-      for (let number = 2; number <= threads; number++) {
+      for (let number = first; number <= threads; number++) {
         const task: IndexTask = { program: "index", job, part, claims, thread: number };
         const thread = launcher.start<never, never>(threadFile, task, "index");
         running.add(thread);
@@ -184,6 +271,11 @@ function helpersOf(launcher: Launcher, job: JobSpec, memoryBytes: number) {
       for (const thread of running) thread.kill();
     },
   };
+}
+
+/** Id of the indexing of a request: a repeated request finds it running. */
+export function indexingId(question: RunScope & { body: { part: DataPart } }): string {
+  return `${preparingsOf(question)}${question.body.part}`;
 }
 
 /** Id of the preparation of a request: a repeated request finds it running. */

@@ -5,7 +5,7 @@
 //   host.assemble ──▶ opening ──▶ a generation ──▶ host.release, or a newer generation: stopped
 //                                             └──▶ ended with an error: host.failed is sent
 //
-// Takes   host.prepare · host.measure · host.assemble · host.release
+// Takes   host.prepare · host.index · host.measure · host.assemble · host.release
 // Emits   host.preparing · host.prepared · host.measured · host.failed · host.released; its
 //         generation sends the coordinator host.progress · host.mended
 //
@@ -50,7 +50,14 @@ import {
 } from "../threads/generation-schema.ts";
 import { type GenerationSpec, placeOfHost, replicaBytesOf } from "../threads/generation-spec.ts";
 import { KeptRows } from "../threads/kept-rows.ts";
-import { memoryOf, preparing, preparingId, preparingsOf } from "./data-preparation.ts";
+import {
+  indexing,
+  indexingId,
+  memoryOf,
+  preparing,
+  preparingId,
+  preparingsOf,
+} from "./data-preparation.ts";
 import { hostGenerationMachine } from "./host-generation.ts";
 import { linkProbeId, probingLinks } from "./link-probe.ts";
 import { devicesOf } from "./membership.ts";
@@ -93,7 +100,7 @@ export interface Opened {
 
 type HostEvent =
   | Opened
-  | MessageEvent<"host.prepare" | "host.measure" | "host.assemble" | "host.release">
+  | MessageEvent<"host.prepare" | "host.index" | "host.measure" | "host.assemble" | "host.release">
   | { readonly type: "host.forget"; readonly id: string }
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>;
@@ -160,6 +167,7 @@ const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
   actors: {
     preparing,
+    indexing,
     probingLinks,
     opening,
     repeatingFailed,
@@ -169,7 +177,8 @@ const machine = setup({
     prepare: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.prepare") return;
       const id = preparingId(event);
-      if (self.getSnapshot().children[id as never] !== undefined) return; // A repeat.
+      const running = self.getSnapshot().children[id as never];
+      if (running !== undefined) return enqueue.sendTo(running, event); // A repeat.
       const { data: job, error } = jobInMessage.safeParse(event.body.job);
       const pins = pinsInMessage.safeParse(event.body.pins);
       const measured = measuredInMessage.safeParse(event.body.measured);
@@ -177,8 +186,23 @@ const machine = setup({
       if (fault !== undefined || job === undefined) {
         return context.network.onCorrupt(new FrameCorruptError(event.type, fault?.message ?? ""));
       }
+      // A preparation beside a run that has begun ends with its generation.
+      for (const [old, child] of Object.entries(self.getSnapshot().children)) {
+        const isOld = old.startsWith(`preparing:${event.run}:`);
+        if (isOld && !old.startsWith(preparingsOf(event))) enqueue.stopChild(child as never);
+      }
       const request = { question: event, job, pins: pins.data, measured: measured.data };
       enqueue.spawnChild("preparing", { id, input: { ...context, ...request } });
+    }),
+    index: enqueueActions(({ context, event, self, enqueue }) => {
+      if (event.type !== "host.index") return;
+      const id = indexingId(event);
+      if (self.getSnapshot().children[id as never] !== undefined) return; // A repeat.
+      const { data: job, error } = jobInMessage.safeParse(event.body.job);
+      if (job === undefined) {
+        return context.network.onCorrupt(new FrameCorruptError(event.type, error?.message ?? ""));
+      }
+      enqueue.spawnChild("indexing", { id, input: { ...context, question: event, job } });
     }),
     measure: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.measure" || !event.body.hosts.includes(context.host)) return;
@@ -299,6 +323,7 @@ const machine = setup({
   context: ({ input }) => ({ ...input, served: new Map() }),
   on: {
     "host.prepare": { actions: "prepare" },
+    "host.index": { actions: "index" },
     "host.measure": { actions: "measure" },
     "host.forget": { actions: "forget" },
     "host.assemble": { guard: "isNewer", actions: "open" },

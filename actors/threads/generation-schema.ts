@@ -14,6 +14,7 @@ const dataContents = z.object({
   samples: count,
   digest: z.string(),
   version: count,
+  earlyDigest: z.string().optional(),
   text: z.string().optional(),
   files: z.array(z.object({ path: z.string(), sha256: z.string() })).readonly(),
 });
@@ -97,6 +98,11 @@ export const dataPlanSchema = z.object({
     /** Features whose lists are deduplicated together. */
     ikjt: z.array(z.array(count).readonly()).readonly().optional(),
   }),
+  /**
+   * Steps that the files suffice for that are indexed so far; host.preparing tells when more are.
+   * Left out: all files are indexed.
+   */
+  indexedSteps: count.optional(),
   /** Measured groups of features whose lists may be deduplicated. */
   ikjt: z.array(groupChoice).readonly().optional(),
   /** Longest bag of each feature, over all datasets. */

@@ -49,6 +49,8 @@ export interface PrepareTask {
   readonly program: "prepare";
   readonly job: JobSpec;
   readonly planFor?: PlanRequest | undefined;
+  /** Hosts that share the indexing of files. @default 1 */
+  readonly hostCount?: number | undefined;
 }
 
 /** A device's thread. */
@@ -133,11 +135,12 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const learned = await learnedCostsOf(task);
         const { heldBytesMax } = await import("../../src/data/sample-order.ts");
         const helpFor = (part: DataPart): IndexHelp => ({
+          hosts: task.hostCount,
           start: (claims, files) => report({ type: "indexing", part, claims, files }),
           // It blocks: a wait in the event loop alone would end the thread.
           waitOn: ports.sleep ?? ((words, at, value, ms) => Atomics.wait(words, at, value, ms)),
         });
-        const { statistics, ...plan } = await prepareData(
+        const { statistics, goOn, ...plan } = await prepareData(
           task.job,
           disk,
           onProgress,
@@ -145,13 +148,15 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
           helpFor,
         );
         report({ type: "prepared", plan });
-        if (task.planFor === undefined) return;
-        const { planOrNone } = await import("./data/plan-program.ts");
-        const known = { statistics, ikjt: plan.ikjt };
-        const placement = await planOrNone(
-          ...([task.job, task.planFor, known, ports.constantsOf, learned] as const),
-        );
-        return report({ type: "placed", placement });
+        if (task.planFor !== undefined) {
+          const { planOrNone } = await import("./data/plan-program.ts");
+          const known = { statistics, ikjt: plan.ikjt };
+          const placement = await planOrNone(
+            ...([task.job, task.planFor, known, ports.constantsOf, learned] as const),
+          );
+          report({ type: "placed", placement });
+        }
+        return await goOn?.((steps, fraction) => report({ type: "indexed", steps, fraction }));
       }
       case "index": {
         const { runIndexing } = await import("./data/index-program.ts");

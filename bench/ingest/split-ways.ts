@@ -73,7 +73,7 @@ async function passAll(client: SplitClient, megabytes: number): Promise<void> {
     if (awaited.length === awaitedSplits) await awaited.shift();
     const first = split * blocksOfSplit;
     const bytes = memory[split % awaitedSplits] ?? new Uint8Array();
-    awaited.push(blocks.read(bytes, { first, end: first + blocksOfSplit }, 0));
+    awaited.push(blocks.read(bytes, { first, end: first + blocksOfSplit }));
   }
   await Promise.all(awaited);
 }

@@ -2,7 +2,7 @@
 // manifest of a checkpoint. A path says where data are, a digest says which data they are.
 
 import { createHash } from "node:crypto";
-import { type CacheMeta, cacheVersion } from "./cache/cache-format.ts";
+import { type CacheMeta, cacheVersion, earlyVersion } from "./cache/cache-format.ts";
 import type { IkjtGroups } from "./sessions/ikjt.ts";
 import type { SplitStarts } from "./split-starts.ts";
 
@@ -12,6 +12,8 @@ export interface DataContents {
   /** SHA-256 of all samples, in the encoding of version `version` (cache-format.ts). */
   readonly digest: string;
   readonly version: number;
+  /** The digest of the early index of the same files (version 7), if a run began with it. */
+  readonly earlyDigest?: string | undefined;
   /** SHA-256 over the hashes of all files' text; undefined for generated data and older caches. */
   readonly text?: string | undefined;
   /** The first files, in order, each with a prefix of the SHA-256 of its text. */
@@ -63,11 +65,13 @@ export function contentsOf({
   digest,
   sources,
   version = cacheVersion,
+  earlyDigest,
 }: CacheMeta): DataContents {
   const hashes = (sources ?? []).flatMap(({ path, sha256 }) =>
     sha256 === undefined ? [] : [{ path, sha256 }],
   );
-  const contents = { samples, digest, version, files: [] };
+  const early = earlyDigest === undefined ? {} : { earlyDigest };
+  const contents = { samples, digest, version, ...early, files: [] };
   if (hashes.length === 0) return contents;
   const hash = createHash("sha256");
   for (const { sha256 } of hashes) hash.update(`${sha256}\n`);
@@ -100,6 +104,10 @@ export function inOrderOf(
 /** Whether both have the same samples, as far as caches of different versions are comparable. */
 export function haveSameSamples(one: DataContents, other: DataContents): boolean {
   if (one.version === other.version) return one.digest === other.digest;
+  const [oneEarly, otherEarly] = [one, other].map((of) => {
+    return of.version === earlyVersion ? of.digest : of.earlyDigest;
+  });
+  if (oneEarly !== undefined && otherEarly !== undefined) return oneEarly === otherEarly;
   if (one.text !== undefined && other.text !== undefined) return one.text === other.text;
   return one.samples === other.samples;
 }

@@ -181,6 +181,14 @@ const columnFiles = {
     ),
 };
 
+/** Of Parquet alone, whose footers have statistics. */
+const startEarly = z
+  .boolean()
+  .optional()
+  .describe(
+    "Parquet without a cache: `true`: training begins as soon as the files of the first steps are indexed, if the footers prove the number of samples; `false`: when all files are. The model is the same. Left out: `true` with 1 GiB of files or more to index.",
+  );
+
 export const arrowOptions = z
   .strictObject({ kind: z.literal("arrow"), ...columnFiles })
   .superRefine(refuseTwoSpellings)
@@ -191,7 +199,7 @@ export const arrowOptions = z
   .transform(withColumnRules);
 
 export const parquetOptions = z
-  .strictObject({ kind: z.literal("parquet"), ...columnFiles })
+  .strictObject({ kind: z.literal("parquet"), ...columnFiles, startEarly })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseWrongFeatures)
   .transform(withStream)

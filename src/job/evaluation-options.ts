@@ -236,6 +236,7 @@ const free: ReadonlySet<string> = new Set([
     "batchSize",
     "cache",
     "cacheBytesMax",
+    "startEarly",
     "delimiter",
     "quarantineMax",
     "rejectedMax",

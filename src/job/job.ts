@@ -285,7 +285,8 @@ function withoutPlace(data: JobSpec["data"]) {
   // Credentials in signed URLs are no part of the data.
   const paths = "paths" in others ? { paths: others.paths.map(shownPath) } : {};
   const limits = { quarantineMax: undefined, rejectedMax: undefined, damagedMax: undefined };
-  return { ...rest, ...paths, ...limits, labelAsFeature: undefined };
+  const early = { startEarly: undefined };
+  return { ...rest, ...paths, ...limits, ...early, labelAsFeature: undefined };
 }
 
 function canonical(value: unknown): string {

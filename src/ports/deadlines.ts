@@ -64,6 +64,11 @@ const rules = {
   disk: { within: "step", what: "a tier or a writer waits for room on a full disk", share: 1 / 2 },
   diskSlow: { within: "disk", what: "a tier reports that its disk is slow", share: 1 / 10 },
   stall: { within: undefined, what: "the coordinator waits for the next step", share: 2 },
+  index: {
+    within: undefined,
+    what: "a run that has begun waits for a sign of progress of the index of its next files",
+    share: 20,
+  },
   planning: {
     within: undefined,
     what: "the first host waits for a plan of the tables",

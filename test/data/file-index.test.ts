@@ -10,10 +10,11 @@ import { writeFrame } from "../../src/data/cache/cache-frame.ts";
 import { openIndex } from "../../src/data/cache/cache-reader.ts";
 import { writeFileIndex } from "../../src/data/cache/file-index-format.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
-import { claimsMemory, FileClaims } from "../../src/data/file-index/claims.ts";
+import { claimsMemory, FileClaims, orderOfHost } from "../../src/data/file-index/claims.ts";
 import {
   type FileSamples,
   fileIndexOf,
+  hasIndex,
   indexedData,
 } from "../../src/data/file-index/index-file.ts";
 import { IndexTotals } from "../../src/data/file-index/index-totals.ts";
@@ -216,11 +217,33 @@ test("four threads make the bytes that one makes, though one ends and one stands
   t.true((four.filesRead ?? 0) >= 9);
 });
 
+test("two hosts share the files, and each file is read once, or twice at the end", async (t) => {
+  const { home, paths } = startFiles(t, 9);
+  const options = optionsOf(paths, join(home, "cache"));
+  const data = indexedData({ options, tables, key: undefined, disk: realDisk });
+  const other = new FileClaims(claimsMemory(orderOfHost(9, 1, 2)), 1);
+  const ended: Promise<void>[] = [];
+  const start = () => {
+    const own = indexOwn(other, async (place) => {
+      const file = { place, facts: await factsOf(paths[place] ?? "") };
+      if (!hasIndex(data, file)) await fileIndexOf(data, file, other);
+    });
+    ended.push(own);
+  };
+  const help = { start, waitOn: sleepTurning, hosts: 2 };
+  const made = await prepareCache(options, tables, realDisk, undefined, undefined, help);
+  await Promise.all(ended);
+  const read = (made.filesRead ?? 0) + other.filesRead;
+  t.true((made.filesRead ?? 9) < 8 && read <= 9 + 2, `${made.filesRead} of ${read}`);
+  const alone = await prepareCache({ ...options, cache: join(home, "one") }, tables, realDisk);
+  t.deepEqual(readFileSync(made.path), readFileSync(alone.path));
+});
+
 test("of several bad files the first in order is named, whichever thread meets one", async (t) => {
   const { home, paths } = startFiles(t, 5);
   for (const bad of [paths[3], paths[1]]) writeFileSync(bad ?? "", "no Parquet at all");
   const options = optionsOf(paths, join(home, "cache"));
-  const claims = new FileClaims(claimsMemory(5), 1);
+  const claims = new FileClaims(claimsMemory([0, 1, 2, 3, 4]), 1);
   const data = indexedData({ options, tables, key: undefined, disk: realDisk });
   t.is(claims.take(), 0);
   const start = (memory: SharedArrayBuffer) => {
@@ -296,7 +319,7 @@ test("an index of 100 TB has small messages, and readers hold only pages of its 
       const sample = Math.floor((i * 0.618_034 * meta.samples) % meta.samples);
       const block = blocks.blockOf(sample);
       t.true(blocks.firstOf(block) <= sample && sample < blocks.firstOf(block + 1));
-      t.is(blocks.startOf(block), block * wordsOfBlock);
+      t.is(blocks.wordsOf(block), wordsOfBlock);
     }
     return { path: "made", read: async () => 0, bytesRead: 0, close() {} };
   });

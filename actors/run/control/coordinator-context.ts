@@ -17,14 +17,14 @@ import type { Wait } from "../../runtime/wait-graph.ts";
 import { streamOriginsOf } from "../../threads/data/stream-origins.ts";
 import { masterMachine, type ServiceReport } from "../../threads/preprocessing/master.ts";
 import { emptyWatch, type PipelineWatch } from "../state/pipeline-watch.ts";
-import { restoredMetrics } from "../state/run-metrics.ts";
+import { afterCheckpoint, restoredMetrics } from "../state/run-metrics.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import { dealSlices, noStragglers, type StragglerWatch } from "../state/straggler-watch.ts";
 import { noTiers, type TierWatch } from "../state/tier-watch.ts";
 import type { Assembled, RequestInput, TakenCut } from "./coordinator-requests.ts";
 import { noPins } from "./follow-pins.ts";
 import { announcedSpeeds } from "./host-hardware.ts";
-import { type RunPosition, withInterval } from "./next-action.ts";
+import { isDueForRun, type RunPosition, withInterval } from "./next-action.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
@@ -72,7 +72,6 @@ export interface TrainingCoordinatorContext
   /** Start and duration of the last cut's wait for the previous checkpoint. */
   readonly waitsSinceMs: number;
   readonly waitedMs: number;
-  readonly failure?: unknown;
 }
 
 /** The context before the first request. */
@@ -87,6 +86,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     pins: noPins,
     memoryBytes: Number.POSITIVE_INFINITY,
     schedule: undefined,
+    indexedSteps: 0,
     restored: { memoryBytes: 0, storeBytes: 0, keptBytes: 0 },
     step: input.latest?.cut ?? 0,
     cut: undefined,
@@ -115,6 +115,25 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     taken: undefined,
     waitsSinceMs: 0,
     waitedMs: 0,
+  };
+}
+
+/** Inputs of the watches of the run's hosts. */
+export function hostWatchesOf({ network, hosts, scope, membership }: TrainingCoordinatorContext) {
+  const common = { network, run: scope.run, hostSilenceMs: membership.hostSilenceMs };
+  return hosts.map(({ host }) => ({ ...common, host }));
+}
+
+/** The changes when a cut is taken: one made only to change devices is no point of the history. */
+export function beforeCutting(
+  context: TrainingCoordinatorContext,
+): Pick<TrainingCoordinatorContext, "waitedMs" | "metrics"> {
+  const { network, waitsSinceMs, metrics, step } = context;
+  return {
+    waitedMs: network.clock.now() - waitsSinceMs,
+    metrics: isDueForRun(context)
+      ? afterCheckpoint(metrics, step)
+      : { ...metrics, savedStep: step },
   };
 }
 

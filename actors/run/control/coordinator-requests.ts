@@ -39,7 +39,7 @@ import { addCounts, addIdCounts, type RunMetrics } from "../state/run-metrics.ts
 import type { RunRecord } from "../state/run-record.ts";
 import { type FollowedPins, followPins } from "./follow-pins.ts";
 import { type HostHardware, hardwareOf, lacksLinks, withMeasuredLinks } from "./host-hardware.ts";
-import { isRunDone, type RunPosition } from "./next-action.ts";
+import { isRunDone, type RunPosition, windowEnd } from "./next-action.ts";
 import { stayPlaced } from "./stay-placed.ts";
 
 export { committing, cutting, persisting } from "./checkpoint-requests.ts";
@@ -124,7 +124,7 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
     to: hostsOf(input).slice(0, 1),
     type: "host.prepare",
     body: {
-      ...{ command, job: jobTextOf(job) },
+      ...{ command, job: jobTextOf(job), hostCount: hosts.length },
       ...(known === undefined ? { hosts, pins, ...hardware } : {}),
     },
     answer: (message) =>
@@ -265,36 +265,38 @@ function everyHost(spec: GenerationSpec) {
  * Runs the window up to the cut. The result is that of device 0, with the counts of all devices
  * summed.
  */
-export const running = fromPromise<MessageEvent<"device.reached">["body"], RequestInput>(
-  async ({ input, signal }) => {
-    const { network, mailbox, cut, command, metrics } = input;
-    if (cut === undefined) throw new RangeError("There is no window to run");
-    const answers = await request({
-      network,
-      mailbox,
-      to: allDevices(input),
-      type: "device.run",
-      body: {
-        ...{ command, toStep: cut.step, lossSum: metrics.lossSum },
-        plateau: metrics.plateau?.share ?? 1,
-      },
-      answer: (message) =>
-        message.type === "device.reached" && message.body.command === command
-          ? { from: message.body.device, answer: message.body }
-          : undefined,
-      deadlineMs: Number.POSITIVE_INFINITY, // The coordinator's step watch detects a stall.
-      signal,
-    });
-    const [first] = answers;
-    if (first === undefined) throw new RangeError("There is no device 0");
-    return {
-      ...first,
-      repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts),
-      staleRows: answers.map((one) => one.staleRows).reduce(addCounts),
-      dynamicIds: answers.map((one) => one.dynamicIds).reduce(addIdCounts),
-    };
-  },
-);
+export const running = fromPromise<
+  MessageEvent<"device.reached">["body"],
+  RequestInput & RunPosition
+>(async ({ input, signal }) => {
+  const { network, mailbox, command, metrics } = input;
+  const toStep = windowEnd(input);
+  if (toStep === undefined) throw new RangeError("There is no window to run");
+  const answers = await request({
+    network,
+    mailbox,
+    to: allDevices(input),
+    type: "device.run",
+    body: {
+      ...{ command, toStep, lossSum: metrics.lossSum },
+      plateau: metrics.plateau?.share ?? 1,
+    },
+    answer: (message) =>
+      message.type === "device.reached" && message.body.command === command
+        ? { from: message.body.device, answer: message.body }
+        : undefined,
+    deadlineMs: Number.POSITIVE_INFINITY, // The coordinator's step watch detects a stall.
+    signal,
+  });
+  const [first] = answers;
+  if (first === undefined) throw new RangeError("There is no device 0");
+  return {
+    ...first,
+    repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts),
+    staleRows: answers.map((one) => one.staleRows).reduce(addCounts),
+    dynamicIds: answers.map((one) => one.dynamicIds).reduce(addIdCounts),
+  };
+});
 
 /** The metrics of this cut on the held-out samples. */
 export const evaluating = fromPromise<Metrics, RequestInput>(({ input, signal }) =>

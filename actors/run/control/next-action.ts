@@ -12,6 +12,7 @@ import {
   scheduleOf,
 } from "../../../src/training/loop/schedule.ts";
 import { stepsForPls } from "../../../storage/checkpoints/partial-checkpoint.ts";
+import { allSteps } from "../../threads/data/ready-steps.ts";
 import type { DataPlan } from "../../threads/generation-spec.ts";
 import type { RunMetrics } from "../state/run-metrics.ts";
 import type { RunRecord } from "../state/run-record.ts";
@@ -22,6 +23,10 @@ export interface RunPosition {
   readonly record: Pick<RunRecord, "isCheckpointRequested" | "cuts">;
   /** Number of steps of the run; undefined before the data is prepared. */
   readonly schedule: Schedule | undefined;
+  /** The prepared data; undefined before. */
+  readonly plan: DataPlan | undefined;
+  /** Steps that the files suffice for that are indexed so far. */
+  readonly indexedSteps: number;
   /** Completed steps. */
   readonly step: number;
   /** The cut that is being reached or made; undefined between cuts. */
@@ -40,17 +45,18 @@ export interface RunPosition {
 }
 
 /**
- * run: train up to the cut. evaluate: compute metrics of the held-out samples. test: compute
+ * run: train up to the cut, or as far as files are indexed. index: wait for the index of the files
+ * of the next step. evaluate: compute metrics of the held-out samples. test: compute
  * metrics of the test samples. checkpoint: save the state after this step. pass: the cut is done,
  * choose the next one. end: the generation is over.
  */
-export type Action = "run" | "evaluate" | "test" | "checkpoint" | "pass" | "end";
+export type Action = "run" | "index" | "evaluate" | "test" | "checkpoint" | "pass" | "end";
 
 /** The next action at this step. Evaluation and test come before the checkpoint of a cut (T2). */
 export function nextAction(position: RunPosition): Action {
-  if (mustRun(position)) return "run";
-  if (mustEvaluate(position)) return "evaluate";
-  if (mustTest(position)) return "test";
+  if (mustRun(position)) return position.step < position.indexedSteps ? "run" : "index";
+  if (mustEvaluate(position)) return readsAll(position) ? "index" : "evaluate";
+  if (mustTest(position)) return readsAll(position) ? "index" : "test";
   if (mustSave(position)) return "checkpoint";
   return isOver(position) ? "end" : "pass";
 }
@@ -59,6 +65,16 @@ function mustRun(position: RunPosition): boolean {
   const { cut, step, isCancelRequested, isScaleRequested } = position;
   if (cut === undefined || step >= cut.step) return false;
   return !isCancelRequested && !isScaleRequested && !isSaveRequested(position);
+}
+
+/** The last step of the window that begins now. */
+export function windowEnd({ cut, indexedSteps }: RunPosition): number | undefined {
+  return cut && Math.min(cut.step, indexedSteps);
+}
+
+/** Whether held-out samples are not indexed yet: they are the last ones of the training data. */
+function readsAll({ indexedSteps, plan }: RunPosition): boolean {
+  return indexedSteps < allSteps && plan?.contents.evaluation === undefined;
 }
 
 function mustEvaluate({ cut, metrics, step }: RunPosition): boolean {

@@ -4,6 +4,7 @@
 //
 //   training, three parallel regions:
 //     work      deciding ─┬─▶ running ────────────▶ deciding    a window, up to the next cut
+//                         ├─▶ indexing ───────────▶ deciding    files of the next step
 //                         ├─▶ evaluating, testing ▶ deciding    the last model, each kept best
 //                         ├─▶ waiting ▶ cutting ──▶ deciding    after the previous checkpoint
 //                         ├─▶ cutMade ────────────▶ deciding    the next cut is chosen
@@ -40,12 +41,14 @@ import { defineActor } from "../../runtime/define-actor.ts";
 import type { MessageEvent } from "../../runtime/mailbox.ts";
 import { supervisorMachine } from "../../runtime/supervisor.ts";
 import { waiting } from "../../runtime/wait-graph.ts";
-import { afterCheckpoint, afterWindow, withEvaluation, withTest } from "../state/run-metrics.ts";
+import { afterWindow, withEvaluation, withTest } from "../state/run-metrics.ts";
 import type { RunResult } from "../state/run-result.ts";
 import { isPaused } from "../state/tier-watch.ts";
 import { adaptingPlan } from "./adapting-plan.ts";
 import {
+  beforeCutting,
   contextOf,
+  hostWatchesOf,
   supervisedMaster,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
@@ -58,7 +61,6 @@ import {
   publishMended,
   publishPersisted,
   publishPrepared,
-  publishPreparing,
   publishRoom,
   publishStarted,
   resultOfRun,
@@ -67,15 +69,8 @@ import { failureOf, goneOf, raise, stallOf, stepWait } from "./coordinator-failu
 import * as requests from "./coordinator-requests.ts";
 import { placesOf } from "./follow-pins.ts";
 import { afterHeartbeat, afterProgress, findStragglers, hasMoved } from "./heartbeat-progress.ts";
-import {
-  type Action,
-  cutAfter,
-  isDueForRun,
-  isOver,
-  isRunDone,
-  nextAction,
-  scheduleFor,
-} from "./next-action.ts";
+import { afterPrepared, afterPreparing, indexWait, unindexedOf } from "./indexing.ts";
+import { type Action, cutAfter, isOver, isRunDone, nextAction } from "./next-action.ts";
 import { noteScaling, requestPause, watchingCheckpoint, watchingScale } from "./scaling.ts";
 
 type CoordinatorEvent =
@@ -100,15 +95,16 @@ const machine = setup({
     preprocessing: supervisorMachine,
     ...requests,
   },
-  delays: { stallMs: ({ context }) => deadlinesOf(context.job).stall },
+  delays: {
+    stallMs: ({ context: { job } }) => deadlinesOf(job).stall,
+    indexMs: ({ context: { job } }) => deadlinesOf(job).index,
+  },
   actions: {
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),
     chooseCut: assign({ cut: ({ context }) => context.cut ?? cutAfter(context) }),
-    watchHosts: enqueueActions(({ context: { network, hosts, scope, membership }, enqueue }) => {
-      const common = { network, run: scope.run, hostSilenceMs: membership.hostSilenceMs };
-      for (const { host } of hosts) {
-        const input = { ...common, host };
-        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input });
+    watchHosts: enqueueActions(({ context, enqueue }) => {
+      for (const input of hostWatchesOf(context)) {
+        enqueue.spawnChild("hostWatch", { id: `watch:${input.host}`, input });
       }
     }),
     serveSplits: enqueueActions(({ context, enqueue }) => {
@@ -133,9 +129,9 @@ const machine = setup({
       event.type === "host.progress" ? afterProgress(context, event.body) : {},
     ),
     publishFirstStep: assign(({ context }) => publishFirstStep(context)),
-    publishPreparing: ({ context, event }) => {
-      if (event.type === "host.preparing") publishPreparing(context, event.body);
-    },
+    takePreparing: assign(({ context, event }) =>
+      event.type === "host.preparing" ? afterPreparing(context, event.body) : {},
+    ),
     requestPause: ({ context }) => requestPause(context),
     noteCancel: assign({ isCancelRequested: true }),
     noteScale: assign(({ context }) => noteScaling(context)),
@@ -143,16 +139,12 @@ const machine = setup({
     requestPauseToSave: ({ context }) => {
       if (context.record.isCheckpointRequested) requestPause(context);
     },
-    noteFailed: assign({
-      failure: ({ context, event }) =>
-        event.type === "host.failed" ? failureOf(context, event.body) : context.failure,
-    }),
-    fail: ({ context, event }) => raise("error" in event ? event.error : context.failure),
+    fail: ({ event }) => raise("error" in event ? event.error : undefined),
     failGone: ({ event }) => raise(event.type === "host.gone" ? goneOf(event.host) : undefined),
-    failStalled: ({ context }) => raise(stallOf(context)),
   },
   guards: {
     isNext: ({ context }, action: Action) => nextAction(context) === action,
+    isIndexed: ({ context }) => nextAction(context) !== "index",
     isOver: ({ context }) => isOver(context),
     isBeingCommitted: ({ context }) => context.taken !== undefined,
     isCommitted: ({ context }) => context.taken === undefined,
@@ -170,11 +162,11 @@ const machine = setup({
   ],
   on: {
     "host.gone": { actions: "failGone" }, // T3
-    "host.failed": { actions: ["noteFailed", "fail"] }, // T3
+    "host.failed": { actions: ({ context, event }) => raise(failureOf(context, event.body)) }, // T3
     "host.mended": { actions: ({ context, event }) => publishMended(context, event.body) },
     "writer.room": { actions: ({ context, event }) => publishRoom(context, event.body) },
     "xstate.error.actor.preprocessing": { actions: "fail" },
-    "host.preparing": { actions: "publishPreparing" },
+    "host.preparing": { actions: "takePreparing" },
     "host.progress": { actions: "watch" },
     "run.cancel": { actions: ["noteCancel", "requestPause"] },
     "run.rescale": { actions: ["noteScale", "requestPause"] },
@@ -191,12 +183,10 @@ const machine = setup({
         input: ({ context }) => context,
         onDone: {
           target: "prepared",
-          actions: assign(({ context, event }) => {
-            const { plan } = event.output;
-            const contents = { ...context.metrics.contents, ...plan.contents };
-            const metrics = { ...context.metrics, contents };
-            return { ...event.output, metrics, schedule: scheduleFor(context, plan) };
-          }),
+          actions: assign(({ context, event }) => ({
+            ...event.output,
+            ...afterPrepared(context, event.output),
+          })),
         },
       },
     },
@@ -252,6 +242,7 @@ const machine = setup({
               entry: ["nextCommand", "chooseCut"],
               always: [
                 { guard: { type: "isNext", params: "run" }, target: "running" },
+                { guard: { type: "isNext", params: "index" }, target: "indexing" },
                 { guard: { type: "isNext", params: "evaluate" }, target: "evaluating" }, // T2
                 { guard: { type: "isNext", params: "test" }, target: "testing" }, // T2
                 { guard: { type: "isNext", params: "checkpoint" }, target: "waiting" },
@@ -290,13 +281,22 @@ const machine = setup({
                   after: {
                     stallMs: [
                       { guard: "waitsForRoom", target: "moving", reenter: true },
-                      { actions: "failStalled" },
+                      { actions: ({ context }) => raise(stallOf(context)) },
                     ],
                   },
                   on: {
                     "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
                   },
                 },
+              },
+            },
+            // Each sign of progress of the hosts that index begins the deadline anew.
+            indexing: {
+              invoke: { src: "waiting", input: ({ context }) => indexWait(context) },
+              always: { guard: "isIndexed", target: "deciding" },
+              after: { indexMs: { actions: ({ context }) => raise(unindexedOf(context)) } },
+              on: {
+                "host.preparing": { target: "indexing", reenter: true, actions: "takePreparing" },
               },
             },
             evaluating: {
@@ -328,13 +328,7 @@ const machine = setup({
               always: { guard: "isCommitted", target: "cutting" },
             },
             cutting: {
-              // A checkpoint made only to change devices is no point of the run's history.
-              entry: assign(({ context }) => ({
-                waitedMs: context.network.clock.now() - context.waitsSinceMs,
-                metrics: isDueForRun(context)
-                  ? afterCheckpoint(context.metrics, context.step)
-                  : { ...context.metrics, savedStep: context.step },
-              })),
+              entry: assign(({ context }) => beforeCutting(context)),
               invoke: {
                 src: "cutting",
                 input: ({ context }) => context,

@@ -4,8 +4,9 @@
 
 import { isIndexedByFile } from "../../../src/data/data-kinds.ts";
 import { FileClaims } from "../../../src/data/file-index/claims.ts";
-import { fileIndexOf, indexedData } from "../../../src/data/file-index/index-file.ts";
+import { fileIndexOf, hasIndex, indexedData } from "../../../src/data/file-index/index-file.ts";
 import { indexOwn } from "../../../src/data/file-index/write-index.ts";
+import type { ResolvedTableOptions } from "../../../src/data/options.ts";
 import { factsOf } from "../../../src/data/remote/file-facts.ts";
 import { keyColumnOf } from "../../../src/data/split-keys.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
@@ -25,19 +26,24 @@ export interface IndexTask {
   readonly thread: number;
 }
 
+/** The options of a part whose files have indexes of their own; undefined: it has none. */
+export function indexedPart(job: JobSpec, part: DataPart): ResolvedTableOptions | undefined {
+  const section = job.evaluation;
+  const all = { training: job.data, evaluation: section?.data, test: section?.test?.data };
+  const options = all[part];
+  return options !== undefined && isIndexedByFile(options) ? options : undefined;
+}
+
 /** Indexes files until none is left. */
 export async function runIndexing(task: IndexTask, disk: Disk): Promise<void> {
   const { job, part } = task;
-  const section = job.evaluation;
-  const options = { training: job.data, evaluation: section?.data, test: section?.test?.data }[
-    part
-  ];
-  if (options === undefined || !isIndexedByFile(options)) return;
-  const key = part === "training" ? keyColumnOf(section?.split) : undefined;
+  const options = indexedPart(job, part);
+  if (options === undefined) return;
+  const key = part === "training" ? keyColumnOf(job.evaluation?.split) : undefined;
   const data = indexedData({ options, tables: shapesOf(job.model), key, disk });
   const claims = new FileClaims(task.claims, task.thread);
   await indexOwn(claims, async (place) => {
-    const facts = await factsOf(options.paths[place] ?? "");
-    return fileIndexOf(data, { place, facts }, claims);
+    const file = { place, facts: await factsOf(options.paths[place] ?? "") };
+    if (!hasIndex(data, file)) await fileIndexOf(data, file, claims);
   });
 }

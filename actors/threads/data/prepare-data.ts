@@ -21,6 +21,7 @@ import { expected } from "../../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import type { GroupChoice } from "../generation-schema.ts";
 import type { DataPlan, Warning } from "../generation-spec.ts";
+import { type EarlyStart, earlyStartOf } from "./early-start.ts";
 import type { DataPart } from "./index-program.ts";
 import { groupsFor, namesOf, splitsFor } from "./training-order.ts";
 
@@ -28,6 +29,8 @@ import { groupsFor, namesOf, splitsFor } from "./training-order.ts";
 export interface PreparedData extends DataPlan {
   /** Statistics of the training data by feature; undefined: its cache has none. */
   readonly statistics?: readonly FeatureStatistics[] | undefined;
+  /** Indexes the files that the first steps do not need; undefined: all are indexed. */
+  readonly goOn?: EarlyStart["goOn"] | undefined;
 }
 
 /**
@@ -46,8 +49,10 @@ export async function prepareData(
   const tables = shapesOf(job.model);
   const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
   const key = keyColumnOf(job.evaluation?.split);
-  const training = await prepareCache(job.data, tables, disk, tell, key, helpFor?.("training"));
-  checkClasses(job.data, training);
+  const help = helpFor?.("training");
+  const early = await earlyStartOf(job, disk, readerBytesMax, help);
+  const training = early?.report ?? (await prepareCache(job.data, tables, disk, tell, key, help));
+  if (early === undefined) checkClasses(job.data, training);
   if (training.dense !== job.model.dense) {
     throw expected("model.dense", `that of the data, ${training.dense}`, job.model.dense);
   }
@@ -67,6 +72,10 @@ export async function prepareData(
   const ikjt = await groupsFor(job, parts.training, training, splits, disk);
   const chosen = ikjt?.filter(({ isChosen }) => isChosen) ?? [];
   const indexOf = (name: string) => tables.findIndex((table) => table.name === name);
+  const begun = await early?.begin({
+    training: parts.training,
+    contents: { training: contentsOf(training), ...splits },
+  });
   const values = training.values?.map((own) => ofAllSamples(own, training.statistics)) ?? [];
   const isTold = job.evaluation?.split !== undefined || parts.test?.split !== undefined;
   return {
@@ -84,7 +93,9 @@ export async function prepareData(
     quarantined: reports.reduce((sum, report) => sum + report.quarantine.count, 0),
     quarantine: reports.flatMap((report) => report.quarantine.kept).slice(0, 100),
     means: training.means,
-    statistics: training.statistics,
+    statistics: begun?.statistics ?? training.statistics,
+    ...(begun && { indexedSteps: begun.steps }),
+    goOn: early?.goOn.bind(early),
     bestAuc: training.bestAuc,
     bestRmse: training.bestRmse,
     ...(values.length === 0 ? {} : { values }),

@@ -1,6 +1,6 @@
 // Makes the blocks of splits, for a worker's thread or a worker's process, which serve them.
 
-import { bytesOfBlocks } from "../../../src/data/cache/blocks.ts";
+import { startsIn } from "../../../src/data/cache/block-table.ts";
 import { type IndexBlocks, openIndexBlocks } from "../../../src/data/cache/cache-reader.ts";
 import { blocksOf } from "../../../src/data/open-samples.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
@@ -32,8 +32,8 @@ export function createSplitMaker(origins: StreamOrigins, disk: Disk): SplitMaker
     async make({ stream, first, end }) {
       const { blocks, table } = await open(stream);
       if (end > table.blocks) throw new RangeError(`There is no block ${end - 1}`);
-      const bytes = new Uint8Array(bytesOfBlocks(table, { first, end }));
-      await blocks.read(bytes, { first, end }, bytesOfBlocks(table, { first: 0, end: first }));
+      const bytes = new Uint8Array(4 * (startsIn(table, { first, end }).at(-1) ?? 0));
+      await blocks.read(bytes, { first, end });
       return { bytes, samples: table.firstOf(end) - table.firstOf(first) };
     },
     close() {

@@ -9,19 +9,25 @@ import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
+import type { SampleRange } from "../dataset.ts";
 import { blockSamples, onDisk } from "./cache-format.ts";
 
 export interface BlockTable {
   /** Number of blocks. */
   readonly blocks: number;
-  /** First word of a block, counted from the first block; of `blocks`: the end. */
-  startOf(block: number): number;
   wordsOf(block: number): number;
   crcOf(block: number): number;
   /** The block that has a sample. */
   blockOf(sample: number): number;
   /** First sample of a block; of `blocks`: the number of samples. */
   firstOf(block: number): number;
+}
+
+/** First word of each block of a range, counted from the first of them; then the end. */
+export function startsIn(table: BlockTable, { first, end }: SampleRange): Int32Array {
+  const starts = new Int32Array(end - first + 1);
+  for (let i = 0; i < end - first; i++) starts[i + 1] = (starts[i] ?? 0) + table.wordsOf(first + i);
+  return starts;
 }
 
 /** Words and checksums of blocks, as they are on disk: (blocks, 2). */
@@ -71,6 +77,7 @@ export class PagedTable implements BlockTable {
     this.#pageStarts = spec.pageStarts;
   }
 
+  /** First word of a block, counted from the first block; of `blocks`: the end. */
   startOf(block: number): number {
     if (block >= this.blocks) return this.#pageStarts.at(-1) ?? 0;
     const page = Math.floor(block / pageBlocks);
@@ -127,7 +134,7 @@ export class PagedTable implements BlockTable {
 export function tableOf(
   entries: TableEntries,
   samples: number = (entries.length / 2) * blockSamples,
-): BlockTable {
+): PagedTable {
   const scan = new TableScan();
   scan.add(entries);
   const read: ReadEntries = (first, count) => entries.subarray(2 * first, 2 * (first + count));

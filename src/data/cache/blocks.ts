@@ -6,7 +6,7 @@ import { LRUCache } from "lru-cache";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
 import type { SampleRange } from "../dataset.ts";
-import type { BlockTable } from "./block-table.ts";
+import type { BlockTable, PagedTable } from "./block-table.ts";
 import { headerBytes, onDisk } from "./cache-format.ts";
 
 /** Where a block is in memory: it starts at word `at` of `words`. */
@@ -19,11 +19,8 @@ export interface BlockPlace {
 export interface BlockReader {
   /** Path of the file, for error messages. */
   readonly path: string;
-  /**
-   * Fills `bytes` with the blocks first .. end-1, which begin at byte `at`, counted from the first
-   * block. Resolves with the number of bytes read.
-   */
-  read(bytes: Uint8Array, blocks: SampleRange, at: number): Promise<number>;
+  /** Fills `bytes` with the blocks first .. end-1. Resolves with the number of bytes read. */
+  read(bytes: Uint8Array, blocks: SampleRange): Promise<number>;
   /** Whether `read` verifies the checksum of each block itself. @default false */
   readonly isChecked?: boolean;
   /** Receives the number of upcoming ranges that are in memory already. */
@@ -33,18 +30,13 @@ export interface BlockReader {
   close(): void;
 }
 
-/** Total size of blocks first .. end-1, in bytes. */
-export function bytesOfBlocks(table: BlockTable, { first, end }: SampleRange): number {
-  return 4 * (table.startOf(end) - table.startOf(first));
-}
-
 /** Reads the blocks that a cache file stores. */
-export function blocksOfFile(file: DiskFile): BlockReader {
+export function blocksOfFile(file: DiskFile, table: PagedTable): BlockReader {
   let bytesRead = 0;
   return {
     path: file.path,
-    async read(bytes, _, at) {
-      const read = await file.readLater(bytes, headerBytes + at);
+    async read(bytes, { first }) {
+      const read = await file.readLater(bytes, headerBytes + 4 * table.startOf(first));
       bytesRead += read;
       return read;
     },
@@ -58,7 +50,7 @@ export function blocksOfFile(file: DiskFile): BlockReader {
 /** Points `place` at a block. */
 export type FindBlock = (place: BlockPlace, block: number) => void;
 
-export function blocksInMemory(file: DiskFile, table: BlockTable, dataEnd: number): FindBlock {
+export function blocksInMemory(file: DiskFile, table: PagedTable, dataEnd: number): FindBlock {
   const words = new Int32Array((dataEnd - headerBytes) / 4);
   const starts = Float64Array.from({ length: table.blocks + 1 }, (_, block) =>
     table.startOf(block),
@@ -77,7 +69,7 @@ export function blocksInMemory(file: DiskFile, table: BlockTable, dataEnd: numbe
 
 export function blocksOnDisk(
   file: DiskFile,
-  table: BlockTable,
+  table: PagedTable,
   memoryBytesMax: number,
 ): { readonly find: FindBlock; bytesRead(): number } {
   const recent = new LRUCache<number, Int32Array>({

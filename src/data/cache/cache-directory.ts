@@ -92,6 +92,15 @@ export function markUsed(path: string, disk: Disk): void {
   attempt(() => disk.touch(path));
 }
 
+/** Removes the early index at `early`, unless a run reads it, beside the index of all files. */
+export function removeUnused(early: string, index: string, disk: Disk): void {
+  attempt(() => {
+    if (!disk.exists(early)) return;
+    markUsed(index, disk);
+    if (disk.modifiedMs(index) - disk.modifiedMs(early) >= inUseMs) disk.remove(early); // D2
+  });
+}
+
 /**
  * Removes leftovers beside the cache `path`, which is in use, and caches and indexes of files
  * beyond `bytesMax`. `usedIn`: the names of the files' indexes that some indexes refer to.

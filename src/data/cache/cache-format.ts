@@ -36,6 +36,8 @@ export const cacheVersion = 5;
  * piece, and the digest is that of the files' digests.
  */
 export const filesVersion = 6;
+/** Version of the digest of an early index: that of the footers (file-index/early-index.ts). */
+export const earlyVersion = 7;
 /**
  * Samples per block: few, because a shuffled reader uses one sample of each block that it reads.
  */
@@ -176,6 +178,8 @@ export interface CacheMeta {
   readonly isIndex?: true;
   /** The indexes of the files, if the data have one for each file: it has their block tables. */
   readonly files?: IndexedFiles | undefined;
+  /** The digest of the early index with which a run began, before this index was made. */
+  readonly earlyDigest?: string | undefined;
   /** Version of the encoding that `digest` is of. @default `cacheVersion` */
   readonly version?: number | undefined;
 }

@@ -6,7 +6,7 @@ import { crc32 } from "node:zlib";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
 import type { SampleNumbers } from "../dataset.ts";
-import { type BlockTable, entriesIn, scanTable, type TableEntries } from "./block-table.ts";
+import { entriesIn, type PagedTable, scanTable, type TableEntries } from "./block-table.ts";
 import {
   blockSamples,
   bytesOfKeys,
@@ -23,7 +23,7 @@ const checkedBytes = 36;
 export interface Frame {
   readonly meta: CacheMeta;
   /** The block table, whose pages are read from the file while it is open. */
-  readonly table: BlockTable;
+  readonly table: PagedTable;
   /** Splits of the data of an index of files, which has no block table. */
   readonly starts: SampleNumbers;
   /** End of the blocks, and of the tail, in the file. */

@@ -48,8 +48,8 @@ function made(options: ResolvedDataOptions): { readonly transforms?: object } {
     : { transforms: transformsIdentity(withVocabularies(transforms)) };
 }
 
-/** Options that decide whether data are refused, without changing any sample. */
-const undeciding = { rejectedMax: undefined, labelAsFeature: undefined };
+/** Options that decide whether data are refused, or when training begins, but no sample. */
+const undeciding = { rejectedMax: undefined, labelAsFeature: undefined, startEarly: undefined };
 
 /** The shape of the samples that these options and tables produce. */
 export function cacheShapeOf(

@@ -22,7 +22,7 @@ import {
   type FindBlock,
 } from "./blocks.ts";
 import { setAsideNameOf } from "./cache-directory.ts";
-import { type CacheMeta, headerBytes, type Means, onDisk } from "./cache-format.ts";
+import { type CacheMeta, earlyVersion, headerBytes, type Means, onDisk } from "./cache-format.ts";
 import { type Frame, readFrame } from "./cache-frame.ts";
 import { FileTables } from "./file-tables.ts";
 import { layoutOf, type RecordLayout, unfoldedWords } from "./folded-records.ts";
@@ -69,7 +69,7 @@ export function openCache(
       });
     }
     const recent = blocksOnDisk(file, table, Math.max(recentBytesMin, memoryBytesMax));
-    const blocks = blocksOfFile(file);
+    const blocks = blocksOfFile(file, table);
     const held = new HeldRanges(blocks, table);
     return new CachedDataset(file, filled, {
       find(place, block) {
@@ -93,18 +93,30 @@ export function openCache(
 /** Opens a reader that encodes the blocks of an index again, from its source files. */
 export type OpenBlocks = (meta: CacheMeta, table: BlockTable) => BlockReader;
 
+/** The description, splits and block table of an index. */
+interface OpenIndex extends Pick<Frame, "meta" | "starts"> {
+  readonly table: BlockTable;
+  /** Whether the indexes of all files of these samples are there: an early index waits for them. */
+  isThere(range: SampleRange): boolean;
+  close(): void;
+}
+
 /** The frame of the open index `file`, with the table that its files' indexes make up. */
-function indexIn(path: string, file: DiskFile, disk: Disk): Frame & { close(): void } {
+function indexIn(path: string, file: DiskFile, disk: Disk): OpenIndex {
   const frame = readFrame(file);
   const { meta } = frame;
   assert(meta.isIndex === true, "an index");
-  if (meta.files === undefined) return { ...frame, close: () => file.close() };
+  if (meta.files === undefined) {
+    return { ...frame, isThere: () => true, close: () => file.close() };
+  }
   file.close();
   const table = new FileTables(path, meta.files, disk, (error) => {
     // The next preparation makes both again: it does not look into the files' indexes.
     setAside(path, disk, error, true);
   });
-  return { ...frame, table, close: () => table.close() };
+  const isEarly = meta.version === earlyVersion;
+  const isThere = (range: SampleRange) => !isEarly || table.isThere(range);
+  return { ...frame, table, isThere, close: () => table.close() };
 }
 
 /**
@@ -123,7 +135,7 @@ export function openIndex(
   try {
     const frame = indexIn(path, file, disk);
     closeIndex = frame.close;
-    const { table, meta } = frame;
+    const { table, meta, isThere } = frame;
     const blocks = openBlocks(meta, table);
     const held = new HeldRanges(blocks, table);
     const close = () => {
@@ -137,7 +149,7 @@ export function openIndex(
         find(place, block) {
           assert(held.find(place, block), "a sample that is held");
         },
-        hold: (now, next) => held.hold(now, next),
+        hold: (now, next) => held.hold(now, next.filter(isThere)),
         bytesRead: () => blocks.bytesRead,
       },
     );
@@ -250,7 +262,7 @@ class CachedDataset implements CachedSamples {
 
   constructor(
     file: { close(): void },
-    { meta, table, starts }: Pick<Frame, "meta" | "table" | "starts">,
+    { meta, table, starts }: Pick<OpenIndex, "meta" | "table" | "starts">,
     blocks: Blocks,
   ) {
     this.#table = table;

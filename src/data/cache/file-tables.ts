@@ -2,7 +2,7 @@
 // another. Only where each file begins is in memory, and the tables of the files that were used
 // last.
 //
-//   files     |------- file 0 -------|---- file 1 ----|     numbers of samples, blocks and words
+//   files     |------- file 0 -------|---- file 1 ----|     numbers of samples and blocks
 //   pieces    |--- 70 ---|--- 50 ----|------ 96 ------|
 //   blocks    |32|32| 6  |32| 18     |32|32|32        |     blocks begin with each piece
 
@@ -10,6 +10,7 @@ import { dirname, join } from "node:path";
 import { LRUCache } from "lru-cache";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk } from "../../ports/disk.ts";
+import type { SampleRange } from "../dataset.ts";
 import type { BlockTable } from "./block-table.ts";
 import { filesDirectory, setAsideNameOf } from "./cache-directory.ts";
 import { blockSamples, type IndexedFiles, onDisk } from "./cache-format.ts";
@@ -51,10 +52,9 @@ export class FileTables implements RunTable {
   readonly #names: readonly string[];
   readonly #disk: Disk;
   readonly #onDamage: (error: DataCacheDamagedError) => void;
-  /** First sample, block and word of each file, then the end. */
+  /** First sample and block of each file, then the end. */
   readonly #samples: Float64Array;
   readonly #blocks: Float64Array;
-  readonly #words: Float64Array;
   readonly #open = new LRUCache<number, FileTable>({
     max: openMax,
     dispose: (file) => file.close(),
@@ -78,15 +78,7 @@ export class FileTables implements RunTable {
     this.#onDamage = onDamage;
     this.#samples = sumsOf(files.samples);
     this.#blocks = sumsOf(files.blocks);
-    this.#words = sumsOf(files.words);
     this.blocks = this.#blocks.at(-1) ?? 0;
-  }
-
-  startOf(block: number): number {
-    if (block >= this.blocks) return this.#words.at(-1) ?? 0;
-    const file = this.#fileWith(this.#blocks, block);
-    const own = block - (this.#blocks[file] ?? 0);
-    return (this.#words[file] ?? 0) + this.#table(file).table.startOf(own);
   }
 
   wordsOf(block: number): number {
@@ -129,6 +121,16 @@ export class FileTables implements RunTable {
       first: (this.#samples[file] ?? 0) + first,
       samples: (samples[piece + 1] ?? 0) - first,
     };
+  }
+
+  /** Whether the files of these samples have indexes. */
+  isThere({ first, end }: SampleRange): boolean {
+    const last = this.#fileWith(this.#samples, end - 1);
+    for (let file = this.#fileWith(this.#samples, first); file <= last; file++) {
+      const path = fileIndexPath(this.#path, this.#names[file] ?? "");
+      if (!this.#open.has(file) && !this.#disk.exists(path)) return false;
+    }
+    return true;
   }
 
   close(): void {

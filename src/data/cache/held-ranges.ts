@@ -9,7 +9,7 @@
 
 import { StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { SampleRange } from "../dataset.ts";
-import type { BlockTable } from "./block-table.ts";
+import { type BlockTable, startsIn } from "./block-table.ts";
 import { type BlockPlace, type BlockReader, checkBlock } from "./blocks.ts";
 
 /** A range of blocks that is in memory or being read. */
@@ -96,15 +96,13 @@ export class HeldRanges {
     const table = this.#table;
     const firstBlock = table.blockOf(first);
     const endBlock = table.blockOf(end - 1) + 1;
-    const from = table.startOf(firstBlock);
-    const starts = new Int32Array(endBlock - firstBlock + 1);
-    for (let i = 0; i < starts.length; i++) starts[i] = table.startOf(firstBlock + i) - from;
+    const starts = startsIn(table, { first: firstBlock, end: endBlock });
     const words = this.#memory(starts.at(-1) ?? 0);
     const bytes = new Uint8Array(words.buffer, 0, words.byteLength);
     const isChecked = new Uint8Array(endBlock - firstBlock);
     const held: Held = {
       ...{ firstBlock, endBlock, starts, words, bytes, isChecked, isThere: false },
-      read: this.#blocks.read(bytes, { first: firstBlock, end: endBlock }, 4 * from).then(
+      read: this.#blocks.read(bytes, { first: firstBlock, end: endBlock }).then(
         (read) => {
           bytes.fill(0, read); // Missing bytes fail their block's checksum.
           if (this.#blocks.isChecked === true && read === bytes.length) isChecked.fill(1);

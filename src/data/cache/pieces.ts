@@ -8,7 +8,7 @@
 // A streamed dataset reads only samples in held ranges: its reader holds the pieces of the samples.
 
 import type { Dataset, SampleNumbers, SampleRange } from "../dataset.ts";
-import type { BlockTable } from "./block-table.ts";
+import type { PagedTable } from "./block-table.ts";
 import { blockSamples, type CacheMeta, sampleHeadWords } from "./cache-format.ts";
 
 /**
@@ -23,10 +23,10 @@ const piecesMax = 16_384;
 const mergedBytes = 0x200_0000;
 
 /** What decides how short pieces are merged. */
-export type MergeRule = Pick<
-  CacheMeta,
-  "samples" | "statistics" | "dense" | "features" | "targets" | "wide" | "weighted"
->;
+export interface MergeRule
+  extends Pick<CacheMeta, "samples" | "dense" | "features" | "targets" | "wide" | "weighted"> {
+  readonly statistics?: readonly { readonly idsSum: number }[] | undefined;
+}
 
 /**
  * Least number of samples of a merged piece: a function of the samples alone, so that data have the
@@ -72,7 +72,7 @@ export function mergedStarts(pieces: ArrayLike<number>, meta: MergeRule): Sample
 }
 
 /** Size in memory of the largest piece, in bytes. */
-export function pieceBytesMax(starts: SampleNumbers, table: BlockTable): number {
+export function pieceBytesMax(starts: SampleNumbers, table: PagedTable): number {
   let most = 0;
   for (let i = 0; i + 1 < starts.length; i++) {
     const [first, end] = [starts[i] ?? 0, starts[i + 1] ?? 0];

@@ -12,8 +12,9 @@ import {
 import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
 import { isIndexedByFile, isStreamed } from "../data-kinds.ts";
+import { checkEarly, type EarlyIndex, earlyPathOf } from "../file-index/early-index.ts";
 import { indexedData } from "../file-index/index-file.ts";
-import { type IndexHelp, writeIndex } from "../file-index/write-index.ts";
+import { type IndexHelp, IndexRun } from "../file-index/write-index.ts";
 import { writeFiles } from "../file-samples.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { isAddress } from "../remote/addresses.ts";
@@ -22,7 +23,14 @@ import type { KeyColumn } from "../split-keys.ts";
 import { generatedPieces, generateSamples } from "../synthetic/synthetic.ts";
 import { checkTables } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
-import { cacheSuffix, freeName, markUsed, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
+import {
+  cacheSuffix,
+  freeName,
+  markUsed,
+  removeUnused,
+  setAsideNameOf,
+  tidyBeside,
+} from "./cache-directory.ts";
 import { readCacheMeta } from "./cache-facts.ts";
 import { type CacheMeta, onDisk } from "./cache-format.ts";
 import { cacheKey, cacheShapeOf } from "./cache-key.ts";
@@ -43,7 +51,8 @@ type OnProgress = (progress: CacheProgress) => void;
  * Returns the cache of this data for these tables, and builds it if it does not exist. Its name is
  * a hash of the files (path, size, modification time), the options that determine its content, the
  * tables, and `key`, the column that splits the data. Generating samples blocks the thread; reading
- * files is asynchronous. `help`: further threads that index files.
+ * files is asynchronous. `help`: further threads that index files. `early`: the index with which a
+ * run has begun, and the indexing that has begun with it.
  * @throws InvalidOptionError if columns and tables do not match
  * @throws InputUnusableError if a file cannot be read, or has no good line
  * @throws DataRejectedError if too many lines are bad
@@ -57,6 +66,7 @@ export async function prepareCache(
   onProgress: OnProgress = () => {},
   key?: KeyColumn,
   help?: IndexHelp,
+  early?: { readonly run: IndexRun; readonly index: EarlyIndex },
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
   const facts = await factsOfAll(pathsOf(options));
@@ -67,6 +77,7 @@ export async function prepareCache(
   const present = presentCache(path, disk);
   if (present.meta !== undefined) {
     check(present.meta); // The job that built it may have allowed more bad lines.
+    if (isIndexedByFile(options)) removeUnused(earlyPathOf({ options, tables }, facts), path, disk);
     tidyBeside(path, options.cacheBytesMax, disk, (caches) => usedIn(caches, disk));
     return { path, ...present.meta };
   }
@@ -88,8 +99,10 @@ export async function prepareCache(
       onProgress(progress);
     };
     if (isIndexedByFile(options)) {
-      const given = indexedData({ options, tables, key, disk });
-      const made = await writeIndex(file, given, facts, tell, help);
+      const run =
+        early?.run ?? new IndexRun(indexedData({ options, tables, key, disk }), facts, help);
+      const made = await run.write(file, tell, early?.index.meta).finally(() => run.stop());
+      if (early !== undefined) checkEarly(early.index.meta, made.meta);
       meta = made.meta;
       damage ??= made.damage;
       filesRead = made.filesRead;
@@ -194,6 +207,16 @@ function noRoomFor(
     `the disk is full after ${megabytes(bytes)}${whole}; ` +
     "make room, or name another directory with `data.cache`";
   return new DiskRefusedError("write the data cache in", directory, why, { cause });
+}
+
+/** Whether the index of all files is there. */
+export function findIndex(
+  options: ResolvedDataOptions,
+  tables: readonly TableShape[],
+  facts: readonly FileFacts[],
+  disk: Disk,
+): boolean {
+  return presentCache(pathOf(options, tables, undefined, facts), disk).meta !== undefined;
 }
 
 function pathsOf(options: ResolvedDataOptions): readonly string[] {

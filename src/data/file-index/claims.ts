@@ -3,15 +3,16 @@
 // or stands still, it makes the file's index itself. Two threads may make the index of one file:
 // both have equal bytes, and each is renamed into place.
 //
-//   words   bell · whether all shall stop · number of files that were read · a state for each file
+//   words   bell · whether all shall stop · number of files that were read · files taken so far ·
+//           the files in the order in which they are taken · a state for each file
 //   state   0: nobody's · n: claimed by thread n · -1: done
 //
 // Invariant
 //   C1. The order in which files are claimed decides no bit: what is known of a file is a function
 //       of that file, and files are put together in their order.
 
-const [bell, stop, read] = [0, 1, 2];
-const headWords = 3;
+const [bell, stop, read, next] = [0, 1, 2, 3];
+const headWords = 4;
 const done = -1;
 
 /** How long a file of another thread may take without any bell before it is taken over. */
@@ -25,40 +26,67 @@ export type WaitOn = (
   ms: number,
 ) => Promise<unknown> | unknown;
 
-/** Memory for the claims of `files` files. */
-export function claimsMemory(files: number): SharedArrayBuffer {
-  return new SharedArrayBuffer(4 * (headWords + files));
+/** Memory for the claims of files, which are taken in this order. */
+export function claimsMemory(order: ArrayLike<number>): SharedArrayBuffer {
+  const memory = new SharedArrayBuffer(4 * (headWords + 2 * order.length));
+  new Int32Array(memory, 4 * headWords).set(order);
+  return memory;
+}
+
+/**
+ * The order in which host `host` of `hosts` takes `files` files: first its own share, every
+ * `hosts`-th file, then those that other hosts may not have done, the last ones first.
+ */
+export function orderOfHost(files: number, host: number, hosts: number): Int32Array {
+  const own = Array.from({ length: files }, (_, i) => i).filter((i) => i % hosts === host);
+  const others = Array.from({ length: hosts - 1 }, (_, i) => (host + 1 + i) % hosts);
+  const rest = others.flatMap((one) => {
+    return Array.from({ length: Math.max(0, Math.ceil((files - one) / hosts)) }, (_, i) => {
+      return one + i * hosts;
+    }).reverse();
+  });
+  return Int32Array.from([...own, ...rest]);
 }
 
 /** The claims, as one thread sees them. */
 export class FileClaims {
   readonly memory: SharedArrayBuffer;
   readonly #words: Int32Array;
+  readonly #files: number;
   readonly #thread: number;
 
   /** `thread`: a number from 1 on, different for each thread. */
   constructor(memory: SharedArrayBuffer, thread: number) {
     this.memory = memory;
     this.#words = new Int32Array(memory);
+    this.#files = (this.#words.length - headWords) / 2;
     this.#thread = thread;
   }
 
-  /** Claims the first file that is nobody's; undefined: there is none, or all shall stop. */
+  /** Claims the next file that is nobody's; undefined: there is none, or all shall stop. */
   take(): number | undefined {
-    for (let at = headWords; at < this.#words.length; at++) {
-      if (Atomics.load(this.#words, stop) === 1) return undefined;
-      if (Atomics.compareExchange(this.#words, at, 0, this.#thread) === 0) return at - headWords;
+    const words = this.#words;
+    while (Atomics.load(words, stop) === 0) {
+      const place = Atomics.add(words, next, 1);
+      if (place >= this.#files) return undefined;
+      const file = words[headWords + place] ?? 0;
+      if (Atomics.compareExchange(words, this.#at(file), 0, this.#thread) === 0) return file;
     }
     return undefined;
   }
 
   done(file: number): void {
-    Atomics.store(this.#words, headWords + file, done);
+    Atomics.store(this.#words, this.#at(file), done);
     this.ring();
   }
 
   isDone(file: number): boolean {
-    return Atomics.load(this.#words, headWords + file) === done;
+    return Atomics.load(this.#words, this.#at(file)) === done;
+  }
+
+  /** Where the state of a file is. */
+  #at(file: number): number {
+    return headWords + this.#files + file;
   }
 
   /** Counts a file that was read, because it had no index. */
@@ -85,20 +113,31 @@ export class FileClaims {
 
   /** Gives up the files of a thread that has ended. */
   release(thread: number): void {
-    for (let at = headWords; at < this.#words.length; at++) {
-      Atomics.compareExchange(this.#words, at, thread, 0);
+    for (let file = 0; file < this.#files; file++) {
+      Atomics.compareExchange(this.#words, this.#at(file), thread, 0);
     }
+    Atomics.store(this.#words, next, 0); // Others take them; files that are done cost no more.
     this.ring();
+  }
+
+  /** Number of rings so far. */
+  get rung(): number {
+    return Atomics.load(this.#words, bell);
+  }
+
+  /** Waits for a ring after the first `rung`. Returns false if none comes. */
+  async rings(rung: number, waitOn: WaitOn): Promise<boolean> {
+    await waitOn(this.#words, bell, rung, patienceMs);
+    return Atomics.load(this.#words, bell) !== rung;
   }
 
   /** Waits until a file is done, or is nobody else's any more. */
   async settled(file: number, waitOn: WaitOn): Promise<void> {
     for (;;) {
-      const rung = Atomics.load(this.#words, bell); // Before the state: no ring is missed.
-      const state = Atomics.load(this.#words, headWords + file);
+      const { rung } = this; // Before the state: no ring is missed.
+      const state = Atomics.load(this.#words, this.#at(file));
       if (state === 0 || state === done || state === this.#thread) return;
-      await waitOn(this.#words, bell, rung, patienceMs);
-      if (Atomics.load(this.#words, bell) === rung) return; // It stands still.
+      if (!(await this.rings(rung, waitOn))) return; // It stands still.
     }
   }
 }

@@ -74,15 +74,28 @@ export interface MadeIndex {
   readonly keys: Float64Array;
 }
 
+/** What is told while an index is made. */
+interface IndexSigns {
+  /** Receives the damage of an index that is made again. */
+  readonly onDamage?: (reason: string) => void;
+  /** Called after some rows. */
+  readonly onRows?: () => void;
+}
+
+/** Whether a file has an index; it may be damaged. */
+export function hasIndex(data: IndexedData, file: IndexedFile): boolean {
+  return data.disk.exists(join(data.options.cache, filesDirectory, nameOf(data, file)));
+}
+
 /**
- * Reads the index of a file, and makes it if it does not exist or is damaged. `onDamage` receives
- * the reason. @throws as `writeIndex`
+ * Reads the index of a file, and makes it if it does not exist or is damaged. @throws as
+ * `IndexRun.write`
  */
 export async function fileIndexOf(
   data: IndexedData,
   file: IndexedFile,
   claims: FileClaims,
-  onDamage?: (reason: string) => void,
+  { onDamage, onRows }: IndexSigns = {},
 ): Promise<MadeIndex> {
   const name = nameOf(data, file);
   const path = join(data.options.cache, filesDirectory, name);
@@ -95,7 +108,10 @@ export async function fileIndexOf(
     }
   }
   claims.countRead();
-  await makeIndex(path, data, file, () => claims.ring());
+  await makeIndex(path, data, file, () => {
+    claims.ring();
+    onRows?.();
+  });
   return { name, ...readIndex(path, data.disk) };
 }
 
@@ -105,7 +121,10 @@ function readIndex(path: string, disk: Disk): Omit<MadeIndex, "name"> {
 }
 
 /** The file name of a file's index: a hash over all that decides its content. */
-function nameOf({ options, identity }: IndexedData, { facts, place, form }: IndexedFile): string {
+export function nameOf(
+  { options, identity }: IndexedData,
+  { facts, place, form }: IndexedFile,
+): string {
   // Rows that are drawn by their file and line depend on which file of the data it is.
   const isDrawn = options.transforms?.some((one) => one.op === "sampling" && one.by === undefined);
   const { path, bytes, version } = facts;

@@ -147,32 +147,38 @@ export class IndexTotals {
 
   /** The starts of the splits, and the size in memory of the largest. */
   #splits(meta: Parameters<typeof mergedStarts>[1]) {
-    const pieces = joined(
-      this.#pieces,
-      this.#pieces.reduce((sum, { length }) => sum + length, 0),
-    );
+    const pieces = joined(this.#pieces);
     const count = pieces.length / pieceNumbers;
     const samplesOf = (piece: number) => pieces[pieceNumbers * piece + 1] ?? 0;
-    const starts = mergedStarts(
-      Float64Array.from({ length: count }, (_, i) => samplesOf(i)),
-      meta,
-    );
-    let [piece, first, bytesMax] = [0, 0, 0];
-    for (const end of starts.subarray(1)) {
-      let words = 0;
-      // A split ends within the first block of a piece, which it has as a whole, or with a piece.
-      while (piece < count && first + samplesOf(piece) <= end) {
-        words += pieces[pieceNumbers * piece + 2] ?? 0;
-        first += samplesOf(piece++);
-      }
-      if (first < end) words += pieces[pieceNumbers * piece + 3] ?? 0;
-      bytesMax = Math.max(bytesMax, 4 * words);
-    }
-    return { starts, bytesMax };
+    const counts = Float64Array.from({ length: count }, (_, i) => samplesOf(i));
+    const starts = mergedStarts(counts, meta);
+    return { starts, bytesMax: splitBytesMax(pieces, starts) };
   }
 }
 
-function joined(parts: readonly Float64Array[], length: number): Float64Array {
+/** Size in memory of the largest split. `pieces`: (pieces, 4), as `FileIndex.pieces`. */
+export function splitBytesMax(pieces: Float64Array, starts: SampleNumbers): number {
+  const count = pieces.length / pieceNumbers;
+  const samplesOf = (piece: number) => pieces[pieceNumbers * piece + 1] ?? 0;
+  let [piece, first, bytesMax] = [0, 0, 0];
+  for (const end of starts.subarray(1)) {
+    let words = 0;
+    // A split ends within the first block of a piece, which it has as a whole, or with a piece.
+    while (piece < count && first + samplesOf(piece) <= end) {
+      words += pieces[pieceNumbers * piece + 2] ?? 0;
+      first += samplesOf(piece++);
+    }
+    if (first < end) words += pieces[pieceNumbers * piece + 3] ?? 0;
+    bytesMax = Math.max(bytesMax, 4 * words);
+  }
+  return bytesMax;
+}
+
+/** The numbers of all parts, one after another. */
+export function joined(
+  parts: readonly Float64Array[],
+  length: number = parts.reduce((sum, part) => sum + part.length, 0),
+): Float64Array {
   const all = new Float64Array(length);
   let at = 0;
   for (const part of parts) {
@@ -182,7 +188,11 @@ function joined(parts: readonly Float64Array[], length: number): Float64Array {
   return all;
 }
 
-function sourceOf({ path, bytes, version }: FileFacts, file: KeptFile | undefined): SourceFile {
+/** A file, as the description of an index names it. */
+export function sourceOf(
+  { path, bytes, version }: FileFacts,
+  file: KeptFile | undefined,
+): SourceFile {
   const modifiedMs = typeof version === "number" ? version : 0; // A server gives a tag instead.
   return { path, bytes, modifiedMs, sha256: file?.opened?.sha256, samples: file?.samples };
 }

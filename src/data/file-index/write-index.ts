@@ -1,6 +1,6 @@
-// Writes the index of a streamed data set: has each file indexed, by this thread and by others, and
-// puts together what is known of the files, in their order. Only then the index exists: a kill
-// before loses the files that are being read, and no others.
+// Writes the index of a streamed data set: has each file indexed, by this thread, by others and by
+// other hosts, and puts together what is known of the files, in their order. Only then the index
+// exists: a kill before loses the files that are being read, and no others.
 //
 //   files      │ a │ b │ c │ d │      claimed one by one, by all threads (claims.ts)
 //   indexes    │ a │ b │ c │ d │      one for each, made once: kept for other data with that file
@@ -22,14 +22,22 @@ import { DamageCount } from "../tables/damage.ts";
 import { BadLines } from "../text/faults.ts";
 import { TextFacts } from "../text/text-facts.ts";
 import { transformsFor } from "../transforms/compile.ts";
-import { claimsMemory, FileClaims, type WaitOn } from "./claims.ts";
-import { fileIndexOf, type IndexedData, type MadeIndex } from "./index-file.ts";
+import { claimsMemory, FileClaims, orderOfHost, type WaitOn } from "./claims.ts";
+import {
+  fileIndexOf,
+  hasIndex,
+  type IndexedData,
+  type IndexedFile,
+  type MadeIndex,
+} from "./index-file.ts";
 import { IndexTotals } from "./index-totals.ts";
 
 /** Further threads that index files. */
 export interface IndexHelp {
   /** Starts them, with the memory of the claims. This thread has the number 1. */
   start(claims: SharedArrayBuffer, files: number): void;
+  /** Hosts that share the files, this one included. @default 1 */
+  readonly hosts?: number | undefined;
   readonly waitOn: WaitOn;
 }
 
@@ -42,54 +50,108 @@ export interface WrittenIndex {
 
 const noHelp: IndexHelp = { start() {}, waitOn() {} };
 
-/**
- * Indexes the files that do not have an index yet, and writes the index of all to `file`. Returns
- * its description, the number of files that were read, and the reason why an index of a file was
- * made again.
- * @throws as `prepareCache`
- */
-export async function writeIndex(
-  file: DiskFile,
-  data: IndexedData,
-  facts: readonly FileFacts[],
-  onProgress: (progress: CacheProgress) => void,
-  help: IndexHelp = noHelp,
-): Promise<WrittenIndex> {
-  const { options, tables, key, disk } = data;
-  const directory = join(options.cache, filesDirectory);
-  onDisk("make", directory, () => disk.makeDirectory(directory));
-  const claims = new FileClaims(claimsMemory(facts.length), 1);
-  let damage: string | undefined;
-  const make = (place: number, form?: KeyForm): Promise<MadeIndex> => {
-    const own = facts[place];
-    if (own === undefined) throw new RangeError(`There is no file ${place}`);
-    const onDamage = (reason: string) => {
-      damage ??= reason;
+/** The indexing of the files of a data set. The caller stops it. */
+export class IndexRun {
+  readonly data: IndexedData;
+  readonly facts: readonly FileFacts[];
+  readonly #help: IndexHelp;
+  readonly #claims: FileClaims;
+  readonly #directory: string;
+  #damage: string | undefined;
+  /** Called while this thread reads a file. */
+  onSign: () => void = () => {};
+
+  /** `order`: the files in the order in which they are taken. @default this host's share first */
+  constructor(
+    data: IndexedData,
+    facts: readonly FileFacts[],
+    help: IndexHelp = noHelp,
+    order: ArrayLike<number> = orderOfHost(facts.length, 0, help.hosts ?? 1),
+  ) {
+    this.data = data;
+    this.facts = facts;
+    this.#help = help;
+    this.#directory = join(data.options.cache, filesDirectory);
+    onDisk("make", this.#directory, () => data.disk.makeDirectory(this.#directory));
+    this.#claims = new FileClaims(claimsMemory(order), 1);
+    help.start(this.#claims.memory, facts.length);
+  }
+
+  /** Whether a file has its index, whoever made it. */
+  isThere(place: number): boolean {
+    return this.#claims.isDone(place) || hasIndex(this.data, this.#fileAt(place));
+  }
+
+  /** Indexes files until `isEnough`, which is asked after each sign of life of a thread. */
+  async until(isEnough: () => boolean): Promise<void> {
+    for (;;) {
+      const { rung } = this.#claims;
+      if (isEnough()) return;
+      const place = this.#claims.take();
+      if (place !== undefined) {
+        if (!this.isThere(place)) await this.make(place);
+        this.#claims.done(place);
+      } else if (!(await this.#claims.rings(rung, this.#help.waitOn))) return;
+    }
+  }
+
+  /** Reads or makes the index of a file. `form`: as of `IndexedFile`. @throws as `fileIndexOf` */
+  make(place: number, form?: KeyForm): Promise<MadeIndex> {
+    return fileIndexOf(this.data, { ...this.#fileAt(place), form }, this.#claims, {
+      onDamage: (reason) => {
+        this.#damage ??= reason;
+      },
+      onRows: () => this.onSign(),
+    });
+  }
+
+  /**
+   * Indexes the files that do not have an index yet, and writes the index of all to `file`. Returns
+   * its description, the number of files that were read, and the reason why an index of a file was
+   * made again. `early`: the early index with which a run has begun.
+   * @throws as `prepareCache`
+   */
+  async write(
+    file: DiskFile,
+    onProgress: (progress: CacheProgress) => void,
+    early?: CacheMeta,
+  ): Promise<WrittenIndex> {
+    const { data, facts } = this;
+    const { options, tables, key, disk } = data;
+    const claims = this.#claims;
+    const progress = progressOf(facts, claims, onProgress);
+    const make = async (place: number) => {
+      if (!this.isThere(place)) await this.make(place);
     };
-    return fileIndexOf(data, { place, facts: own, form }, claims, onDamage);
-  };
-  help.start(claims.memory, facts.length);
-  const progress = progressOf(facts, claims, onProgress);
-  try {
     await indexOwn(claims, make, progress);
     const totals = new IndexTotals(options, tables);
     for (const place of facts.keys()) {
-      await claims.settled(place, help.waitOn);
-      const made = await make(place);
+      await claims.settled(place, this.#help.waitOn);
+      const made = await this.make(place);
       const isOther = made.samples.keyForm !== undefined && totals.keyForm !== undefined;
       const form = isOther && made.samples.keyForm !== totals.keyForm ? totals.keyForm : undefined;
-      totals.add(form === undefined ? made : await make(place, form));
+      totals.add(form === undefined ? made : await this.make(place, form));
       claims.done(place);
       progress();
     }
-    onDisk("sync", directory, () => disk.syncDirectory(directory));
+    onDisk("sync", this.#directory, () => disk.syncDirectory(this.#directory));
     const about = await firstValues(data, totals.keyForm);
-    const { starts, keyValues, ...meta } = totals.finish(about, facts, key !== undefined);
+    const { starts, keyValues, ...found } = totals.finish(about, facts, key !== undefined);
+    const meta = { ...found, ...(early && { earlyDigest: early.digest }) };
     const table = new Uint32Array(starts.buffer, starts.byteOffset, 2 * starts.length);
     writeFrame(file, headerBytes, table, meta, keyValues);
-    return { meta, filesRead: claims.filesRead, damage };
-  } finally {
-    claims.stop();
+    return { meta, filesRead: claims.filesRead, damage: this.#damage };
+  }
+
+  /** Has all threads stop after their present files. */
+  stop(): void {
+    this.#claims.stop();
+  }
+
+  #fileAt(place: number): IndexedFile {
+    const facts = this.facts[place];
+    if (facts === undefined) throw new RangeError(`There is no file ${place}`);
+    return { place, facts };
   }
 }
 
@@ -116,6 +178,9 @@ export async function indexOwn(
   }
 }
 
+/** About how often the share is summed up: it takes a look at each file. */
+const reportsMax = 1024;
+
 /** Reports the share of the bytes whose files are done. */
 function progressOf(
   facts: readonly FileFacts[],
@@ -123,7 +188,10 @@ function progressOf(
   onProgress: (progress: CacheProgress) => void,
 ): () => void {
   const total = facts.reduce((sum, { bytes }) => sum + bytes, 0);
+  const every = Math.ceil(facts.length / reportsMax);
+  let calls = 0;
   return () => {
+    if (calls++ % every !== 0) return;
     const done = facts.reduce((sum, { bytes }, i) => sum + (claims.isDone(i) ? bytes : 0), 0);
     onProgress({ samples: 0, quarantined: 0, fraction: total === 0 ? 1 : done / total });
   };

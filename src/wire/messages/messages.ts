@@ -1,7 +1,7 @@
 // The messages between actors, with the sender and the receiver (`takers`) of each. Each is checked
 // on arrival.
 //
-//   coordinator ──▶ host          host.prepare · host.assemble · host.release
+//   coordinator ──▶ host          host.prepare · host.index · host.assemble · host.release
 //   host ──▶ coordinator          host.preparing · host.prepared · host.progress · host.mended ·
 //                                 host.failed · host.released
 //   coordinator ──▶ device        device.run · device.evaluate · device.pause
@@ -133,12 +133,15 @@ const links = z.union([
   z.string(),
 ]);
 
+const dataPart = z.enum(["training", "evaluation", "test"]);
+
 export const messages = defineMessages({
   /**
    * `hosts`: the devices of each host, for which to search a plan; left out: no search. `pins`:
    * parts of tables that the plan must place on given devices. `measured`: measurements of the
-   * run's earlier plans, which the search uses. `machines` and `links`: of these hosts. `job`: as
-   * JSON, which is read many times as fast as msgpack, and only once.
+   * run's earlier plans, which the search uses. `machines` and `links`: of these hosts. `hostCount`:
+   * hosts that share the indexing of files. `job`: as JSON, which is read many times as fast as
+   * msgpack, and only once.
    */
   "host.prepare": z.object({
     command,
@@ -148,6 +151,7 @@ export const messages = defineMessages({
     measured: z.unknown().optional(),
     machines: z.array(hardware.nullable()).optional(),
     links: links.optional(),
+    hostCount: z.int().min(1).optional(),
   }),
   /** Requests these hosts to measure the links between them, all at the same time. */
   "host.measure": z.object({ command, hosts: z.array(host) }),
@@ -159,7 +163,22 @@ export const messages = defineMessages({
     placement: z.unknown().optional(),
     memoryBytes: z.number().min(0).optional(),
   }),
-  "host.preparing": z.object({ fraction: z.number() }),
+  /**
+   * `steps`: steps that the files suffice for that are indexed so far. `part`: other hosts may index
+   * files of this part, too.
+   */
+  "host.preparing": z.object({
+    fraction: z.number(),
+    steps: z.int().min(0).optional(),
+    part: dataPart.optional(),
+  }),
+  /** Has a further host index files of a part: it is the `share`-th of `hosts`, from 0. */
+  "host.index": z.object({
+    job: z.string(),
+    part: dataPart,
+    share: z.int().min(1),
+    hosts: z.int().min(2),
+  }),
   /** `assembly`: the spec of the generation without its job, as JSON. */
   "host.assemble": z.object({ command, job: z.string(), assembly: z.string() }),
   /** `isOver`: the run is, too, so that nothing of it need be kept. */
@@ -351,6 +370,7 @@ export const takers = {
   "host.preparing": "coordinator",
   "host.measure": "host",
   "host.measured": "coordinator",
+  "host.index": "host",
   "host.assemble": "host",
   "host.release": "host",
   "host.released": "coordinator",

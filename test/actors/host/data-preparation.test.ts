@@ -71,7 +71,7 @@ test("a plan found in time is reported, and no search takes more than 20 s", asy
 
 test("files without an index get further threads; one that ends gives back what it claimed", async (t) => {
   const { thread, threads, prepared, pass, data } = startPreparing(5000, 20e9);
-  const claims = claimsMemory(3);
+  const claims = claimsMemory([0, 1, 2]);
   thread.report({ type: "indexing", part: "training", claims, files: 3 });
   const helpers = threads.slice(1);
   t.is(helpers.length, indexersFor(3, availableParallelism(), 20e9) - 1);

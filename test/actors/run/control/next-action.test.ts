@@ -13,6 +13,8 @@ function positionOf(overrides: Partial<RunPosition> = {}): RunPosition {
     job: smallGenerationSpec().job,
     record: { isCheckpointRequested: false, cuts: undefined },
     schedule: { batchSize: 8, samples: 160, stepsPerEpoch: 20, begin: 0, steps: 20 },
+    plan: undefined,
+    indexedSteps: Number.MAX_SAFE_INTEGER,
     step: 4,
     cut,
     metrics: restoredMetrics(undefined),

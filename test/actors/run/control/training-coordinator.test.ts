@@ -82,6 +82,16 @@ test("heartbeats do not repeat the command to run", async (t) => {
   }
 });
 
+test("further hosts are asked to index files beside the first", async (t) => {
+  const { heard, say, pass } = await startRunning({}, { joined: 1 });
+  say(self, "host.preparing", { fraction: 0, part: "training" });
+  await pass(0);
+  const asked = (index: number) =>
+    heard({ role: "host", index }).filter(({ type }) => type === "host.index");
+  t.deepEqual(asked(0), []);
+  t.like(asked(1)[0]?.body, { part: "training", share: 1, hosts: 2 });
+});
+
 test("the steps of a fast generation's losses are among those of a slow one", (t) => {
   const between = (from: number, to: number) => {
     const losses = Array.from({ length: to - from }, (_, at) => from + at + 1);

@@ -180,7 +180,7 @@ async function readAll(t: ExecutionContext, world: World, reader: number): Promi
     const expected = bytesOf(words.slice(range.first, range.end));
     const bytes = new Uint8Array(expected.length);
     asked.push(
-      own.read(bytes, range, 0).then((count) => {
+      own.read(bytes, range).then((count) => {
         t.is(count, expected.length);
         t.deepEqual(Buffer.from(bytes), Buffer.from(expected));
       }),
@@ -247,7 +247,7 @@ test("a split that fails three times is named in an error, and other splits arri
   const client = new SplitClient({ transport, place, reader: 0, clock, deadlineMs: 60_000 });
   const own = client.blocksOf("training", "an index", table);
   const read = (first: number) =>
-    own.read(new Uint8Array(sizeOf(world, first)), { first, end: first + 1 }, 0);
+    own.read(new Uint8Array(sizeOf(world, first)), { first, end: first + 1 });
   const [good, bad] = [read(39), read(40)];
   await until(clock, Promise.allSettled([good, bad]));
   t.is(await good, sizeOf(world, 39));
@@ -268,7 +268,7 @@ test("a reader gets a worker's error unchanged, and an error at the deadline wit
   const transport = broker.connect("reader");
   const client = new SplitClient({ transport, place, reader: 0, clock, deadlineMs: 5000 });
   const own = client.blocksOf("test", "an index", table);
-  const read = () => own.read(new Uint8Array(sizeOf(world, 0)), { first: 0, end: 1 }, 0);
+  const read = () => own.read(new Uint8Array(sizeOf(world, 0)), { first: 0, end: 1 });
   const alone = read();
   await t.throwsAsync(until(clock, alone), {
     message:

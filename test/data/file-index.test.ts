@@ -2,13 +2,14 @@
 // known of the files together is what is known of a cache of them; and 100 TB need little memory.
 
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { headerBytes } from "../../src/data/cache/cache-format.ts";
 import { writeFrame } from "../../src/data/cache/cache-frame.ts";
 import { openIndex } from "../../src/data/cache/cache-reader.ts";
 import { writeFileIndex } from "../../src/data/cache/file-index-format.ts";
+import { listCaches, removeCaches } from "../../src/data/cache/list-caches.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { claimsMemory, FileClaims, orderOfHost } from "../../src/data/file-index/claims.ts";
 import {
@@ -237,6 +238,25 @@ test("two hosts share the files, and each file is read once, or twice at the end
   t.true((made.filesRead ?? 9) < 8 && read <= 9 + 2, `${made.filesRead} of ${read}`);
   const alone = await prepareCache({ ...options, cache: join(home, "one") }, tables, realDisk);
   t.deepEqual(readFileSync(made.path), readFileSync(alone.path));
+});
+
+test("removing an index removes the indexes of files that no other index needs", async (t) => {
+  const { home, paths } = startFiles(t, 3);
+  const cache = join(home, "cache");
+  const prepared = (some: readonly string[]) =>
+    prepareCache(optionsOf(some, cache), tables, realDisk);
+  const [all, two] = [await prepared(paths), await prepared(paths.slice(0, 2))];
+  const later = Date.now() + 3_600_000;
+  const list = listCaches(cache, later);
+  t.is(list.fileIndexes.count, 3);
+  const remove = (path: string) => {
+    const names = [basename(path, ".cache")];
+    return removeCaches(listCaches(cache, later), { names }, later).removed.length;
+  };
+  t.is(remove(all.path), 2, "itself, and the index of its last file");
+  t.is((await prepared(paths.slice(0, 2))).filesRead, undefined);
+  t.is(remove(two.path), 3);
+  t.deepEqual(readdirSync(join(cache, "file-indexes")), []);
 });
 
 test("of several bad files the first in order is named, whichever thread meets one", async (t) => {

@@ -89,9 +89,13 @@ function addRemove(cache: Command): void {
   });
 }
 
-function linesOf({ directory, caches, leftovers }: CacheList, nowMs: number): string[] {
+function linesOf(list: CacheList, nowMs: number): string[] {
+  const { directory, caches, fileIndexes, leftovers } = list;
   const size = caches.reduce((sum, one) => sum + one.bytes, 0);
-  const head = `${plural(caches.length, "cache")} in ${directory}, ${bytes(size)}`;
+  const ofFiles = `; ${count(fileIndexes.count)} indexes of files, ${bytes(fileIndexes.bytes)}`;
+  const head =
+    `${plural(caches.length, "cache")} in ${directory}, ${bytes(size)}` +
+    (fileIndexes.count === 0 ? "" : ofFiles);
   const titles = ["NAME", "SAMPLES", "BYTES", "USED", "SOURCE"];
   const cells = caches.map((cache) => cellsOf(cache, nowMs));
   const left = leftovers.map(({ path, bytes: own }) => `left behind: ${path} (${bytes(own)})`);

@@ -68,6 +68,17 @@ export function cachesIn(directory: string, disk: Disk): CacheFile[] {
   return filesOf(directory, names, disk).sort((a, b) => a.usedMs - b.usedMs);
 }
 
+/** The indexes of files beside the caches of a directory. */
+export function fileIndexesIn(directory: string, disk: Disk): CacheFile[] {
+  const own = join(directory, filesDirectory);
+  const names = attempt(() => disk.list(own)) ?? []; // Most directories have none.
+  return filesOf(
+    own,
+    names.filter((name) => name.endsWith(fileSuffix)),
+    disk,
+  );
+}
+
 /**
  * Unfinished files of dead writers, and damaged caches that were set aside more than `abandonedMs`
  * ago.
@@ -120,7 +131,7 @@ export function tidyBeside(
     for (const one of left) disk.remove(one.path);
     if (bytesMax === undefined) return;
     const caches = cachesIn(directory, disk);
-    const indexes = filesOf(ofFiles, disk.list(ofFiles), disk);
+    const indexes = fileIndexesIn(directory, disk);
     let bytes = [...caches, ...indexes].reduce((sum, one) => sum + one.bytes, 0);
     for (const cache of caches) {
       if (bytes <= bytesMax) return;

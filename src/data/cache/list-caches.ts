@@ -10,7 +10,7 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, realDisk } from "../../ports/disk.ts";
 import { isAddress } from "../remote/addresses.ts";
-import { type CacheFile, cachesIn, inUseMs, leftoversIn } from "./cache-directory.ts";
+import { type CacheFile, cachesIn, fileIndexesIn, inUseMs, leftoversIn } from "./cache-directory.ts";
 import { readCacheMeta } from "./cache-facts.ts";
 import { onDisk, type SourceFile } from "./cache-format.ts";
 
@@ -36,6 +36,8 @@ export interface CacheList {
   readonly directory: string;
   /** Most recently used first. */
   readonly caches: readonly CacheRecord[];
+  /** Indexes of single files, which indexes among the caches share. */
+  readonly fileIndexes: { readonly count: number; readonly bytes: number };
   /** Unfinished caches of dead writers, and damaged caches that were set aside. */
   readonly leftovers: readonly CacheFile[];
 }
@@ -53,9 +55,11 @@ export function listCaches(directory: string, nowMs: number, disk: Disk = realDi
     throw new InputUnusableError(directory, message, { cause });
   }
   const caches = cachesIn(directory, disk).reverse();
+  const own = fileIndexesIn(directory, disk);
   return {
     directory,
     caches: caches.map((file) => recordOf(file, disk, nowMs)),
+    fileIndexes: { count: own.length, bytes: own.reduce((sum, { bytes }) => sum + bytes, 0) },
     leftovers: leftoversIn(directory, disk, nowMs),
   };
 }
@@ -98,7 +102,8 @@ export interface CacheRemoval {
 }
 
 /**
- * Removes the chosen caches of a fresh list, and all leftovers.
+ * Removes the chosen caches of a fresh list, all leftovers, and indexes of files that no other
+ * cache needs: those of the chosen ones, and the others by the same choice of age.
  * @throws InvalidOptionError if a name matches no cache or several, or nothing is chosen
  * @throws StoreFailedError if the disk fails
  */
@@ -118,7 +123,18 @@ export function removeCaches(
     if (names.length > 0) return false;
     return all || (unusedMs !== undefined && nowMs - cache.usedMs >= unusedMs);
   });
-  const removed: CacheFile[] = [...chosen.filter(({ isInUse }) => !isInUse), ...leftovers];
+  const unused = chosen.filter(({ isInUse }) => !isInUse);
+  const filesOf = (some: readonly CacheRecord[]) =>
+    new Set(some.flatMap(({ path, damage }) => {
+      return damage === undefined ? (readCacheMeta(path, disk).files?.names ?? []) : [];
+    }));
+  const [needed, freed] = [filesOf(caches.filter((one) => !unused.includes(one))), filesOf(unused)];
+  const oldMs = names.length > 0 ? Infinity : all ? inUseMs : (unusedMs ?? Infinity);
+  const ofFiles = fileIndexesIn(directory, disk).filter(({ path, usedMs }) => {
+    const name = basename(path);
+    return !needed.has(name) && (freed.has(name) || nowMs - usedMs >= oldMs);
+  });
+  const removed: CacheFile[] = [...unused, ...ofFiles, ...leftovers];
   if (!dryRun) for (const { path } of removed) onDisk("remove", path, () => disk.remove(path));
   const bytes = removed.reduce((sum, one) => sum + one.bytes, 0);
   return { removed, inUse: chosen.filter(({ isInUse }) => isInUse), bytes };

@@ -61,7 +61,7 @@ export function createNative(addon: Addon | undefined = loadAddon()): Kernels | 
   const own = {
     arithmetic: String(addon.arithmetic!()),
     ...createMemory((length) => aligned(addon, length)),
-    rows: createMemory(sharedRooms(addon)).rows,
+    rows: createMemory((length) => rowsFromRoom(addon, length)).rows,
     ...shared,
     ...computed(addon),
     ...cache(addon),
@@ -101,20 +101,21 @@ function aligned(addon: Addon, length: number): Float32Array {
 /** Floats of memory that small tables share. Its untouched pages take no memory. */
 const roomFloats = 2 ** 23;
 
+/** What is left of the memory that small tables share, by addon. */
+const rooms = new WeakMap<Addon, Float32Array>();
+
 /**
- * Returns an allocator of rows. Small tables share memory: their states and marks alone would be on
- * small pages, so that each access to a row of many tables would translate an address anew.
+ * Allocates rows. Small tables share memory: their states and marks alone would be on small pages,
+ * so that each access to a row of many tables would translate an address anew. The kernels of a
+ * thread share it, too: V8 collects garbage after every few rooms, as if they were all in use.
  */
-function sharedRooms(addon: Addon): (length: number) => Float32Array {
-  let room: Float32Array = new Float32Array(0);
-  return (length) => {
-    const whole = 16 * Math.ceil(length / 16);
-    if (whole > roomFloats / 4) return aligned(addon, length);
-    if (whole > room.length) room = aligned(addon, roomFloats);
-    const own = room.subarray(0, length);
-    room = room.subarray(whole);
-    return own;
-  };
+function rowsFromRoom(addon: Addon, length: number): Float32Array {
+  const whole = 16 * Math.ceil(length / 16);
+  if (whole > roomFloats / 4) return aligned(addon, length);
+  let room = rooms.get(addon);
+  if (room === undefined || whole > room.length) room = aligned(addon, roomFloats);
+  rooms.set(addon, room.subarray(whole));
+  return room.subarray(0, length);
 }
 
 /** Outputs in a panel of packed weights, as in native/dense/packed.h. */

@@ -5,11 +5,11 @@
 
 import { availableParallelism } from "node:os";
 
-/** Prefixes of room names, the longest-running rooms first; all others follow by name. */
-const first = ["chaos-simulation", "chaos-", "dashboard", "cli", "training", "storage"];
+/** Rooms that run longest, the longest first; all others follow by name. */
+const first = ["chaos", "actors", "cli", "others", "training", "dashboard", "data", "storage"];
 
 const rankOf = (file) => {
-  const rank = first.findIndex((start) => file.includes(`/dist/rooms/${start}`));
+  const rank = first.findIndex((room) => file.endsWith(`/dist/rooms/${room}.test.js`));
   return rank === -1 ? first.length : rank;
 };
 

@@ -7,14 +7,21 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Folders that are rooms; a file belongs to the first folder of this list that contains it. Tests
- * of connections have deadlines of seconds, so they run in another thread than tests that compute
- * for seconds.
+ * Folders of test files, and their room; the first folder of this list that contains a file counts.
+ * Tests of connections have deadlines of seconds, so they run in another thread than tests that
+ * compute for seconds.
  */
 const rooms = [
-  ...["chaos/simulation", "chaos/processes", "actors", "bench", "chaos", "cli"],
-  ...["data", "examples", "exchange", "storage", "training", "wire"],
-];
+  ["test/chaos/simulation/", "chaos-simulation"],
+  ["test/chaos/processes/", "chaos-processes"],
+  ...["actors", "chaos", "cli", "data", "exchange", "storage", "training", "wire"].map(
+    (room) => [`test/${room}/`, room] as const,
+  ),
+  ["test/examples/", "cli"],
+  ...["dashboard", "formats", "ingest", "serve"].map(
+    (room) => [`packages/${room}/`, room] as const,
+  ),
+] as const;
 /** The room of all other files; their tests compute. */
 const rest = "others";
 
@@ -41,9 +48,6 @@ export function testFilesIn(folder: string): string[] {
     .sort();
 }
 
-/** `packages/serve/test/…` lies in the room `serve`, `test/actors/…` in `actors`. */
 function roomOf(file: string): string {
-  const [, house] = file.match(/^packages\/(\w+)\//) ?? [];
-  if (house !== undefined) return house;
-  return rooms.find((one) => file.startsWith(`test/${one}/`))?.replace("/", "-") ?? rest;
+  return rooms.find(([folder]) => file.startsWith(folder))?.[1] ?? rest;
 }

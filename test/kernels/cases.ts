@@ -76,13 +76,17 @@ export function lookupsAt(
   };
 }
 
+/** The period of long lists of random numbers: a prime, so that no two rows of a table are alike. */
+const drawnMax = 4099;
+
 /** Random numbers in -1..1, some of them exactly 0. */
 export function numbers(stream: RandomStream, count: number): Float32Array {
   const drawn = new Float32Array(count);
-  for (let i = 0; i < count; i++) {
+  for (let i = 0; i < Math.min(count, drawnMax); i++) {
     const u = 2 * stream.uniform() - 1;
     drawn[i] = Math.abs(u) < 0.02 ? 0 : u;
   }
+  for (let at = drawnMax; at < count; at *= 2) drawn.copyWithin(at, 0, at);
   return drawn;
 }
 

@@ -5,12 +5,14 @@ import { takesMean } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { sameValues } from "../helpers/same-values.ts";
+import { rounds } from "../helpers/thinned.ts";
 import { type Cases, list, lookupsAt, random } from "./cases.ts";
 import { embeddingProblem, stateOf, widened } from "./scenarios.ts";
 
 export const manyTables: Cases = {
   "one call for many tables gives the sums, and keeps the order, of a call for each": (t, k) => {
-    for (let seed = 1; seed <= 12; seed++) {
+    const problems = rounds("problems of many tables", 4, 12);
+    for (let seed = 1; seed <= problems; seed++) {
       const twice = [0, 1].map(() => embeddingProblem(k, new RandomStream(seed, 3)));
       const [problem, other] = twice;
       if (problem === undefined || other === undefined) return t.fail();
@@ -25,7 +27,8 @@ export const manyTables: Cases = {
         const own = lookupsAt({ tables, bags, rules }, first);
         return k.rowSquares(own.tables, own.bags, d, own.first, slices, own.rules);
       });
-      t.deepEqual(
+      sameValues(
+        t,
         [...all],
         each.flatMap((own) => [...own]),
         `seed ${seed}`,

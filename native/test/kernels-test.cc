@@ -1,7 +1,10 @@
 // Runs every kernel of every instruction set of this processor with random shapes, under the
 // sanitizers. Arguments are in buffers of exact size between guard words.
+//
+//   kernels-test [PART]     PART: an instruction set, or `input`, the readers of files
 
 #include <cstdio>
+#include <string>
 
 #include "kernels.h"
 #include "test/batches-test.h"
@@ -19,7 +22,7 @@
 using namespace osiris;
 using namespace osiris::test;
 
-int main() {
+static void testInput() {
   for (int round = 0; round < 50; round++) testNarrow();
   for (int round = 0; round < 50; round++) testRecordFile();
   for (int round = 0; round < 200; round++) testFields();
@@ -34,37 +37,49 @@ int main() {
   for (int round = 0; round < 1000; round++) testDamagedPages();
   for (int round = 0; round < 200; round++) testSnappy();
   for (int round = 0; round < 200; round++) testRecordColumns();
-  for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
-    if (kernelsOf(isa) == nullptr) continue;
-    testLarge(*kernelsOf(isa));
-    for (int round = 0; round < 12; round++) {
-      // Every third round runs in parts, however small they are.
-      useThreads(round % 3 == 2 ? 3 : 1, 1e-9);
-      const Kernels* kernels = &kernelsInParts(*kernelsOf(isa));
-      testRankProducts(*kernels);
-      testColumns(*kernels);
-      testDistinctLists(*kernels);
-      testLayer(*kernels);
-      testBfloat16(*kernels);
-      testInteraction(*kernels);
-      testElements(*kernels);
-      testExponentials(*kernels);
-      for (int i = 0; i < 6; i++) testProducts(*kernels);
-      testPairs(*kernels);
-      testPairSum(*kernels);
-      testBatchNorm(*kernels);
-      testLayerNorm(*kernels);
-      testFold(*kernels);
-      testFoldPooled(*kernels);
-      testPacking(*kernels);
-      testBorn(*kernels);
-      for (int i = 0; i < 10; i++) testCache(*kernels);
-      for (int i = 0; i < 10; i++) testUndo(*kernels);
-      for (int kind = 0; kind < 4; kind++) testRecords(*kernels, static_cast<Precision>(kind));
-      for (int kind = 1; kind < 4; kind++) testCodes(*kernels, static_cast<Precision>(kind));
-      for (int kind = 0; kind < 9; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));
-    }
-    std::printf("osiris: the %s kernels are clean\n", isa);
+}
+
+static void testSet(const Kernels& set) {
+  testLarge(set);
+  for (int round = 0; round < 12; round++) {
+    // Every third round runs in parts, however small they are.
+    useThreads(round % 3 == 2 ? 3 : 1, 1e-9);
+    const Kernels& kernels = kernelsInParts(set);
+    testRankProducts(kernels);
+    testColumns(kernels);
+    testDistinctLists(kernels);
+    testLayer(kernels);
+    testBfloat16(kernels);
+    testInteraction(kernels);
+    testElements(kernels);
+    testExponentials(kernels);
+    for (int i = 0; i < 6; i++) testProducts(kernels);
+    testPairs(kernels);
+    testPairSum(kernels);
+    testBatchNorm(kernels);
+    testLayerNorm(kernels);
+    testFold(kernels);
+    testFoldPooled(kernels);
+    testPacking(kernels);
+    testBorn(kernels);
+    for (int i = 0; i < 10; i++) testCache(kernels);
+    for (int i = 0; i < 10; i++) testUndo(kernels);
+    for (int kind = 0; kind < 4; kind++) testRecords(kernels, static_cast<Precision>(kind));
+    for (int kind = 1; kind < 4; kind++) testCodes(kernels, static_cast<Precision>(kind));
+    for (int kind = 0; kind < 9; kind++) testEmbedding(kernels, static_cast<RuleKind>(kind));
   }
+}
+
+int main(int count, char** arguments) {
+  const std::string only = count > 1 ? arguments[1] : "";
+  bool isFound = only.empty() || only == "input";
+  if (isFound) testInput();
+  for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
+    if (kernelsOf(isa) == nullptr || !(only.empty() || only == isa)) continue;
+    isFound = true;
+    testSet(*kernelsOf(isa));
+  }
+  expect(isFound, only.c_str(), "the name of a part");
+  if (failures == 0) std::printf("osiris: clean: %s\n", only.empty() ? "all" : only.c_str());
   return failures == 0 ? 0 : 1;
 }

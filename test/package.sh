@@ -22,7 +22,7 @@ if command -v "${CXX:-g++}" >/dev/null; then
   mv native/build/osiris.node "$place/own.node"
   trap 'mv -f "$place/own.node" native/build/osiris.node; rm -rf "$place"' EXIT
   # shellcheck disable=SC2046
-  npx ava $(grep -lE 'eachIsa|instructionSet' dist/test/kernels/*.test.js dist/test/kernels/*/*.test.js)
+  npx ava $(grep -lrE 'eachIsa|instructionSet' dist/test/kernels --include='*.test.js')
   mv "$place/own.node" native/build/osiris.node
   trap 'rm -rf "$place"' EXIT
 fi

@@ -76,7 +76,7 @@ export function lookupsAt(
   };
 }
 
-/** The period of long lists of random numbers: a prime, so that no two rows of a table are alike. */
+/** The period of long lists of random numbers: a prime, so that no rows of a table are alike. */
 const drawnMax = 4099;
 
 /** Random numbers in -1..1, some of them exactly 0. */

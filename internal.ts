@@ -185,7 +185,7 @@ export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose
 
 export type { TableReasons } from "./src/training/planning/explain-plan.ts";
 
-export type { PlanReport } from "./src/training/planning/run-plan.ts";
+export type { PlanReport } from "./src/training/planning/plan-report.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export type { MachineConstants } from "./src/planner/cost/constants.ts";
 export type { MeasuredLinks } from "./src/planner/fleet.ts";

@@ -23,7 +23,8 @@ import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import { atOnce } from "../../src/ports/turns.ts";
-import { type MeasuredRun, type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
+import { type RunPlan, unplanned } from "../../src/training/planning/plan-report.ts";
+import type { MeasuredRun } from "../../src/training/planning/run-plan.ts";
 import {
   type Address,
   type MessageEvent,

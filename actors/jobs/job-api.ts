@@ -21,7 +21,7 @@
 
 import { z } from "zod";
 import { jobJsonSchema } from "../../src/job/job-json-schema.ts";
-import { errorRecord } from "../../src/wire/messages/messages.ts";
+import { errorRecord } from "../../src/wire/messages/fields.ts";
 import { incidentRecord } from "../run/state/incident-record.ts";
 import { runEventSchema, runStatusSchema } from "../run/state/run-events.ts";
 import { runResultSchema } from "../run/state/run-result.ts";

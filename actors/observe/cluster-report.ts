@@ -1,7 +1,7 @@
 // The complete report of a cluster (inspection.ts).
 
 import type { StepTimes } from "../../src/training/meters/step-meter.ts";
-import type { PlanReport } from "../../src/training/planning/run-plan.ts";
+import type { PlanReport } from "../../src/training/planning/plan-report.ts";
 import type { MirrorReport } from "../jobs/mirror/run-mirror.ts";
 import type { IncidentRecord } from "../run/state/incident-record.ts";
 import type { RunStatus } from "../run/state/run-events.ts";

@@ -7,7 +7,7 @@ import type { ShelfShape } from "../../src/exchange/splits/split-shelves.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
-import type { RunPlan } from "../../src/training/planning/run-plan.ts";
+import type { RunPlan } from "../../src/training/planning/plan-report.ts";
 import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { DataPlan, GenerationSpecRecord } from "./generation-schema.ts";

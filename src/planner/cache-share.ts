@@ -2,7 +2,8 @@
 // offloading ("Toward 100TB", RecSys 2024). Tables differ in how many rows a batch needs and in how
 // much a cache helps, so one load factor for all tables would waste memory.
 
-import { distinctRows, type Setting } from "./cost/cost.ts";
+import type { Setting } from "./cost/cost.ts";
+import { distinctRows } from "./cost/distinct-rows.ts";
 import { type MissPoint, missRatioAt, zipfCurve } from "./cost/miss-curve.ts";
 import type { PlannedTable } from "./shards.ts";
 

@@ -2,7 +2,8 @@
 // expected share of row accesses that each tier serves, now and with one more GiB.
 
 import { withCurve } from "./cache-share.ts";
-import { distinctRows, loadOf, type Setting } from "./cost/cost.ts";
+import { loadOf, type Setting } from "./cost/cost.ts";
+import { distinctRows } from "./cost/distinct-rows.ts";
 import { missRatioAt } from "./cost/miss-curve.ts";
 import {
   type PlacedShard,

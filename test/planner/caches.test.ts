@@ -7,7 +7,8 @@ import { cacheWays } from "../../src/kernels/contract/row-cache.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
 import { assessPlan } from "../../src/planner/assess.ts";
 import { priorityOf, shareBytes, withCurve } from "../../src/planner/cache-share.ts";
-import { distinctRows, placeBytesOf, type Setting } from "../../src/planner/cost/cost.ts";
+import { placeBytesOf, type Setting } from "../../src/planner/cost/cost.ts";
+import { distinctRows } from "../../src/planner/cost/distinct-rows.ts";
 import { type CachePolicy, missRatioAt, zipfCurve } from "../../src/planner/cost/miss-curve.ts";
 import type { Devices, PlannedTable } from "../../src/planner/shards.ts";
 import {

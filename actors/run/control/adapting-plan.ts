@@ -16,7 +16,7 @@ import type { AdaptSpec } from "../../../src/job/job-schema.ts";
 import type { PackedPlan } from "../../../src/planner/packed-plan.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import type { HostMeters } from "../../../src/training/meters/step-meter.ts";
-import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-plan.ts";
+import { type RunPlan, runPlanSchema } from "../../../src/training/planning/plan-report.ts";
 import { devicesOf } from "../../host/membership.ts";
 import { type MessageEvent, request } from "../../runtime/mailbox.ts";
 import {

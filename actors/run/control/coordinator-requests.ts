@@ -13,7 +13,7 @@ import { deadlinesOf, transferMs } from "../../../src/ports/deadlines.ts";
 import { inTurns } from "../../../src/ports/turns.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { Cut } from "../../../src/training/loop/schedule.ts";
-import { type RunPlan, runPlanSchema } from "../../../src/training/planning/run-plan.ts";
+import { type RunPlan, runPlanSchema } from "../../../src/training/planning/plan-report.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
 import {

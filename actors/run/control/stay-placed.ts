@@ -11,7 +11,7 @@ import {
 } from "../../../src/planner/shards.ts";
 import { type PlacedPart, stayInPlace } from "../../../src/planner/stay.ts";
 import type { Steps } from "../../../src/ports/turns.ts";
-import type { RunPlan } from "../../../src/training/planning/run-plan.ts";
+import type { RunPlan } from "../../../src/training/planning/plan-report.ts";
 import { type Topology, tableOf } from "../../../src/training/topology/topology.ts";
 import type { HostShare } from "../../host/membership.ts";
 import { layingOut } from "../../threads/generation-layout.ts";

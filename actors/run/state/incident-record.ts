@@ -2,7 +2,7 @@
 // follow from the schemas.
 
 import { z } from "zod";
-import { errorRecord } from "../../../src/wire/messages/messages.ts";
+import { errorRecord } from "../../../src/wire/messages/fields.ts";
 import type { Wait } from "../../runtime/wait-graph.ts";
 
 const count = z.int().min(0);

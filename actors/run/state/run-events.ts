@@ -3,8 +3,8 @@
 
 import { z } from "zod";
 import { shardPinSchema } from "../../../src/planner/plan-file.ts";
-import { planReportSchema } from "../../../src/training/planning/run-plan.ts";
-import { errorRecord } from "../../../src/wire/messages/messages.ts";
+import { planReportSchema } from "../../../src/training/planning/plan-report.ts";
+import { errorRecord } from "../../../src/wire/messages/fields.ts";
 import { columnValues, groupChoice, warningSchema } from "../../threads/generation-schema.ts";
 import { incidentAction, incidentCause, incidentEnd, incidentRecord } from "./incident-record.ts";
 import { recoveryEvents, restored } from "./recovery-events.ts";

@@ -68,8 +68,7 @@ export class RunRecord {
   isCancelRequested = false;
   isPauseRequested = false;
   preemptedBy: string | undefined; // The run that preempts this run.
-  /** Whether a checkpoint after the current step is requested. */
-  isCheckpointRequested = false;
+  isCheckpointRequested = false; // After the current step.
   readonly roomAwaited = new Set<number>(); // Devices whose checkpoints wait for a full disk.
   /** A change of devices in progress, until the first step with the new devices. */
   scaling: Scaling | undefined;
@@ -84,13 +83,10 @@ export class RunRecord {
   placed: PlacedRun | undefined;
   /** Measurements of the run's plans, and the duration of its last planned change. */
   measured: MeasuredSoFar = { plans: [], changeSeconds: undefined };
-  /** Requests to the run's readers. */
   readonly readers: ReaderRequests;
-  /** Shard placement of the newest generation; undefined: none since this leader took over. */
-  shards: ShardPlaces | undefined;
+  shards: ShardPlaces | undefined; // Of the newest generation that this leader assembled.
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
-  /** Incidents, with the actions taken. */
   readonly incidents = new IncidentLog();
   /** Waits of the threads of its hosts, by the last heartbeats (wait-graph.ts). */
   threadWaits: readonly Wait[] = [];

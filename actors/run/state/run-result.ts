@@ -9,7 +9,7 @@ import {
   type StepTimes,
   waitedFor,
 } from "../../../src/training/meters/step-meter.ts";
-import { planReportSchema } from "../../../src/training/planning/run-plan.ts";
+import { planReportSchema } from "../../../src/training/planning/plan-report.ts";
 import type { TableTiers } from "../../../src/training/planning/tier-advice.ts";
 import { warningSchema } from "../../threads/generation-schema.ts";
 import { incidentRecord } from "./incident-record.ts";

@@ -6,14 +6,13 @@ import { recordError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
+import { type RunPlan, unplanned } from "../../../src/training/planning/plan-report.ts";
 import {
   type LearnedCosts,
   type MeasuredRun,
   planRun,
-  type RunPlan,
   type RunPlanSetting,
   replanRun,
-  unplanned,
 } from "../../../src/training/planning/run-plan.ts";
 import type { PreparedData } from "./prepare-data.ts";
 

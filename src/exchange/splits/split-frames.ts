@@ -18,8 +18,8 @@
 import { z } from "zod";
 import { FrameCorruptError } from "../../errors/errors.ts";
 import { decodeBody, encodeBody } from "../../wire/messages/body.ts";
+import { errorRecord } from "../../wire/messages/fields.ts";
 import { headerOf } from "../../wire/messages/headers.ts";
-import { errorRecord } from "../../wire/messages/messages.ts";
 import { subjectOf } from "../../wire/messages/subjects.ts";
 import type { Frame } from "../../wire/messages/transport.ts";
 

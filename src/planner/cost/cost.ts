@@ -18,9 +18,10 @@ import {
   type Workload,
 } from "../shards.ts";
 import type { MachineConstants } from "./constants.ts";
+import { distinctOfTile, distinctRows } from "./distinct-rows.ts";
 import { distinctIds, missRatioAt } from "./miss-curve.ts";
 import { type RowCosts, rowCostsOf, treeFactor } from "./row-costs.ts";
-import { distinctShares, rowShare } from "./row-shares.ts";
+import { rowShare } from "./row-shares.ts";
 import { measuredSlices, noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
 
 /**
@@ -201,38 +202,6 @@ export function stepCostsIn(setting: Setting): StepCosts {
   const costs = stepCostsOn(constants.steps, Math.max(devices.perHost, Math.min(2, devices.hosts)));
   stepCostsOfSetting.set(setting, costs);
   return costs;
-}
-
-/** The distinct rows of a table that a batch needs, and their distribution over the table. */
-interface Distinct {
-  readonly rows: number;
-  readonly shares: readonly number[] | undefined;
-}
-
-/** Cache of `distinctIn`, by table and samples, as a search computes the costs of every tile. */
-const distinctOf = new WeakMap<PlannedTable, Map<number, Distinct>>();
-
-function distinctIn(table: PlannedTable, samples: number): Distinct {
-  const byTable = distinctOf.get(table) ?? new Map<number, Distinct>();
-  const known = byTable.get(samples);
-  if (known !== undefined) return known;
-  const { zipf, poolingFactor } = table;
-  const draws = samples * poolingFactor;
-  const drawn = distinctIds({ rows: table.rows, draws, zipf, hot: 0 });
-  const rows = Math.min(drawn, table.distinctRowsMax ?? table.rows);
-  const found = { rows, shares: distinctShares(table, draws, table.idShares) };
-  distinctOf.set(table, byTable.set(samples, found));
-  return found;
-}
-
-/** Distinct rows of a table in a batch. */
-export function distinctRows(table: PlannedTable, batchSize: number): number {
-  return distinctIn(table, batchSize).rows;
-}
-
-function distinctOfTile(table: PlannedTable, tile: Tile, samples: number): number {
-  const { rows, shares } = distinctIn(table, samples);
-  return rows * rowShare(table, tile, shares);
 }
 
 /** The work of a shard in one step. */

@@ -3,7 +3,6 @@
 // exceed the host's memory. The fastest plan is tried first; if it does not fit, a plan in which
 // each device keeps to an even share of its host; then a plan with tables below memory.
 
-import { z } from "zod";
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import { areKnown } from "../../planner/cost/constants.ts";
@@ -12,7 +11,6 @@ import {
   bytesOfHosts,
   devicesIn,
   type MeasuredLinks,
-  measuredLinksSchema,
   type PlannedHosts,
   unequalHosts,
   withLinks,
@@ -20,89 +18,25 @@ import {
 import { schemeNote } from "../../planner/kept-schemes.ts";
 import { type PackedPlan, packPlan, unpackPlan } from "../../planner/packed-plan.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
-import { packedPlanSchema, writePlan } from "../../planner/plan-file.ts";
+import { writePlan } from "../../planner/plan-file.ts";
 import {
   type Devices,
   deviceCount,
   type Plan,
   type PlanFile,
   planOfFile,
-  schemes,
+  type schemes,
 } from "../../planner/shards.ts";
 import { withCurves } from "../../planner/size-caches.ts";
 import { bytesForRows } from "../topology/private-memory.ts";
 import { type PlanSource, planJob } from "./plan-job.ts";
+import { type PlanReport, type RunPlan, unplanned, withNote } from "./plan-report.ts";
 import {
   type MeasuredGroup,
   type PlannableJob,
   type WorkloadOptions,
   workloadOf,
 } from "./workload.ts";
-
-const bytes = z.number().min(0);
-
-/**
- * Schema of the report on a generation's plan; its size is bounded, however many tables there are.
- */
-export const planReportSchema = z.object({
-  /**
-   * Who placed the tables: a search (`auto`), the job's `plan`, or each table's own `sharding`
-   * alone.
-   */
-  by: z.enum(["auto", "plan", "as-written"]),
-  /** Why the plan differs from the job's request, what makes it fit, or which costs decided. */
-  note: z.string().optional(),
-  /** Hash of the text of the plan file. */
-  sha256: z.string().optional(),
-  /** Number of tables of each scheme. `tables` names the scheme of each table of a small job. */
-  schemes: z.partialRecord(z.enum(schemes), z.int()).optional(),
-  tables: z.record(z.string(), z.enum(schemes)).optional(),
-  /** Tables with rows below memory. */
-  cached: z.int().optional(),
-  /** Predicted seconds of a step; left out if the machine was not calibrated. */
-  stepSeconds: z.number().optional(),
-  /** Predicted load of the busiest device, over the mean of all. */
-  imbalance: z.number().optional(),
-  /** Predicted memory of each device. */
-  memoryBytes: z.array(bytes).readonly().optional(),
-  /** Source of the machine constants behind the predictions. */
-  constants: z.string().optional(),
-  /** The measured links between hosts that it counts with; left out: one host, or assumed ones. */
-  links: measuredLinksSchema.optional(),
-  /** Where hosts are unequal, for each: its memory, and its speed relative to the first host. */
-  hosts: z
-    .array(z.object({ memoryBytes: bytes, rowSpeed: bytes, denseSpeed: bytes }))
-    .readonly()
-    .optional(),
-  /** Hash of the file of learned costs that the search followed; left out: formulas decided. */
-  costs: z.string().optional(),
-  /** Whether the data's statistics were known; else bags and popularity are assumed. */
-  statistics: z.boolean().optional(),
-});
-
-/** The report on a generation's plan. */
-export type PlanReport = z.output<typeof planReportSchema>;
-
-/** Schema of `RunPlan`. */
-export const runPlanSchema = z.object({
-  /**
-   * The plan that the search found; left out: the job's plan, or each table by its own `sharding`.
-   */
-  plan: packedPlanSchema.optional(),
-  report: planReportSchema,
-  /** Why the plan does not honour the pins, where a plan without them was found. */
-  unpinned: z.string().optional(),
-  /** With measured costs: predicted seconds of a step by the present plan, and by this plan. */
-  refined: z.object({ now: z.number(), planned: z.number() }).optional(),
-});
-
-/** How a generation places its tables. */
-export interface RunPlan {
-  readonly plan?: PackedPlan | undefined;
-  readonly report: PlanReport;
-  readonly unpinned?: string | undefined;
-  readonly refined?: { readonly now: number; readonly planned: number } | undefined;
-}
 
 /** The part of a job that decides the plan of its run. */
 export interface RunPlanJob extends PlannableJob {
@@ -155,11 +89,6 @@ export interface MeasuredRun {
 
 /** Maximum number of tables whose schemes a report names. */
 const namedMax = 32;
-
-/** Places each table by its own `sharding`; `note` is the reason. */
-export function unplanned(note?: string): RunPlan {
-  return { report: { by: "as-written", ...(note === undefined ? {} : { note }) } };
-}
 
 /** Plans a generation. The same arguments give the same plan. */
 export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
@@ -285,13 +214,6 @@ function planByCosts(
     return byFormulas(error instanceof Error ? error.message : String(error));
   }
   return byFormulas("no plan that the search tried has room");
-}
-
-/** Adds to the note of a plan. */
-function withNote(found: RunPlan, more: string): RunPlan {
-  const { report } = found;
-  const note = report.note === undefined ? more : `${report.note}; ${more}`;
-  return { ...found, report: { ...report, note } };
 }
 
 /** Prefers a plan in memory, even one without the pins, to a plan with tables below memory. */

@@ -37,53 +37,18 @@
 // once.
 
 import { z } from "zod";
-import type { ErrorRecord } from "../../errors/errors.ts";
 import { defineMessages } from "./codec.ts";
+import { errorRecord, figure, hardware, links, metrics } from "./fields.ts";
 import type { SubjectRole } from "./subjects.ts";
 
 const command = z.int().min(0);
 const step = z.int().min(0);
-/** A metric may be NaN if only one class occurred. */
-const figure = z.number().or(z.nan());
 const counts = z.array(z.int().min(0)).readonly();
 const device = z.int().min(0);
 const host = z.int().min(0);
 const reader = z.int().min(0);
 /** A reader's position: the next step, its epoch (`pass`), and its first sample in the epoch. */
 const position = z.object({ step, pass: z.int().min(0), sample: z.int().min(0) });
-
-/** An error in a message (src/errors/errors.ts). */
-export const errorRecord: z.ZodType<ErrorRecord> = z.object({
-  name: z.string(),
-  code: z.string(),
-  recovery: z.enum(["restore", "stop"]),
-  message: z.string(),
-  cause: z.string().optional(),
-  actor: z.string().optional(),
-});
-
-const thresholds = z
-  .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
-  .readonly();
-
-const taskMetrics = z.object({
-  samples: z.number(),
-  positives: z.number(),
-  logLoss: figure,
-  auc: figure,
-  normalizedEntropy: figure,
-  calibration: figure,
-  gauc: figure.optional(),
-  mse: figure.optional(),
-  rmse: figure.optional(),
-  mae: figure.optional(),
-  r2: figure.optional(),
-  thresholds: thresholds.optional(),
-});
-const metrics = taskMetrics.extend({
-  /** Metrics per task, by name, if the model has several tasks. */
-  tasks: z.record(z.string(), taskMetrics).optional(),
-});
 
 const partPlace = { file: z.string(), at: z.number(), bytes: z.number(), sha256: z.string() };
 
@@ -119,19 +84,6 @@ const wait = z.object({
   forMs: z.number().min(0),
   step: step.optional(),
 });
-
-/** What a host announces of itself (src/planner/fleet.ts). */
-const rate = z.number().positive();
-const hardware = z.object({
-  ...{ memoryBytes: z.number().min(0), cores: rate },
-  ...{ lookups: rate.optional(), flops: rate.optional() },
-});
-
-/** The links between hosts, as measured; or why they were not. */
-const links = z.union([
-  z.object({ allToAll: rate, allReduce: rate, roundSeconds: z.number().min(0) }),
-  z.string(),
-]);
 
 const dataPart = z.enum(["training", "evaluation", "test"]);
 

@@ -7,7 +7,8 @@ import { defaultConstants } from "../../../src/planner/cost/constants.ts";
 import { unpackPlan } from "../../../src/planner/packed-plan.ts";
 import { writePlan } from "../../../src/planner/plan-file.ts";
 import { planJob } from "../../../src/training/planning/plan-job.ts";
-import { planRun, type RunPlan } from "../../../src/training/planning/run-plan.ts";
+import type { RunPlan } from "../../../src/training/planning/plan-report.ts";
+import { planRun } from "../../../src/training/planning/run-plan.ts";
 
 const constants = defaultConstants;
 const plenty = 1e12;

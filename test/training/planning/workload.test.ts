@@ -12,7 +12,7 @@ import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { stateWidth } from "../../../src/kernels/contract/kernels.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { graphOf } from "../../../src/model/model.ts";
-import { distinctRows } from "../../../src/planner/cost/cost.ts";
+import { distinctRows } from "../../../src/planner/cost/distinct-rows.ts";
 import { rowSchemes, schemes } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { countedStatistics } from "../../../src/training/planning/counted-statistics.ts";

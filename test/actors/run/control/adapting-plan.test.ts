@@ -7,7 +7,8 @@ import { Registry } from "../../../../actors/run/state/registry.ts";
 import type { RunEvent } from "../../../../actors/run/state/run-events.ts";
 import { defaultConstants } from "../../../../src/planner/cost/constants.ts";
 import { meterWords } from "../../../../src/training/meters/step-meter.ts";
-import { planRun, type RunPlan, replanRun } from "../../../../src/training/planning/run-plan.ts";
+import type { RunPlan } from "../../../../src/training/planning/plan-report.ts";
+import { planRun, replanRun } from "../../../../src/training/planning/run-plan.ts";
 import {
   scope,
   smallGenerationSpec,

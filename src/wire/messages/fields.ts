@@ -1,0 +1,55 @@
+// Fields of messages that have a structure of their own: an error, the metrics of an evaluation, and
+// the hardware of a host with its links.
+
+import { z } from "zod";
+import type { ErrorRecord } from "../../errors/errors.ts";
+
+/** A metric may be NaN if only one class occurred. */
+export const figure = z.number().or(z.nan());
+
+/** An error in a message (src/errors/errors.ts). */
+export const errorRecord: z.ZodType<ErrorRecord> = z.object({
+  name: z.string(),
+  code: z.string(),
+  recovery: z.enum(["restore", "stop"]),
+  message: z.string(),
+  cause: z.string().optional(),
+  actor: z.string().optional(),
+});
+
+const thresholds = z
+  .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
+  .readonly();
+
+const taskMetrics = z.object({
+  samples: z.number(),
+  positives: z.number(),
+  logLoss: figure,
+  auc: figure,
+  normalizedEntropy: figure,
+  calibration: figure,
+  gauc: figure.optional(),
+  mse: figure.optional(),
+  rmse: figure.optional(),
+  mae: figure.optional(),
+  r2: figure.optional(),
+  thresholds: thresholds.optional(),
+});
+/** Metrics of an evaluation. */
+export const metrics = taskMetrics.extend({
+  /** Metrics per task, by name, if the model has several tasks. */
+  tasks: z.record(z.string(), taskMetrics).optional(),
+});
+
+const rate = z.number().positive();
+/** What a host announces of itself (src/planner/fleet.ts). */
+export const hardware = z.object({
+  ...{ memoryBytes: z.number().min(0), cores: rate },
+  ...{ lookups: rate.optional(), flops: rate.optional() },
+});
+
+/** The links between hosts, as measured; or why they were not. */
+export const links = z.union([
+  z.object({ allToAll: rate, allReduce: rate, roundSeconds: z.number().min(0) }),
+  z.string(),
+]);

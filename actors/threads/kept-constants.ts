@@ -15,11 +15,7 @@ import {
   type MachineConstants,
   serverConstants,
 } from "../../src/planner/cost/constants.ts";
-import {
-  type HostMachine,
-  type LinkKeeper,
-  measuredLinksSchema,
-} from "../../src/planner/fleet.ts";
+import { type HostMachine, type LinkKeeper, measuredLinksSchema } from "../../src/planner/fleet.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
 
 /**

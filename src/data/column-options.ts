@@ -355,3 +355,11 @@ export const transformsOptions = z
     }
   })
   .transform(inOrder);
+
+/** Of Parquet alone, whose footers have statistics. */
+export const startEarly = z
+  .boolean()
+  .optional()
+  .describe(
+    "Parquet without a cache: `true`: training begins as soon as the files of the first steps are indexed, if the footers prove the number of samples; `false`: when all files are. The model is the same. Left out: `true` with 1 GiB of files or more to index.",
+  );

@@ -21,6 +21,7 @@ import {
   missingLabels,
   named,
   predicate,
+  startEarly,
   transformsOptions,
   withColumnRules,
 } from "./column-options.ts";
@@ -180,14 +181,6 @@ const columnFiles = {
       "Parquet, Arrow and generated data: `true` makes the samples anew in every epoch, and keeps only an index instead of a cache.",
     ),
 };
-
-/** Of Parquet alone, whose footers have statistics. */
-const startEarly = z
-  .boolean()
-  .optional()
-  .describe(
-    "Parquet without a cache: `true`: training begins as soon as the files of the first steps are indexed, if the footers prove the number of samples; `false`: when all files are. The model is the same. Left out: `true` with 1 GiB of files or more to index.",
-  );
 
 export const arrowOptions = z
   .strictObject({ kind: z.literal("arrow"), ...columnFiles })

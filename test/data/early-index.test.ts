@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { type ColumnSource, parquetWriteBuffer } from "hyparquet-writer";
-import { ReadySteps, allSteps } from "../../actors/threads/data/ready-steps.ts";
+import { allSteps, ReadySteps } from "../../actors/threads/data/ready-steps.ts";
 import { readCacheMeta, readPieces } from "../../src/data/cache/cache-facts.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { orderOfHost } from "../../src/data/file-index/claims.ts";

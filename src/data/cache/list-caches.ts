@@ -10,7 +10,13 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, realDisk } from "../../ports/disk.ts";
 import { isAddress } from "../remote/addresses.ts";
-import { type CacheFile, cachesIn, fileIndexesIn, inUseMs, leftoversIn } from "./cache-directory.ts";
+import {
+  type CacheFile,
+  cachesIn,
+  fileIndexesIn,
+  inUseMs,
+  leftoversIn,
+} from "./cache-directory.ts";
 import { readCacheMeta } from "./cache-facts.ts";
 import { onDisk, type SourceFile } from "./cache-format.ts";
 
@@ -125,9 +131,11 @@ export function removeCaches(
   });
   const unused = chosen.filter(({ isInUse }) => !isInUse);
   const filesOf = (some: readonly CacheRecord[]) =>
-    new Set(some.flatMap(({ path, damage }) => {
-      return damage === undefined ? (readCacheMeta(path, disk).files?.names ?? []) : [];
-    }));
+    new Set(
+      some.flatMap(({ path, damage }) => {
+        return damage === undefined ? (readCacheMeta(path, disk).files?.names ?? []) : [];
+      }),
+    );
   const [needed, freed] = [filesOf(caches.filter((one) => !unused.includes(one))), filesOf(unused)];
   const oldMs = names.length > 0 ? Infinity : all ? inUseMs : (unusedMs ?? Infinity);
   const ofFiles = fileIndexesIn(directory, disk).filter(({ path, usedMs }) => {

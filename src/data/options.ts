@@ -360,7 +360,6 @@ export type ResolvedTextOptions =
   | ResolvedCriteoTsvOptions
   | ResolvedCsvOptions
   | ResolvedJsonLinesOptions;
-
 /** Bag lengths of generated data: a range, or a mean and a spread. */
 export type BagLengths =
   | ResolvedSyntheticOptions["idsPerBag"]

@@ -7,6 +7,7 @@ import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { ringLayoutOf } from "../../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../../src/exchange/layout.ts";
+import { createRowCache, findPlace, withSpares } from "../../../src/kernels/contract/row-cache.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import {
   denseOptimizerOptions,
@@ -142,6 +143,24 @@ test("batches that overflow the tiers' slots and the caches' spare slots give th
       t.deepEqual(actual, expected, `tables ${i}, ${devices} devices`);
     }
   }
+});
+
+test("a cache that grows while batches are in flight finds their rows where they were", (t) => {
+  const kernels = createReference();
+  const cache = createRowCache({ policy: "lru", sets: 1, spares: 40, rows: 1000 });
+  const ids = Int32Array.from({ length: 60 }, (_, row) => 7 * row);
+  const places = new Int32Array(ids.length);
+  kernels.placeRows(cache, places, ids, 1);
+  const grown = withSpares(cache, 100);
+  t.deepEqual(
+    [...ids].map((row) => findPlace(grown, row)),
+    [...places],
+  );
+  const later = Int32Array.from({ length: 90 }, (_, row) => 7 * (row + 30));
+  const laterPlaces = new Int32Array(later.length);
+  kernels.placeRows(grown, laterPlaces, later, 2);
+  t.deepEqual([...laterPlaces.subarray(0, 30)], [...places.subarray(30)]);
+  t.is(new Set([...places, ...laterPlaces]).size, 120, "no two rows share a slot");
 });
 
 test("cached tables reserve for usual batches, and grow for longer ones", async (t) => {

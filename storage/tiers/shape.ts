@@ -31,13 +31,14 @@ export function tierRingOf(
   const { batchSize, model } = topology.input;
   const rooms = tableRoomsOf(topology, batchSize);
   const shards = own.map(({ shard, table, rows, columns }) => {
-    const { precision } = tableOf(model.tables, table);
+    const { precision, rows: tableRows } = tableOf(model.tables, table);
     const width = rowStateWidth(optimizer, columns);
     return {
       shard,
       recordBytes: recordBytesOf({ dim: columns, precision }, width),
       rows,
-      rowsMax: Math.min(rows, rooms[table] ?? 0),
+      // Shards with different rows of a table divide its ids.
+      rowsMax: Math.min(rows, Math.ceil(((rooms[table] ?? 0) * rows) / tableRows)),
     };
   });
   // For each batch in flight, the main slab and each slab of distinct rows stage rows in a request

@@ -27,13 +27,18 @@ const sortBytes = 8 * grown + 20;
 /** Bytes of an id of a cached shard in each batch in flight: its slot, and lists of `Placed`. */
 const placedBytes = 4 * grown + 5 * 4 * 1.25;
 
-/** Room for the ids of all lookups that a device pools, in a whole batch. */
+/**
+ * Room for the ids of all lookups that a device pools, in a whole batch. Shards with different rows
+ * of a table divide the ids of its lookups.
+ */
 export function heldIds(topology: Topology, rank: number): number {
-  const own = topology.lookupsBy[rank] ?? [];
-  return own.reduce(
-    (sum, { lookup }) => sum + lookupRoom(topology, lookup, topology.input.batchSize),
-    0,
-  );
+  const rooms = new Map<string, number>();
+  for (const { lookup, firstColumn } of topology.lookupsBy[rank] ?? []) {
+    const key = `${lookup} ${firstColumn}`;
+    if (rooms.has(key)) continue;
+    rooms.set(key, lookupRoom(topology, lookup, topology.input.batchSize));
+  }
+  return [...rooms.values()].reduce((sum, ids) => sum + ids, 0);
 }
 
 /** Bytes for the ids of the batches that a device holds. */

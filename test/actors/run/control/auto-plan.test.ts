@@ -50,15 +50,16 @@ const skewed = {
 testIf(testAll).serial(
   "tables that fit only by a plan, not as written, train to the same model",
   async (t) => {
-    const job = { ...skewed, devices: 2 };
+    const large = tables.map((table) => ({ ...table, rows: 60 * table.rows }));
+    const job = { ...skewed, devices: 2, model: { ...smallModel, tables: large } };
 
-    // The rows of all tables take 0.4 MB, with optimizer state.
-    const world = { memoryBytes: 400_000 };
+    // The rows of all tables take 26 MB, with optimizer state.
+    const world = { memoryBytes: 24_000_000 };
     await using place = await startTestCluster(2, { world });
     const error = await t.throwsAsync(runJob(place, place.job({ ...job, sharding: "as-written" })));
     t.regex(
       error?.message ?? "",
-      /tables need 0\.000\d+ GB of memory on host:0, which has 0\.0004 GB/,
+      /tables need 0\.02\d+ GB of memory on host:0, which has 0\.024 GB/,
     );
     const { result, events } = await runJob(place, place.job(job));
     t.true((await verifyRun(result.directory, { from: "start", devices: 1 })).isEqual);

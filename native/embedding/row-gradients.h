@@ -129,8 +129,8 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
   return bags.weights != nullptr || t.lookups > 1;
 }
 
-/// The gradients of one table's vectors side by side, in scratch. In dPooled, vectors of a table are
-/// a long stride apart, and so evict each other from the caches before the next lookup of a sample.
+/// The gradients of one table's vectors side by side, in scratch. In dPooled, vectors of a table
+/// are a long stride apart, and so evict each other from the caches before they are read again.
 inline const float* besideOf(const float* d, int64_t columns, int64_t samples, int64_t dim) {
   float* beside = scratches().beside.take<float>(samples * dim);
   copyColumns({beside, dim}, {const_cast<float*>(d), columns}, samples, dim);

@@ -4,6 +4,7 @@ import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
+import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { ofThisVersion } from "../../src/ports/addon.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { instructionSet, leavesOut, nativeKernels, testIf } from "../helpers/needs.ts";
@@ -198,6 +199,12 @@ test("random draws of native and reference kernels are the same numbers", (t) =>
     const actual = draws(native, new RandomStream(seed, 1));
     t.deepEqual(actual, draws(openKernels("reference"), new RandomStream(seed, 1)));
   }
+});
+
+testIf(nativeKernels)("small tables of all kernels of a thread lie in one memory", (t) => {
+  const spec = { rows: 4, dim: 2, pooling: "sum", rowBlocks: 1, stateWidth: 1 } as const;
+  const memories = [1, 2].map(() => valuesOf(openKernels("native").rows(spec).state).buffer);
+  t.is(memories[0], memories[1]);
 });
 
 test("native kernels run in several threads on shared memory", async (t) => {

@@ -159,7 +159,8 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(
       if (late !== undefined && plan?.indexedSteps !== undefined && answer === undefined) {
         placement = noneOf(end);
         answerEarly();
-        thread = start({ program: "prepare", job, hostCount }); // The search has ended the indexing, too.
+        // The killed thread has ended the indexing, too.
+        thread = start({ program: "prepare", job, hostCount });
         return;
       }
       if (plan !== undefined && answer === undefined) {

@@ -70,11 +70,11 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 114_000,
+  core: 117_500,
   ...Object.fromEntries(packages.map((name) => [name, 13_000])),
   cli: 7_500,
-  bench: 10_500,
-  test: 75_000,
+  bench: 11_000,
+  test: 76_500,
   native: 11_800,
   "examples, docs": 2_600,
 };

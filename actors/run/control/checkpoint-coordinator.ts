@@ -24,7 +24,6 @@
 import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
 import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
-import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { nextTurn } from "../../../src/ports/turns.ts";
 import {
   createPartTally,
@@ -51,6 +50,7 @@ import { waiting } from "../../runtime/wait-graph.ts";
 import { hasBuddies } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import { copying } from "./replicate-checkpoint.ts";
+import { transferDeadlines } from "./transfer-deadlines.ts";
 
 export interface CheckpointCoordinatorInput {
   readonly network: Network;
@@ -129,10 +129,9 @@ const machine = setup({
   actors: { committing, copying, waiting },
   delays: {
     repeatMs,
-    // A cut copies as many bytes as many steps do.
-    takenMs: ({ context }) => deadlinesOf(context.job).taken,
+    takenMs: ({ context }) => transferDeadlines(context).taken,
     // A disk is slower than memory; the devices train meanwhile.
-    savedMs: ({ context }) => deadlinesOf(context.job).saved,
+    savedMs: ({ context }) => transferDeadlines(context).saved,
   },
   actions: {
     copy: enqueueActions(({ context, enqueue }) => {
@@ -195,10 +194,11 @@ const machine = setup({
       const to = { role: "coordinator" as const, index: 0 };
       context.mailbox.send(to, "checkpoint.committed", context.committed);
     },
-    giveUpDevices: ({ context: { devices, stalls, cut, job } }) => {
+    giveUpDevices: ({ context }) => {
+      const { devices, stalls, cut } = context;
       const late = Array.from({ length: devices }, (_, i) => i).filter((i) => !stalls.has(i));
       const wait = `devices ${late.join(", ")} to take cut ${cut?.cut}`;
-      throw new StepTimeoutError(wait, deadlinesOf(job).taken);
+      throw new StepTimeoutError(wait, transferDeadlines(context).taken);
     },
     giveUpWriters: ({ context }) => {
       const missing = context.tally.missing();
@@ -209,7 +209,7 @@ const machine = setup({
         .map((name) => shownPart(name, tables))
         .join(", ");
       const wait = `the parts ${names}${others} of cut ${context.cut?.cut}`;
-      throw new StepTimeoutError(wait, deadlinesOf(context.job).saved);
+      throw new StepTimeoutError(wait, transferDeadlines(context).saved);
     },
   },
   guards: {

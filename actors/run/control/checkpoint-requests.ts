@@ -15,9 +15,10 @@ import {
 import type { GenerationLayout } from "../../threads/generation-layout.ts";
 import type { DataPlan } from "../../threads/generation-schema.ts";
 import type { RunMetrics } from "../state/run-metrics.ts";
+import { type Transfer, transferDeadlines } from "./transfer-deadlines.ts";
 
 /** The part of the coordinator's context from which these requests are built. */
-export interface CheckpointRequestInput {
+export interface CheckpointRequestInput extends Omit<Transfer, "job"> {
   readonly network: Network;
   readonly mailbox: Mailbox;
   readonly job: JobSpec;
@@ -41,7 +42,7 @@ export const cutting = fromPromise<
   MessageEvent<"checkpoint.taken">["body"],
   CheckpointRequestInput
 >(async ({ input, signal }) => {
-  const { network, mailbox, job, metrics, step, arithmetic, command, plan } = input;
+  const { network, mailbox, metrics, step, arithmetic, command, plan } = input;
   const [taken] = await request({
     network,
     mailbox,
@@ -55,7 +56,7 @@ export const cutting = fromPromise<
       message.type === "checkpoint.taken" && message.body.command === command
         ? { from: 0, answer: message.body }
         : undefined,
-    deadlineMs: deadlinesOf(job).cut,
+    deadlineMs: transferDeadlines(input).cut,
     signal,
   });
   if (taken === undefined) throw new RangeError("Nothing was taken");

@@ -9,7 +9,7 @@ import { checkContents } from "../../../src/job/check-contents.ts";
 import { type JobSpec, jobTextOf } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
 import { areAlike, bytesOfHosts, fleetIn } from "../../../src/planner/fleet.ts";
-import { deadlinesOf, transferMs } from "../../../src/ports/deadlines.ts";
+import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { inTurns } from "../../../src/ports/turns.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { Cut } from "../../../src/training/loop/schedule.ts";
@@ -41,6 +41,7 @@ import { type FollowedPins, followPins } from "./follow-pins.ts";
 import { type HostHardware, hardwareOf, lacksLinks, withMeasuredLinks } from "./host-hardware.ts";
 import { isRunDone, type RunPosition, windowEnd } from "./next-action.ts";
 import { stayPlaced } from "./stay-placed.ts";
+import { transferDeadlines } from "./transfer-deadlines.ts";
 
 export { committing, cutting, persisting } from "./checkpoint-requests.ts";
 export { commandingReaders } from "./reader-commands.ts";
@@ -205,7 +206,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
       return at < 0 ? undefined : at;
     },
     // Slabs are filled and checkpoints read: as much memory and disk traffic as in many steps.
-    deadlineMs: deadlinesOf(job).assembly + transferMs(bytesOf(input.latest) / spec.hosts.length),
+    deadlineMs: transferDeadlines(input).assembly,
     signal,
   }).finally(assembled);
   const devices = answers.flat();
@@ -222,12 +223,6 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const assemblyMs = network.clock.now() - startMs;
   return { arithmetic: first, restored, layout: layoutOnDemand(spec), readerLimit, assemblyMs };
 });
-
-/** Bytes of all files of a checkpoint. */
-function bytesOf(manifest: Manifest | undefined): number {
-  const files = (manifest?.parts ?? []).flatMap((part) => [part, ...part.base]);
-  return files.reduce((sum, { bytes }) => sum + bytes, 0);
-}
 
 function specOf(input: RequestInput): GenerationSpec {
   const { limit: readerLimit } = input.record.readers;

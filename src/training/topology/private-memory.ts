@@ -95,21 +95,29 @@ export function layerBytes(topology: Topology, ranks: readonly number[]): number
 /** Bytes beside each row in memory: its mark, its hash at the last cut, a bit of the undo log. */
 const noteBytes = 1 + 8 + 1 / 8;
 
+/** The rows of some tables, and their bytes with optimizer state, as if every row were trained. */
+export function recordsOf(
+  tables: readonly TableSpec[],
+  optimizer: SparseOptimizerSpec,
+): { readonly rows: number; readonly bytes: number } {
+  let [rows, bytes] = [0, 0];
+  for (const { rows: own, dim, precision } of tables) {
+    rows += own;
+    bytes += own * recordBytesOf({ dim, precision }, rowStateWidth(optimizer, dim));
+  }
+  return { rows, bytes };
+}
+
 /** Bytes of a host that rows themselves may take, where each has notes beside it. */
 export function bytesForRows(
   tables: readonly TableSpec[],
   optimizer: SparseOptimizerSpec,
   memoryBytes: number,
 ): number {
-  let [rows, bytes] = [0, 0];
-  for (const { rows: own, dim, precision } of tables) {
-    rows += own;
-    bytes += own * recordBytesOf({ dim, precision }, rowStateWidth(optimizer, dim));
-  }
+  const { rows, bytes } = recordsOf(tables, optimizer);
   return bytes === 0 ? memoryBytes : Math.floor((memoryBytes * bytes) / (bytes + noteBytes * rows));
 }
 
-/** Bytes of the notes beside the rows that a device has in memory. */
 export function rowNotesBytes(topology: Topology, rank: number, hasHashes: boolean): number {
   const own = shardsOn(topology, rank).filter(({ tier }) => tier !== "cached");
   return own.reduce((sum, { rows }) => sum + rows * (hasHashes ? noteBytes : 1), 0);

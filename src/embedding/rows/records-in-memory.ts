@@ -128,6 +128,7 @@ function overlay(
 ): void {
   const { columns } = stretch;
   const { length } = at;
+  if (columns === 0) return; // A rule without state.
   if (columns === stretch.to.width && columns === stretch.from.width) {
     const own = from.subarray(first * columns, (first + length) * columns);
     kernels.moveRecords(bytesOf(to), at, bytesOf(own), undefined, length, 4 * columns);

@@ -36,7 +36,7 @@ export const planReportSchema = z.object({
   constants: z.string().optional(),
   /** The measured links between hosts that it counts with; left out: one host, or assumed ones. */
   links: measuredLinksSchema.optional(),
-  /** Where hosts are unequal, for each: its memory, and its speed relative to the first host. */
+  /** Where hosts are unequal, for each: its memory for rows, and its speed relative to the first. */
   hosts: z
     .array(z.object({ memoryBytes: bytes, rowSpeed: bytes, denseSpeed: bytes }))
     .readonly()

@@ -161,6 +161,7 @@ test("the list of caches names sources, and which of them have changed or are go
     directory: join(cache, "none"),
     caches: [],
     leftovers: [],
+    fileIndexes: { count: 0, bytes: 0 },
   });
 });
 

@@ -1,5 +1,5 @@
-// The index of the files of a run, beside its training: further hosts help to make it, and a run that
-// has begun before its end trains as far as files are indexed (decision 44).
+// The index of the files of a run, beside its training: further hosts help to make it, and a run
+// that has begun before its end trains as far as files are indexed (decision 44).
 
 import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import { jobTextOf } from "../../../src/job/job.ts";

@@ -1,8 +1,8 @@
-// The files of learned costs that a job's `planner.costs` names, or that its submission found on its
-// machine (own-costs.ts), on the thread that plans its generations. The files were hashed when the job was submitted, so that the same job, devices and
-// files give the same plan, also after a failure. The search by such costs is not part of the core:
-// a process names the module that has it (`searchPlansWith`), and only a thread that needs the
-// module loads it.
+// The files of learned costs that a job's `planner.costs` names, or that its submission found on
+// its machine (own-costs.ts), on the thread that plans its generations. The files were hashed when
+// the job was submitted, so that the same job, devices and files give the same plan, also after a
+// failure. The search by such costs is not part of the core: a process names the module that has it
+// (`searchPlansWith`), and only a thread that needs the module loads it.
 
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
@@ -46,7 +46,8 @@ export function planSearchModule(): string | undefined {
 
 /**
  * The search by the job's files of costs on these devices; undefined where formulas plan the job.
- * @throws InputUnusableError where a file that the job names is missing, has changed, or has no costs
+ * @throws InputUnusableError where a file that the job names is missing, has changed, or has no
+ * costs
  */
 export async function learnedCosts(
   job: JobSpec,

@@ -82,7 +82,9 @@ export async function earlyStartOf(
   return new EarlyRun(job, data, facts, index, help);
 }
 
-/** Whether the order of a job's samples follows from their number, and nothing reads them before. */
+/**
+ * Whether the order of a job's samples follows from their number, and nothing reads them before.
+ */
 function mayBeginEarly({ data, evaluation, preprocessing }: JobSpec): boolean {
   if (!isStreamed(data) || data.kind !== "parquet" || data.startEarly === false) return false;
   if (preprocessing !== undefined || data.ikjt !== undefined) return false;

@@ -1,7 +1,7 @@
 // The verdict on learned costs, on the machine that learned them: for sets of tables that no
-// network was trained on, the threads of a run train the plan by learned costs and that by formulas in
-// turn. The verdict lies beside the file of the costs, and decides whether the runs of this machine
-// plan by them.
+// network was trained on, the threads of a run train the plan by learned costs and the plan by
+// formulas in turn. The verdict lies beside the file of the costs, and decides whether the runs of
+// this machine plan by them.
 
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// How a generation places its tables, and the report on it that `run.started` and `osiris plan` show.
+// How a generation places its tables, and the report on it that `run.started` and `osiris plan`
+// show.
 
 import { z } from "zod";
 import { measuredLinksSchema } from "../../planner/fleet.ts";
@@ -36,7 +37,9 @@ export const planReportSchema = z.object({
   constants: z.string().optional(),
   /** The measured links between hosts that it counts with; left out: one host, or assumed ones. */
   links: measuredLinksSchema.optional(),
-  /** Where hosts are unequal, for each: its memory for rows, and its speed relative to the first. */
+  /**
+   * Where hosts are unequal, for each: its memory for rows, and its speed relative to the first.
+   */
   hosts: z
     .array(z.object({ memoryBytes: bytes, rowSpeed: bytes, denseSpeed: bytes }))
     .readonly()

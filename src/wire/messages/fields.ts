@@ -1,5 +1,5 @@
-// Fields of messages that have a structure of their own: an error, the metrics of an evaluation, and
-// the hardware of a host with its links.
+// Fields of messages that have a structure of their own: an error, the metrics of an evaluation,
+// and the hardware of a host with its links.
 
 import { z } from "zod";
 import type { ErrorRecord } from "../../errors/errors.ts";

@@ -91,9 +91,9 @@ export const messages = defineMessages({
   /**
    * `hosts`: the devices of each host, for which to search a plan; left out: no search. `pins`:
    * parts of tables that the plan must place on given devices. `measured`: measurements of the
-   * run's earlier plans, which the search uses. `machines` and `links`: of these hosts. `hostCount`:
-   * hosts that share the indexing of files. `job`: as JSON, which is read many times as fast as
-   * msgpack, and only once.
+   * run's earlier plans, which the search uses. `machines` and `links`: of these hosts.
+   * `hostCount`: hosts that share the indexing of files. `job`: as JSON, which is read many times
+   * as fast as msgpack, and only once.
    */
   "host.prepare": z.object({
     command,
@@ -116,8 +116,8 @@ export const messages = defineMessages({
     memoryBytes: z.number().min(0).optional(),
   }),
   /**
-   * `steps`: steps that the files suffice for that are indexed so far. `part`: other hosts may index
-   * files of this part, too.
+   * `steps`: steps that the files suffice for that are indexed so far. `part`: other hosts may
+   * index files of this part, too.
    */
   "host.preparing": z.object({
     fraction: z.number(),

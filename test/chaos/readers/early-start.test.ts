@@ -22,7 +22,9 @@ function jobOf(place: Pick<EitherCluster, "job">, home: string, data: object) {
   return { ...job, data: dataOfDays(home, all) };
 }
 
-/** A launcher whose first preparation never tells of files that are indexed after the first ones. */
+/**
+ * A launcher whose first preparation never tells of files that are indexed after the first ones.
+ */
 function silent(launcher: Launcher): Launcher {
   let preparations = 0;
   return {

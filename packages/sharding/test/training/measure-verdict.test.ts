@@ -1,4 +1,5 @@
-// The verdict on learned costs: its statistics, and a whole measurement with tiny tables on threads.
+// The verdict on learned costs: its statistics, and a whole measurement with tiny tables on
+// threads.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -7,6 +7,7 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { type Log, silentLog } from "../../src/ports/log.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import { connectNats } from "../../src/wire/transports/nats-transport.ts";
+import { pacedTransport } from "../../src/wire/transports/paced-transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
 import { WaitBook } from "./wait-graph.ts";
 
@@ -46,10 +47,12 @@ export async function openNetwork(options: {
     refused.frames++;
     onError("wire", error);
   };
-  const transport = await dial(connection, `osiris-${cluster}`, (error) => {
+  const onFailed = (error: unknown) => {
     if (error instanceof FrameCorruptError) onCorrupt(error);
     else onError("transport", error);
-  });
+  };
+  const dialled = await dial(connection, `osiris-${cluster}`, onFailed);
+  const transport = pacedTransport(dialled, { clock, onError: onFailed });
   logBrokerStatus(transport, clock, log);
   return {
     transport,

@@ -33,3 +33,50 @@ export function atOnce<Result>(steps: Steps<Result>): Result {
     if (done === true) return value;
   }
 }
+
+/** Work that comes this soon after other work comes in the same turn. */
+const sameTurnMs = 1;
+
+/**
+ * Does work as it comes, until a turn has worked for `turnMs`; what comes then waits for later turns,
+ * in order. Without it, a burst of messages is one turn, however many they are. `onError` is called
+ * with what the work throws in a later turn.
+ */
+export function paced(
+  clock: Clock,
+  turnMs: number,
+): (work: () => void, onError: (error: unknown) => void) => void {
+  const waiting: [work: () => void, onError: (error: unknown) => void][] = [];
+  let [spentMs, endedMs] = [0, Number.NEGATIVE_INFINITY];
+  const run = (work: () => void) => {
+    const startMs = clock.now();
+    try {
+      work();
+    } finally {
+      endedMs = clock.now();
+      spentMs += endedMs - startMs;
+    }
+  };
+  const turn = () => {
+    spentMs = 0;
+    while (spentMs < turnMs) {
+      const next = waiting.shift();
+      if (next === undefined) return;
+      const [work, onError] = next;
+      try {
+        run(work);
+      } catch (error) {
+        onError(error);
+      }
+    }
+    clock.after(0, turn);
+  };
+  return (work, onError) => {
+    if (waiting.length === 0) {
+      if (clock.now() - endedMs > sameTurnMs) spentMs = 0;
+      if (spentMs < turnMs) return run(work);
+      clock.after(0, turn);
+    }
+    waiting.push([work, onError]);
+  };
+}

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import test from "ava";
-import { SimulatedClock } from "../../src/ports/clock.ts";
+import { type Clock, SimulatedClock } from "../../src/ports/clock.ts";
 import { workerLauncher } from "../../src/ports/launcher.ts";
-import { atOnce, inTurns, type Steps } from "../../src/ports/turns.ts";
+import { atOnce, inTurns, paced, type Steps } from "../../src/ports/turns.ts";
 
 function* adding(log: string[]): Steps<number> {
   for (let i = 1; i <= 3; i++) {
@@ -44,6 +44,39 @@ test("a work whose result nobody awaits any more goes no further", async (t) => 
   clock.advance(0);
   await ended;
   t.deepEqual(log, ["step 1"]);
+});
+
+test("a burst of work is done in several turns, in order, and errors of later turns are told", (t) => {
+  let nowMs = 0;
+  const [log, errors, timers]: [string[], unknown[], (() => void)[]] = [[], [], []];
+  const clock = { now: () => nowMs, after: (_ms: number, timer: () => void) => timers.push(timer) };
+  const pace = paced(clock as unknown as Clock, 40);
+  const work = (name: string, ms = 15) => {
+    const one = () => {
+      log.push(name);
+      nowMs += ms;
+      if (name === "d") throw new Error("of d");
+    };
+    pace(one, (error) => errors.push(error));
+  };
+  const turn = () => {
+    log.push("|");
+    for (const timer of timers.splice(0)) timer();
+  };
+  for (const name of ["a", "b", "c", "d", "e", "f", "g"]) work(name);
+  work("h");
+  turn();
+  work("i");
+  turn();
+  turn();
+  t.is(log.join(""), "abc|def|ghi|", "45 ms are a turn");
+  t.deepEqual(errors, [new Error("of d")]);
+  // Work that comes apart begins a turn of its own.
+  nowMs += 5;
+  for (const name of ["j", "k", "l"]) work(name, 5);
+  t.is(log.join(""), "abc|def|ghi|jkl");
+  nowMs += 5;
+  t.throws(() => work("d"), { message: "of d" }, "an error of the first turn reaches the caller");
 });
 
 /** A thread that reports its first three commands, and ends. */

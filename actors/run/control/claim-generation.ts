@@ -37,8 +37,13 @@ export interface Claiming {
 export const claiming = fromPromise<Claimed, Claiming>(async ({ input, signal }) => {
   const { job, hosts, record, network } = input;
   const step = record.progress?.step ?? 0;
-  await nextTurn(network.clock, signal); // Of many tables, the identity and the manifest take long.
-  return await onceThereIsRoom(() => claim(input), {
+  // Of many tables, the identity, the text and the manifest take long.
+  await nextTurn(network.clock, signal);
+  const identity = jobIdentity(job);
+  await nextTurn(network.clock, signal);
+  const jobText = JSON.stringify(shownJob(job));
+  await nextTurn(network.clock, signal);
+  return await onceThereIsRoom(() => claim(input, identity, jobText), {
     ...{ clock: network.clock, patienceMs: roomWaitMs({ job, hosts }), signal },
     tell: () => record.append(0, roomAlert({ job, hosts }, step, "ends with an error")),
   });
@@ -79,13 +84,9 @@ export async function onceThereIsRoom<Result>(
   }
 }
 
-function claim({ job, network, passedOver }: Claiming): Claimed {
-  const store = openStore({
-    directory: job.checkpoint.directory,
-    disk: network.disk,
-    jobIdentity: jobIdentity(job),
-    jobText: JSON.stringify(shownJob(job)),
-  });
+function claim({ job, network, passedOver }: Claiming, identity: string, jobText: string): Claimed {
+  const { directory } = job.checkpoint;
+  const store = openStore({ directory, disk: network.disk, jobIdentity: identity, jobText });
   network.assertLeading?.();
   const generation = store.beginGeneration(undefined, passedOver);
   const actual = openKernels(job.arithmetic).arithmetic;
@@ -95,7 +96,7 @@ function claim({ job, network, passedOver }: Claiming): Claimed {
     : generation.latest;
   const expected = latest?.arithmetic;
   if (expected !== undefined && expected !== actual) {
-    throw new ArithmeticMismatchError(expected, actual, job.checkpoint.directory);
+    throw new ArithmeticMismatchError(expected, actual, directory);
   }
   return { ...generation, latest, store };
 }

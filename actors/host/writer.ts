@@ -15,6 +15,7 @@
 
 import { assign, sendParent, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
+import { inTurns, type Steps } from "../../src/ports/turns.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
@@ -84,12 +85,17 @@ const machine = setup({
     noteSaved: assign({
       saved: ({ context, event }) => (event.type === "thread.saved" ? event.report : context.saved),
     }),
-    sendSaved: ({ context: { mailbox, saved, device } }) => {
+    // Several turns, as there may be many batches. The coordinator requests again what it misses.
+    sendSaved: ({ context: { network, mailbox, saved, device } }) => {
       if (saved === undefined) return;
-      for (const parts of batchesOf(saved.parts)) {
-        const body = { cut: saved.cut, device, of: saved.parts.length, parts }; // W1
-        mailbox.send({ role: "checkpoint", index: 0 }, "part.saved", body);
-      }
+      const sending = function* (): Steps<void> {
+        for (const parts of batchesOf(saved.parts)) {
+          const body = { cut: saved.cut, device, of: saved.parts.length, parts }; // W1
+          mailbox.send({ role: "checkpoint", index: 0 }, "part.saved", body);
+          yield;
+        }
+      };
+      inTurns(network.clock, sending()).catch(() => {});
     },
     notifyParent: sendParent(({ context: { saved, device } }): PartsSaved => {
       return { type: "parts.saved", device, cut: saved?.cut ?? 0, parts: saved?.parts ?? [] };

@@ -24,6 +24,7 @@ import {
 } from "../../storage/checkpoints/replicas/replica-transfer.ts";
 import { awaitedStates } from "../../storage/checkpoints/replicas/restore-source.ts";
 import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
+import { manifestSchema } from "../../storage/checkpoints/store/manifest.ts";
 import { filesOfHost } from "./generation-layout.ts";
 import type { Generation } from "./generation-memory.ts";
 import { hostPlaces } from "./generation-spec.ts";
@@ -32,8 +33,8 @@ import { hostPlaces } from "./generation-spec.ts";
 export type ReplicaCommand =
   /** A writer of this host has written this file. */
   | { readonly type: "copy"; readonly copy: PartReplica }
-  /** This checkpoint was committed, or is being restored. */
-  | { readonly type: "keep"; readonly manifest: Manifest };
+  /** This checkpoint was committed, or is being restored. `manifest`: as JSON. */
+  | { readonly type: "keep"; readonly manifest: string };
 
 /** Reports of the thread to the bridge. */
 export type ReplicaReport =
@@ -46,7 +47,9 @@ export type ReplicaReport =
       readonly cut: number;
       readonly files: readonly NamedFile[];
       readonly missing: number;
-    };
+    }
+  /** A command was no manifest. */
+  | { readonly type: "corrupt"; readonly reason: string };
 
 export interface ReplicaServiceOptions {
   readonly generation: Generation;
@@ -88,6 +91,8 @@ class ReplicaService {
   #isOver = false;
   /** The manifest that is being replicated, or was last. P2 */
   #kept: Pick<Manifest, "sha256" | "cut"> = { sha256: "", cut: -1 };
+  /** Its text: a request is repeated. */
+  #keptText = "";
   #report: ReplicaReport | undefined;
 
   constructor(options: ReplicaServiceOptions) {
@@ -169,11 +174,26 @@ class ReplicaService {
     const { take, report } = this.#options;
     for (let command = take(); command !== undefined; command = take()) {
       if (command.type === "copy") this.#replicas.put(command.copy);
-      else if (command.manifest.sha256 === this.#kept.sha256) {
+      else if (command.manifest === this.#keptText) {
         if (this.#report !== undefined) report(this.#report);
-      } else if (command.manifest.cut > this.#kept.cut) void this.#keep(command.manifest);
+      } else {
+        const manifest = this.#read(command.manifest);
+        if (manifest === undefined || manifest.cut <= this.#kept.cut) continue;
+        this.#keptText = command.manifest;
+        void this.#keep(manifest);
+      }
     }
     return false;
+  }
+
+  #read(text: string): Manifest | undefined {
+    try {
+      return manifestSchema.parse(JSON.parse(text));
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#options.report({ type: "corrupt", reason });
+      return undefined;
+    }
   }
 
   async #keep(manifest: Manifest): Promise<void> {

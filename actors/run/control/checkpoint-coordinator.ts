@@ -24,10 +24,10 @@
 import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
 import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
-import { nextTurn } from "../../../src/ports/turns.ts";
+import { inTurns, nextTurn } from "../../../src/ports/turns.ts";
 import {
   createPartTally,
-  digestOf,
+  digesting,
   type PartTally,
   shownPart,
 } from "../../../src/training/checkpoint/part-names.ts";
@@ -100,7 +100,8 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
   await turn();
   const saved = [...parts.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const leaves = new Map(saved.map((part) => [part.name, part.leaves]));
-  const modelDigest = digestOf(leaves, job.model.tables);
+  const digest = digesting(leaves, job.model.tables);
+  const modelDigest = await inTurns(network.clock, digest, begun.signal);
   await turn();
   const manifest = store.commit({
     run: scope.run,

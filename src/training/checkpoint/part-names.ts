@@ -11,6 +11,7 @@ import { modelDigest, type ShardLeaves, tableDigest } from "../../embedding/rows
 import { quantaOf } from "../../embedding/rows/slab.ts";
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { Tile } from "../../planner/shards.ts";
+import { atOnce, type Steps } from "../../ports/turns.ts";
 
 export const densePart = "dense";
 
@@ -135,11 +136,16 @@ export function missingParts(names: Iterable<string>, tables: readonly TableSpec
  * Hex sha256 of a model, from the leaves of all its parts by name. `stated`: digests of the tables,
  * where the leaves of their parts are not those of whole rows.
  */
-export function digestOf(
+export function digestOf(...model: Parameters<typeof digesting>): string {
+  return atOnce(digesting(...model));
+}
+
+/** `digestOf` in steps. */
+export function* digesting(
   leaves: ReadonlyMap<string, readonly string[]>,
   tables: readonly TableSpec[],
   stated?: readonly string[],
-): string {
+): Steps<string> {
   const [dense = ""] = leaves.get(densePart) ?? [];
   const byTable = tables.map((): ShardLeaves[] => []);
   const idLeaves = tables.map((): string[] => []);
@@ -152,10 +158,12 @@ export function digestOf(
       if (ofTable) ofTable[ids.firstBlock + i] = leaf;
     }
   }
+  yield;
   const digests = tables.map(({ dynamic }, table) => {
     const rows = stated?.[table] ?? tableDigest(byTable[table] ?? []);
     return dynamic === undefined ? rows : dynamicDigest(rows, idLeaves[table] ?? []);
   });
+  yield;
   return modelDigest(dense, digests);
 }
 

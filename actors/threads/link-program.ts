@@ -29,7 +29,7 @@ export interface LinkTask extends RunScope {
 /** Bytes that a host sends in a round, to all hosts together; and elements of its gradients. */
 const [roundBytes, gradientLength] = [2 ** 21, 2 ** 18];
 /** Rounds of each size, of which the fastest counts; those without bytes also compile the code. */
-const [emptyRounds, rounds] = [20, 4];
+const [emptyRounds, rounds] = [40, 12];
 /** How long a thread serves the others once it has measured. */
 const lingerMs = 250;
 

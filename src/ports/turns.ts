@@ -38,9 +38,9 @@ export function atOnce<Result>(steps: Steps<Result>): Result {
 const sameTurnMs = 1;
 
 /**
- * Does work as it comes, until a turn has worked for `turnMs`; what comes then waits for later turns,
- * in order. Without it, a burst of messages is one turn, however many they are. `onError` is called
- * with what the work throws in a later turn.
+ * Does work as it comes, until a turn has worked for `turnMs`; what comes then waits for later
+ * turns, in order. Without it, a burst of messages is one turn, however many they are. `onError` is
+ * called with what the work throws in a later turn.
  */
 export function paced(
   clock: Clock,

@@ -50,14 +50,14 @@ test("a burst of work is done in several turns, in order, and errors of later tu
   let nowMs = 0;
   const [log, errors, timers]: [string[], unknown[], (() => void)[]] = [[], [], []];
   const clock = { now: () => nowMs, after: (_ms: number, timer: () => void) => timers.push(timer) };
-  const pace = paced(clock as unknown as Clock, 40);
+  const run = paced(clock as unknown as Clock, 40);
   const work = (name: string, ms = 15) => {
     const one = () => {
       log.push(name);
       nowMs += ms;
       if (name === "d") throw new Error("of d");
     };
-    pace(one, (error) => errors.push(error));
+    run(one, (error) => errors.push(error));
   };
   const turn = () => {
     log.push("|");

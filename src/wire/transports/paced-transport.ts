@@ -1,6 +1,6 @@
-// A transport that hands over a burst of frames in several turns of the event loop: the thousands of
-// parts of a checkpoint arrive in one read of a socket, and their receivers, one after the other,
-// would keep the thread from its timers and its other messages.
+// A transport that hands over a burst of frames in several turns of the event loop: the thousands
+// of parts of a checkpoint arrive in one read of a socket, and their receivers, one after the
+// other, would keep the thread from its timers and its other messages.
 
 import { FrameCorruptError } from "../../errors/errors.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -15,7 +15,7 @@ export function pacedTransport(
   inner: Transport,
   { clock, onError }: { readonly clock: Clock; readonly onError: (error: unknown) => void },
 ): Transport {
-  const pace = paced(clock, turnMs);
+  const run = paced(clock, turnMs);
   return {
     get address() {
       return inner.address;
@@ -33,7 +33,7 @@ export function pacedTransport(
         onError(error);
       };
       const handOver = (frame: Frame) => {
-        pace(() => {
+        run(() => {
           if (isOpen) receive(frame);
         }, failed);
       };

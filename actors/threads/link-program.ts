@@ -28,8 +28,11 @@ export interface LinkTask extends RunScope {
 
 /** Bytes that a host sends in a round, to all hosts together; and elements of its gradients. */
 const [roundBytes, gradientLength] = [2 ** 21, 2 ** 18];
-/** Rounds of each size, of which the fastest counts; those without bytes also compile the code. */
-const [emptyRounds, rounds] = [40, 12];
+/**
+ * Rounds of each kind, of which the fastest counts; the first ones also compile the code. A link of
+ * 100 Mb/s takes 4 s for all.
+ */
+const [emptyRounds, allToAllRounds, allReduceRounds] = [40, 16, 8];
 /** How long a thread serves the others once it has measured. */
 const lingerMs = 250;
 
@@ -78,9 +81,10 @@ export async function runLinkProbe(
       await bridge.ready;
       const empty = { partBytes: 8, rounds: emptyRounds };
       const roundSeconds = (8 * hosts) / (await measureAllToAll(exchange, clock, empty));
-      const sized = { partBytes, rounds, gradientLength };
-      const allToAll = await measureAllToAll(exchange, clock, sized);
-      const allReduce = await measureAllReduce(exchange, clock, sized);
+      const vectors = { partBytes, rounds: allToAllRounds };
+      const allToAll = await measureAllToAll(exchange, clock, vectors);
+      const gradients = { gradientLength, rounds: allReduceRounds };
+      const allReduce = await measureAllReduce(exchange, clock, gradients);
       return {
         allToAll: withoutRounds(allToAll, hosts * partBytes, roundSeconds),
         allReduce: withoutRounds(allReduce, 4 * gradientLength, 2 * roundSeconds),

@@ -1,5 +1,6 @@
-// The shards of a device, of which only those that were asked for have an actor (D4 of device.ts):
-// the messages to them, their reports, and the input of their actors.
+// The shards of a device: the messages to them, their reports, and the input of their actors. A
+// shard's actor starts with the first message to it (D4 of device.ts), because thousands of actors
+// at the start would block the host's thread.
 
 import { fromCallback } from "xstate";
 import { partNameOf } from "../../src/training/checkpoint/part-names.ts";

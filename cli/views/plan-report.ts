@@ -118,7 +118,7 @@ export function reportOf(
   ];
 }
 
-/** Most tables whose row blocks are listed. */
+/** Maximum number of tables for which the report lists row blocks. */
 const cutShown = 8;
 
 /** The slices of a batch, and the row blocks of tables that have several. */

@@ -56,8 +56,8 @@ class Pool {
   std::atomic<bool> isOutOfMemory_{false};
   std::atomic<int> sleeping_{0};
   std::atomic<bool> isAwaited_{false};
-  // Those of the system: std::thread and std::condition_variable of a new compiler need a newer C++
-  // library than the package supports (test/package-symbols.sh).
+  // POSIX primitives, because std::thread and std::condition_variable of a new compiler need a newer
+  // C++ library than the package supports (test/package-symbols.sh).
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t opened_ = PTHREAD_COND_INITIALIZER;
   pthread_cond_t ended_ = PTHREAD_COND_INITIALIZER;

@@ -36,7 +36,7 @@ export type OwnCosts = CostFile & { readonly verdict: OwnVerdict };
 /** Least mean gain of a step for which learned costs plan the runs of a machine. */
 export const gainMin = 0.02;
 
-/** Path of this user's learned costs for so many devices and samples of a step. */
+/** Path of this user's learned costs for a number of devices and a batch size. */
 export function ownCostsPath(of: { readonly devices: number; readonly batchSize: number }): string {
   return join(ownCostsDirectory(), `${of.devices}-${of.batchSize}.safetensors`);
 }

@@ -34,8 +34,9 @@ export function claimsMemory(order: ArrayLike<number>): SharedArrayBuffer {
 }
 
 /**
- * The order in which host `host` of `hosts` takes `files` files: first its own share, every
- * `hosts`-th file, then those that other hosts may not have done, the last ones first.
+ * The order in which host `host` of `hosts` indexes `files` files: first its own share, which is
+ * every `hosts`-th file, then the shares of the other hosts, each from its end, because its own
+ * host works from its beginning.
  */
 export function orderOfHost(files: number, host: number, hosts: number): Int32Array {
   const own = Array.from({ length: files }, (_, i) => i).filter((i) => i % hosts === host);

@@ -1,7 +1,8 @@
 // The index with which a run begins while its files are still being indexed: the numbers of samples
-// and blocks of each file, as the footers prove them (parquet/proven-rows.ts). It names the files'
-// indexes, which readers open once they are there. Order and splits are those of the whole index,
-// or there is no such index.
+// and blocks of each file, as the footers prove them (parquet/proven-rows.ts). It names the index
+// of each file; a reader opens that index when it exists. Order and splits equal those of the
+// complete index. Where a footer leaves a doubt, no early index is made, and the run waits for the
+// complete one.
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -37,7 +38,7 @@ export interface EarlyIndex {
   readonly idsMean: readonly number[];
 }
 
-/** Files whose footers are read at once. */
+/** Number of files whose Parquet footers are read concurrently. */
 const askedAtOnce = 16;
 
 /** Path of the early index of data. */

@@ -74,7 +74,7 @@ export interface MadeIndex {
   readonly keys: Float64Array;
 }
 
-/** What is told while an index is made. */
+/** Callbacks that report the progress of an index. */
 interface IndexSigns {
   /** Receives the damage of an index that is made again. */
   readonly onDamage?: (reason: string) => void;

@@ -35,7 +35,7 @@ export interface PlannableJob {
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };
   readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
   readonly readers: number;
-  /** Slices of a batch, and the most devices of a run; left out: any number. */
+  /** Slices of a batch. A run has at most as many devices. @default no limit of devices */
   readonly slices?: number | undefined;
   /** `auto`: tables whose own `sharding` is `auto` may be cut in any way. */
   readonly sharding?: "auto" | "as-written" | undefined;

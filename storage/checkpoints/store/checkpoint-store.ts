@@ -28,7 +28,7 @@ export type BasePart = PartRecord["base"][number];
 /** A generation that trained a part of a checkpoint's state. */
 export type Descent = Manifest["lineage"][number];
 
-/** Bytes that a restore reads for a part: its own and those of its base. */
+/** Bytes that a restore reads for a part: the part's own bytes and those of its base parts. */
 export function bytesToRead({ bytes, base }: PartRecord): number {
   return base.reduce((sum, one) => sum + one.bytes, bytes);
 }

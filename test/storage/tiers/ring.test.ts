@@ -11,7 +11,7 @@ import { fc } from "../../helpers/properties.ts";
 const recordBytes = 12;
 const rows = 100;
 
-/** Two shards whose usual batch moves two rows; a slot has room for some more, as scans need it. */
+/** Two shards whose usual batch moves two rows. A slot has room for more rows, for scans. */
 const shape: TierRingShape = {
   shards: [7, 9].map((shard) => ({ shard, recordBytes, rows, rowsMax: 2 })),
   slots: 3,

@@ -21,7 +21,7 @@ import { commitCheckpoint, contentOf, testJob } from "../../../helpers/stores/ch
 
 const names = Array.from({ length: 40 }, (_, i) => `table-${String(i).padStart(5, "0")}`);
 
-/** A store whose packs have about 1,000 bytes, and its first generation. */
+/** A store that begins a new pack file after 1,000 bytes, so that few parts need several files. */
 function startPacked() {
   const disk = new SimulatedDisk();
   const store = openStore({ directory: "/run", disk, packBytes: 1000, ...testJob });

@@ -7,7 +7,15 @@
  * further up in this list. A room within a room counts by itself.
  */
 const coreRooms: readonly string[] = [
-  ...["src/errors", "src/ports", "storage/disk", "src/kernels", "src/data", "src/planner"],
+  ...[
+    "src/errors",
+    "src/ports",
+    "src/objects",
+    "storage/disk",
+    "src/kernels",
+    "src/data",
+    "src/planner",
+  ],
   ...["src/wire", "src/exchange", "actors/runtime", "storage/cluster", "src/embedding"],
   ...["src/model", "src/serving", "src/training", "src/job"],
   ...["storage/tiers", "storage/checkpoints", "storage/model"],

@@ -23,6 +23,7 @@ import {
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { isWriterGone, thisBoot, thisWriter } from "./disk-writer.ts";
+import type { BlockingObjectStore } from "./object-store.ts";
 
 /** An open file. Offsets and lengths are bytes. */
 export interface DiskFile {
@@ -75,6 +76,8 @@ export interface Disk {
   modifiedMs(path: string): number;
   /** Sets the modification time of a file to now. */
   touch(path: string): void;
+  /** The object store at an address, of a simulated machine; left out: that of the network. */
+  readonly objects?: (address: string) => BlockingObjectStore;
 }
 
 const fsyncLater = promisify(fsync);

@@ -25,7 +25,6 @@ import {
 } from "../../storage/checkpoints/sample-ledger.ts";
 import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
 import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
-import { readGeneration } from "../../storage/checkpoints/store/manifest-chain.ts";
 import {
   manifestName,
   parseCheckpointName,
@@ -98,8 +97,8 @@ export class Monitor {
     for (const manifest of manifests) {
       this.#sameAsReference(manifest.cut, manifest.modelDigest); // S1
       if (this.#lineage.has(manifest.sha256)) continue;
-      const place = { disk, paths: pathsOf(directory), jobIdentity: manifest.jobIdentity };
-      const begin = readGeneration(place, manifest.generation)?.from?.cut ?? 0;
+      const own = manifest.lineage.findLast((one) => one.generation === manifest.generation);
+      const begin = own?.from ?? 0;
       this.#lineage.set(manifest.sha256, { manifest, begin });
     }
     const newest = manifests[0]?.cut ?? 0;

@@ -2,7 +2,7 @@
 // messages, names and manifests: an address may contain a password, or a query with a signature.
 
 import { InputUnusableError } from "../../errors/errors.ts";
-import { isS3 } from "./s3-address.ts";
+import { isS3 } from "../../objects/s3-address.ts";
 
 /** Whether a path of a job is a remote address. */
 export function isAddress(path: string): boolean {

@@ -4,7 +4,7 @@
 import { InputUnusableError, StoreFailedError } from "../../errors/errors.ts";
 import { type Clock, realClock } from "../../ports/clock.ts";
 import { shownAddress } from "./addresses.ts";
-import { isS3, s3Problem, s3Request } from "./s3-address.ts";
+import { isS3, s3Problem, s3Request } from "../../objects/s3-address.ts";
 
 /** Limits of attempts and waiting. */
 export interface WebLimits {

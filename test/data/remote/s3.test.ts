@@ -11,7 +11,7 @@ import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import type { DataOptions } from "../../../src/data/options.ts";
-import { s3Parts, s3Request } from "../../../src/data/remote/s3-address.ts";
+import { s3Parts, s3Request } from "../../../src/objects/s3-address.ts";
 import { s3FilesOf } from "../../../src/data/remote/s3-list.ts";
 import { openWebFile } from "../../../src/data/remote/web-ranges.ts";
 import { parquet } from "../../../src/data/sources.ts";

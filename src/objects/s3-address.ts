@@ -9,7 +9,7 @@
 // None of these values appears in a job, a message or a log. Requests are signed (Signature Version
 // 4).
 
-import { InputUnusableError } from "../../errors/errors.ts";
+import { InputUnusableError } from "../errors/errors.ts";
 
 /** Whether a path of a job is the address of an object, or of several. */
 export function isS3(path: string): boolean {

@@ -1,0 +1,213 @@
+// An object store that blocks the calling thread: runs the rules over a port that answers requests,
+// several of which may be open.
+
+import { StoreFailedError } from "../errors/errors.ts";
+import type { BlockingObjectStore, ObjectReader } from "../ports/object-store.ts";
+import type { StoreAnswer, StoreRequest } from "./requests.ts";
+import {
+  addressOf,
+  create,
+  type Effect,
+  fork,
+  get,
+  join,
+  list,
+  type Piece,
+  piece,
+  put,
+  type Rule,
+  rangeBytes,
+  rangesAtOnce,
+  remove,
+  type StorePlace,
+  size,
+  type Task,
+} from "./rules.ts";
+import { uploadTo } from "./uploads.ts";
+
+/** Answers requests. */
+export interface RequestPort {
+  /** Sends a request. The result waits for the answer; it may be left uncalled. */
+  send(request: StoreRequest): () => StoreAnswer;
+  /** Blocks the thread. */
+  pause(ms: number): void;
+  close(): void;
+}
+
+export function blockingStoreOf(place: StorePlace, port: RequestPort): BlockingObjectStore {
+  const run = <Result>(rule: Rule<Result>) => new Running(port, rule).result();
+  const { address } = place;
+  return {
+    address,
+    get: (key, range) => owned(run(get(place, key, range))),
+    size: (key) => run(size(place, key)),
+    put: (key, bytes) => run(put(place, key, bytes)),
+    create: (key, bytes) => run(create(place, key, bytes)),
+    upload(key) {
+      const { write, finish, discard } = uploadTo(place, key);
+      return {
+        write: (bytes) => run(write(bytes)),
+        finish: () => run(finish()),
+        discard: () => run(discard()),
+      };
+    },
+    list: (prefix) => run(list(place, prefix)),
+    remove: (keys) => run(remove(place, keys)),
+    close: () => port.close(),
+    open(key) {
+      const first = run(piece(place, key, { from: 0, bytes: leapBytes }));
+      return first && new Reader(place, key, first, run);
+    },
+  };
+}
+
+/** The bytes as the caller may have them: text cannot be decoded from shared memory. */
+function owned(bytes: Uint8Array | undefined): Uint8Array | undefined {
+  return bytes?.buffer instanceof SharedArrayBuffer ? new Uint8Array(bytes) : bytes;
+}
+
+/** A rule that runs on this thread: until its first request, then whenever somebody waits for it. */
+class Running<Result> {
+  readonly #port: RequestPort;
+  readonly #rule: Rule<Result>;
+  #answer: (() => StoreAnswer) | undefined;
+  #end: { readonly value: Result } | { readonly error: unknown } | undefined;
+
+  constructor(port: RequestPort, rule: Rule<Result>) {
+    [this.#port, this.#rule] = [port, rule];
+    this.#advance(() => rule.next());
+  }
+
+  /** Waits for the end. */
+  result(): Result {
+    while (this.#end === undefined) {
+      const answer = this.#answer?.();
+      this.#advance(() => this.#rule.next(answer));
+    }
+    if ("error" in this.#end) throw this.#end.error;
+    return this.#end.value;
+  }
+
+  /** Goes on until a request was sent. */
+  #advance(first: () => IteratorResult<Effect, Result>): void {
+    let go = first;
+    this.#answer = undefined;
+    while (this.#answer === undefined && this.#end === undefined) {
+      try {
+        const { done, value } = go();
+        if (done === true) this.#end = { value };
+        else go = this.#carryOut(value);
+      } catch (error) {
+        this.#end = { error };
+      }
+    }
+  }
+
+  #carryOut(effect: Effect): () => IteratorResult<Effect, Result> {
+    const rule = this.#rule;
+    switch (effect.kind) {
+      case "send":
+        this.#answer = this.#port.send(effect.request);
+        return () => rule.next();
+      case "pause":
+        this.#port.pause(effect.ms);
+        return () => rule.next();
+      case "fork": {
+        const task = new Running(this.#port, effect.rule);
+        return () => rule.next(task);
+      }
+      case "join":
+        try {
+          const result = (effect.task as Running<unknown>).result();
+          return () => rule.next(result);
+        } catch (error) {
+          return () => rule.throw(error);
+        }
+    }
+  }
+}
+
+/** Bytes that are read after a leap, at least: a request costs as much time as some 100 KiB. */
+const leapBytes = 0x4_0000;
+
+interface Ahead {
+  readonly from: number;
+  readonly bytes: number;
+  readonly task: Task<Piece | undefined>;
+}
+
+/**
+ * Reads ranges ahead while they are read one behind the other. The ranges grow, so that a leap
+ * costs little. Memory is `rangesAtOnce` ranges at most.
+ */
+class Reader implements ObjectReader {
+  readonly size: number;
+  readonly #place: StorePlace;
+  readonly #key: string;
+  readonly #first: Piece;
+  readonly #run: <Result>(rule: Rule<Result>) => Result;
+  #ahead: Ahead[] = [];
+  /** Bytes of the range that was asked last, and where it ends. */
+  #bytes = leapBytes;
+  #end: number;
+
+  constructor(
+    place: StorePlace,
+    key: string,
+    first: Piece,
+    run: <Result>(rule: Rule<Result>) => Result,
+  ) {
+    [this.#place, this.#key, this.#first, this.#run] = [place, key, first, run];
+    this.size = first.size;
+    this.#end = first.bytes.length;
+  }
+
+  read(bytes: Uint8Array, at: number): number {
+    const count = Math.max(0, Math.min(bytes.length, this.size - at));
+    for (let read = 0; read < count; ) {
+      const [from, there] = this.#bytesAt(at + read, count - read);
+      const some = there.subarray(at + read - from).subarray(0, count - read);
+      bytes.set(some, read);
+      read += some.length;
+    }
+    return count;
+  }
+
+  close(): void {
+    this.#ahead = [];
+  }
+
+  /** Bytes from the one at `at` on, and where they begin. */
+  #bytesAt(at: number, wanted: number): readonly [from: number, bytes: Uint8Array] {
+    if (at < this.#first.bytes.length) return [0, this.#first.bytes];
+    let isNext = at === this.#end;
+    while (this.#ahead[0] && at >= this.#ahead[0].from + this.#ahead[0].bytes) {
+      this.#ahead.shift();
+      isNext ||= this.#ahead.length > 0;
+    }
+    const from = this.#ahead[0]?.from ?? this.size;
+    if (at < from) {
+      if (!isNext) this.#bytes = Math.min(rangeBytes, Math.max(leapBytes, wanted));
+      this.#ahead = [];
+      this.#ask(at);
+    }
+    while (isNext && this.#ahead.length < rangesAtOnce && this.#end < this.size) {
+      this.#bytes = Math.min(rangeBytes, 2 * this.#bytes);
+      this.#ask(this.#end);
+    }
+    const [now] = this.#ahead as [Ahead];
+    const got = this.#run(join(now.task));
+    if (got === undefined) {
+      const cause = new Error("it was removed while it was read");
+      throw new StoreFailedError("read", addressOf(this.#place, this.#key), { cause });
+    }
+    return [now.from, got.bytes];
+  }
+
+  #ask(from: number): void {
+    const bytes = Math.min(this.#bytes, this.size - from);
+    const task = this.#run(fork(piece(this.#place, this.#key, { from, bytes }, this.#first)));
+    this.#ahead.push({ from, bytes, task });
+    this.#end = from + bytes;
+  }
+}

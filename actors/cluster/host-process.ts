@@ -11,6 +11,7 @@ import { z } from "zod";
 import { type ErrorRecord, RemoteError, recordError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
+import { type DrainNotice, drainOptions, watchDrain } from "../../src/ports/drain-notice.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
 import type { Subscription } from "../../src/wire/messages/transport.ts";
@@ -36,6 +37,12 @@ const hostOptions = connectionOptions.extend({
   threads: deviceThreads.default(1),
   /** Where traces of its threads' steps are exported. @default nowhere */
   tracing: tracingOptions.optional(),
+  ...drainOptions,
+  /**
+   * Longest wait until all runs continue without this host, once it leaves; a notice may name
+   * another time. @default 25000
+   */
+  graceMs: z.number().min(0).default(25_000),
   /** Whether actors accept injected faults. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
@@ -46,6 +53,8 @@ export type HostOptions = z.input<typeof hostOptions> & {
    * unreachable.
    */
   readonly onHost?: (host: number | undefined) => void;
+  /** Called when `drainFile` or `drainUrl` says that this machine goes: the host leaves by itself. */
+  readonly onDrain?: (notice: DrainNotice) => void;
   /**
    * Called with each failure that was repaired on this host, and with frames that could not be
    * decoded.
@@ -67,9 +76,15 @@ export class Host implements AsyncDisposable {
   readonly joined: Promise<number>;
   /** Rejects if it cannot be a host of this cluster, e.g. with VersionMismatchError. */
   readonly failed: Promise<never>;
+  /** Resolves when it has left the cluster, and none of its threads is left. */
+  readonly closed: Promise<void>;
+  #onClosed = () => {};
   /** Wakes the call that waits until this host may leave. */
   #onMayLeave = () => {};
-  #isLeaving = false;
+  #stopWatching = () => {};
+  readonly #graceMs: number;
+  /** Set once it leaves. */
+  #drain: { readonly reason: string; readonly untilMs: number } | undefined;
   #isMember = false;
   readonly #key = randomInt(2 ** 47);
   readonly #launcher: ReturnType<typeof rememberThreads>;
@@ -84,8 +99,13 @@ export class Host implements AsyncDisposable {
     readonly devices: number;
     readonly launcher: Launcher;
     readonly onHost: (host: number | undefined) => void;
+    readonly graceMs: number;
   }) {
     const { network, devices, onHost, observer } = parts;
+    this.#graceMs = parts.graceMs;
+    this.closed = new Promise((resolve) => {
+      this.#onClosed = resolve;
+    });
     this.#observer = observer;
     this.network = network;
     this.devices = devices;
@@ -118,7 +138,7 @@ export class Host implements AsyncDisposable {
     const leader = joiningTree({
       network,
       launcher: this.#launcher,
-      announcement: () => ({ ...identity, isLeaving: this.#isLeaving }),
+      announcement: () => ({ ...identity, ...this.#leaving() }),
       onHost: reportHost,
       onMayLeave: () => this.#onMayLeave(),
       onIncident: observer.incident,
@@ -139,6 +159,7 @@ export class Host implements AsyncDisposable {
     const {
       onIncident = () => {},
       onHost = () => {},
+      onDrain = () => {},
       launcher = workerLauncher,
       world,
       log,
@@ -146,7 +167,7 @@ export class Host implements AsyncDisposable {
     } = given;
     const options = checkOptions(hostOptions, plain);
     const { nats: servers, cluster, devices, threads, ...others } = options;
-    const { faultsAllowed, tracing, ...credentials } = others;
+    const { faultsAllowed, tracing, drainFile, drainUrl, graceMs, ...credentials } = others;
     const { token, user, pass } = credentials;
     const observer = await openObserver({ log, tracing }, [token, user, pass], onIncident);
     const network = await openNetwork({
@@ -165,19 +186,57 @@ export class Host implements AsyncDisposable {
       throw error;
     });
     const threaded = withDeviceThreads(launcher, threads, devices);
-    return new Host({ observer, network, devices, launcher: threaded, onHost });
+    const host = new Host({ observer, network, devices, launcher: threaded, onHost, graceMs });
+    try {
+      host.#watchDrain({ drainFile, drainUrl }, onDrain);
+    } catch (error) {
+      await host.close();
+      throw error;
+    }
+    return host;
+  }
+
+  #watchDrain(sources: Parameters<typeof watchDrain>[0], tell: (notice: DrainNotice) => void) {
+    const { clock, disk, log } = this.network;
+    const warn = (message: string) => log.write("warn", message, { actor: "joining" });
+    const ports = { clock, disk, fetch, env: process.env, warn };
+    this.#stopWatching = watchDrain(sources, ports, (notice) => {
+      const { reason, seconds } = notice;
+      log.write("warn", "draining", { actor: "joining", reason, seconds });
+      tell(notice);
+      const graceMs = seconds === undefined ? this.#graceMs : 1000 * seconds;
+      void this.leave({ graceMs, reason });
+    });
+  }
+
+  /** What its announcements say of its leaving. */
+  #leaving() {
+    if (this.#drain === undefined) return { isLeaving: false };
+    const { reason, untilMs } = this.#drain;
+    const seconds = Math.max(0, untilMs - this.network.clock.now()) / 1000;
+    return { isLeaving: true, drain: { reason, seconds } };
   }
 
   /**
    * Leaves the cluster gracefully: the run continues without this host after the current step and
-   * loses no step; then the process closes. Closes after `graceMs` in any case.
+   * loses no step; then the process closes. Closes after `graceMs` in any case. Safe to call twice:
+   * the first call counts.
    */
-  async leave({ graceMs = 25_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+  async leave({
+    graceMs = this.#graceMs,
+    reason = "it was asked to leave",
+  }: {
+    readonly graceMs?: number;
+    /** Shown to operators. */
+    readonly reason?: string;
+  } = {}): Promise<void> {
+    if (this.#drain !== undefined) return this.closed;
+    this.#drain = { reason, untilMs: this.network.clock.now() + graceMs };
+    this.#stopWatching();
     if (this.#isMember && !this.#isClosed) {
       let cancel = () => {};
       await new Promise<void>((resume) => {
         this.#onMayLeave = resume;
-        this.#isLeaving = true;
         this.failed.catch(resume);
         cancel = this.network.clock.after(graceMs, resume);
       });
@@ -193,12 +252,14 @@ export class Host implements AsyncDisposable {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#stopWatching();
     const mailbox = openMailbox(this.network, clusterScope, { role: "joining", index: this.#key });
     mailbox.send({ role: "hosts", index: 0 }, "host.leave", { key: this.#key });
     this.#stop();
     await this.#launcher.allEnded();
     await this.network.transport.close();
     await this.#observer.close();
+    this.#onClosed();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

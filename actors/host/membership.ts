@@ -25,6 +25,13 @@ export interface HostRecord {
   readonly pid: number;
   /** Its memory, cores and speed; left out: as those of the first host of a run. */
   readonly hardware?: HostMachine | undefined;
+  /** Of a host that leaves: why, and the seconds after which it ends in any case. */
+  readonly drain?: Drain | undefined;
+}
+
+export interface Drain {
+  readonly reason: string;
+  readonly seconds: number;
 }
 
 /** The announcement of a process that joins as a host. */

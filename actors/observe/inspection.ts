@@ -111,7 +111,8 @@ export function openInspection(root: {
   const reported = async (part: InspectPart): Promise<ClusterReport> => {
     const hasShards = part === "all" || part === "shards";
     command++;
-    const hosts = membership.present().map(({ host }) => host);
+    const present = membership.present();
+    const hosts = present.map(({ host }) => host);
     const others = hosts.filter((host) => host !== 0);
     const body = { command, hasShards };
     const answers = await Promise.all(others.map((host) => inspectHost(network, host, body)));
@@ -126,6 +127,7 @@ export function openInspection(root: {
       incidents: incidents.slice(-incidentsMax),
       processes: [own, ...answers.filter((one) => one !== undefined)].map((one) => ({
         ...one,
+        drain: present.find(({ host }) => host === one.host)?.drain,
         shards: one.shards.map((shard) => withPin(shard, registry.get(shard.run))),
       })),
       unresponsive: others.filter((_, at) => answers[at] === undefined),

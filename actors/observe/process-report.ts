@@ -11,6 +11,7 @@ import { tierRequests } from "../../storage/tiers/ring.ts";
 import type { DeviceContext } from "../host/device.ts";
 import { reportShards } from "../host/device-shards.ts";
 import type { HostGenerationContext } from "../host/host-generation.ts";
+import type { Drain } from "../host/membership.ts";
 import { type ReaderReport, reportReader } from "../host/reader-report.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierContext } from "../host/tier.ts";
@@ -57,6 +58,8 @@ export interface ProcessReport {
   readonly host: number | null;
   readonly machine: string;
   readonly pid: number;
+  /** Of a host that leaves: why, and the seconds after which it ends in any case. */
+  readonly drain?: Drain | undefined;
   /** Resident memory of the process, over all threads. */
   readonly residentBytes: number;
   /** Share of the time since the last report in which the main thread was busy. */

@@ -1,6 +1,40 @@
-// Ctrl-C: the first one asks a command to stop cleanly, the second one ends the process at once.
+// Ctrl-C: the first one asks a command to stop cleanly, the second one ends the process at once. A
+// machine that will be taken away asks, too, by a file or a URL.
 
+import type { Command } from "commander";
+import { realClock } from "../../src/ports/clock.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { watchDrain } from "../../src/ports/drain-notice.ts";
 import { exitCodes } from "./failure.ts";
+
+/** Options that name where a machine says that it will be taken away. */
+export interface DrainArguments {
+  readonly drainFile?: string;
+  readonly drainUrl?: string;
+}
+
+/** Adds `--drain-file` and `--drain-url`. */
+export function withDrain(command: Command): Command {
+  const end = "appears: this machine will be taken away";
+  return command
+    .option("--drain-file <PATH>", `end as at Ctrl-C once this file ${end}`)
+    .option(
+      "--drain-url <URL>",
+      "end as at Ctrl-C once this URL answers 200; aws, gcp: the notice of a spot machine there",
+    );
+}
+
+/** Resolves once the machine says that it will be taken away, after `say` was told why. */
+export function drainNotice(options: DrainArguments, say: (line: string) => void): Promise<void> {
+  const { drainFile, drainUrl } = options;
+  const ports = { clock: realClock, disk: realDisk, fetch, env: process.env, warn: say };
+  return new Promise((resolve) => {
+    watchDrain({ drainFile, drainUrl }, ports, ({ reason }) => {
+      say(`Draining: ${reason}`);
+      resolve();
+    });
+  });
+}
 
 /** Signals this close together count as one: `npm start` repeats the terminal's Ctrl-C. */
 const sameMs = 500;

@@ -143,13 +143,17 @@ function section(title: string, lines: readonly string[]): string[] {
   return lines.length === 0 ? [] : ["", title, ...lines.map((line) => `  ${line}`)];
 }
 
-const processTitles = ["host", "machine", "pid", "memory", "main thread busy", "frames refused"];
+const processTitles = [
+  ...["host", "machine", "pid", "memory", "main thread busy", "frames refused"],
+  "state",
+];
 
-function processCells({ host, machine, pid, ...rest }: ProcessReport) {
+function processCells({ host, machine, pid, drain, ...rest }: ProcessReport) {
   const { residentBytes, mainThreadBusy, refusedFrames } = rest;
   const name = host === null ? "leader" : `host:${host}`;
   const load = [bytes(residentBytes), percent(mainThreadBusy), count(refusedFrames)];
-  return [name, machine, String(pid), ...load];
+  const state = drain && `draining, ${duration(drain.seconds)} left: ${drain.reason}`;
+  return [name, machine, String(pid), ...load, state ?? ""];
 }
 
 function waitingLines(processes: readonly ProcessReport[]): string[] {

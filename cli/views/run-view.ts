@@ -206,6 +206,10 @@ function lineOf(event: RunEvent): string | undefined {
       const name = `device:${device} of host:${host}`;
       return `  ! ${name} computes a step ${factor.toFixed(1)} times as long as the others do`;
     }
+    case "run.draining": {
+      const { host, reason, seconds } = event;
+      return `  ! host:${host} leaves within ${duration(seconds)}: ${reason}`;
+    }
     case "run.scaled":
     case "run.moved":
     case "run.replanned":

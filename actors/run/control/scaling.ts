@@ -45,12 +45,14 @@ export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ inp
   const { clock } = network;
   const requested = record.devicesRequested;
   let cancel = () => {};
+  const told = new Set<number>();
   const rescale = () => sendBack({ type: "run.rescale" });
   const recheck = () => {
     cancel();
     tellIdle(input);
     if (movesFor(record, scope).length > 0) return rescale();
     const isLeft = hosts.some(({ host }) => membership.isLeaving(host));
+    if (isLeft) tellDraining(input, told);
     const wanted = devicesOf(membership.sharesFor(record.run, devicesMax(record)));
     if (wanted === devicesOf(hosts) && !isLeft) return;
     if (isLeft || record.devicesRequested !== requested) rescale();
@@ -79,6 +81,16 @@ function tellIdle({ record, membership, scope }: ScalingInput): void {
     "a job with more `slices` uses more devices, and has other bits";
   const step = progress?.step ?? 0;
   record.append(scope.generation, { type: "run.alert", code: "DEVICES_IDLE", step, message });
+}
+
+/** Publishes run.draining for each host of the run that leaves, unless it was told of. */
+function tellDraining({ record, membership, hosts, scope }: ScalingInput, told: Set<number>): void {
+  for (const { host, drain } of membership.present()) {
+    if (drain === undefined || told.has(host)) continue;
+    if (!hosts.some((one) => one.host === host)) continue;
+    told.add(host);
+    record.append(scope.generation, { type: "run.draining", host, ...drain });
+  }
 }
 
 /** The pins that only a new generation would follow; none before this one is assembled. */

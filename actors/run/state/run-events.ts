@@ -176,6 +176,13 @@ const eventBody = z.discriminatedUnion("type", [
     host: count,
     factor: z.number(),
   }),
+  /** A host of the run leaves, and ends after `seconds` in any case: the run changes its devices. */
+  z.object({
+    type: z.literal("run.draining"),
+    host: count,
+    reason: z.string(),
+    seconds: z.number(),
+  }),
   /** The run continues with another number of devices, or with devices of other hosts. */
   z.object({
     type: z.literal("run.scaled"),

@@ -14,7 +14,7 @@ import {
   withConnection,
 } from "../../support/arguments.ts";
 import { plural } from "../../support/format.ts";
-import { interruption } from "../../support/interrupt.ts";
+import { type DrainArguments, interruption, withDrain } from "../../support/interrupt.ts";
 import { devicesFrom } from "../../support/machine.ts";
 import {
   type ObservingArguments,
@@ -23,7 +23,11 @@ import {
   withObserving,
 } from "../../support/observing.ts";
 
-interface HostArguments extends CommonOptions, ConnectionArguments, ObservingArguments {
+interface HostArguments
+  extends CommonOptions,
+    ConnectionArguments,
+    ObservingArguments,
+    DrainArguments {
   readonly devices: number;
   readonly threads: number | "auto";
   readonly grace: number;
@@ -38,19 +42,20 @@ export function addHost(program: Command): void {
     .option("--threads <N>", "threads of each device, or auto: cores / devices", devicesFrom, 1)
     .option(
       "--grace <SECONDS>",
-      "after Ctrl-C: longest wait until all runs continue without this host",
+      "after Ctrl-C: longest wait until all runs continue without this host; a spot notice of AWS names its own",
       numberFrom0,
       25,
     );
-  withCommon(withObserving(withConnection(command)), [
+  withCommon(withObserving(withConnection(withDrain(command))), [
     "host --devices 2",
     "host --nats nats://10.0.0.5:4222 --devices 8",
     "host --nats tls://nats.example:4222 --creds host.creds",
+    "host --devices 8 --drain-url aws       # a spot machine leaves before it is taken away",
   ]).action(host);
 }
 
 async function host(options: HostArguments): Promise<void> {
-  const { devices, threads, cluster, nats } = options;
+  const { devices, threads, cluster, nats, grace, drainFile, drainUrl } = options;
   const interrupted = interruption();
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
@@ -64,12 +69,21 @@ async function host(options: HostArguments): Promise<void> {
     ...connectionOf(options),
     devices,
     threads,
+    graceMs: 1000 * grace,
+    ...(drainFile === undefined ? {} : { drainFile }),
+    ...(drainUrl === undefined ? {} : { drainUrl }),
     onHost: report,
+    onDrain: ({ reason, seconds = grace }) => {
+      if (json) console.log(JSON.stringify({ report: "draining", reason, seconds }));
+      else say(`Draining, for at most ${plural(Math.round(seconds), "second")}: ${reason}`);
+    },
     ...observingOf(options, usualLevel()),
   });
   const notice = kernelNotice();
   if (notice !== undefined) say(notice);
-  await Promise.race([interrupted, joined.failed]);
-  say("Leaving; Ctrl-C again ends it at once ...");
-  await joined.leave({ graceMs: 1000 * options.grace });
+  const asked = interrupted.then(() => {
+    say("Leaving; Ctrl-C again ends it at once ...");
+    return joined.leave({ reason: "its process was asked to end" });
+  });
+  await Promise.race([asked, joined.failed, joined.closed]);
 }

@@ -24,7 +24,12 @@ import {
 } from "../../support/arguments.ts";
 import { keepBroker } from "../../support/broker.ts";
 import { plural } from "../../support/format.ts";
-import { interruption } from "../../support/interrupt.ts";
+import {
+  type DrainArguments,
+  drainNotice,
+  interruption,
+  withDrain,
+} from "../../support/interrupt.ts";
 import { devicesFrom } from "../../support/machine.ts";
 import {
   type ObservingArguments,
@@ -39,6 +44,7 @@ interface UpOptions
   extends CommonOptions,
     CredentialArguments,
     ObservingArguments,
+    DrainArguments,
     DashboardArguments {
   readonly devices: number;
   readonly threads: number | "auto";
@@ -139,7 +145,7 @@ export function addUp(program: Command): void {
       ).choices(["restore", "log", "off"]),
     )
     .option("--cluster <NAME>", "name of the cluster", "c1");
-  withCommon(withObserving(withCredentials(withDashboard(command))), [
+  withCommon(withObserving(withCredentials(withDashboard(withDrain(command)))), [
     "up",
     "up --devices 8 --port 4333 --state runs",
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
@@ -192,7 +198,7 @@ async function up(options: UpOptions): Promise<void> {
   if (lease !== undefined || state !== undefined)
     void cluster.leading.then(() => printLeading(name, options));
   try {
-    await Promise.race([interrupted, cluster.lost]);
+    await Promise.race([interrupted, drainNotice(options, say), cluster.lost]);
   } finally {
     printRefused(cluster.refused, options);
   }

@@ -178,7 +178,8 @@ export const messages = defineMessages({
   }),
 
   /**
-   * A process offers to be a host, or still is one. `isLeaving`: it stays only while it is needed.
+   * A process offers to be a host, or still is one. `isLeaving`: it stays only while it is needed;
+   * `drain`: why, and the seconds after which it ends in any case.
    * `key` identifies the process until it has an index.
    */
   "host.announce": z.object({
@@ -189,6 +190,7 @@ export const messages = defineMessages({
     machine: z.string(),
     pid: z.int(),
     isLeaving: z.boolean(),
+    drain: z.object({ reason: z.string(), seconds: z.number().min(0) }).optional(),
     hardware: hardware.optional(),
   }),
   /**

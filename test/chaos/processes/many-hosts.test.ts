@@ -1,6 +1,7 @@
 // Several processes train the same model as one process, through kills, pauses and joins.
 
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import test from "ava";
 import {
   breakableLauncher,
@@ -9,6 +10,7 @@ import {
   type HostOptions,
   type JobOptions,
 } from "../../../index.ts";
+import { directoryOf } from "../../cli/jobs.ts";
 import {
   calmResult,
   inEpochs,
@@ -300,6 +302,22 @@ testIf(testAll).serial(
     t.regex(error?.message ?? "", /^Waited 300 ms for 3 devices, 1 are there: start hosts/);
   },
 );
+
+test.serial("hosts leave when the file of their spot machine appears", async (t) => {
+  await using place = await startTestCluster(0);
+  const { cluster } = place;
+  const drainFile = join(directoryOf(t), "drain");
+  const there = await startHost(t, cluster, { devices: 1, more: ["--drain-file", drainFile] });
+  await using here = await joinHere(cluster, { devices: 1, drainFile });
+  await untilHosts(cluster, [there.host, await here.joined]);
+  writeFileSync(drainFile, "");
+  const line = await there.line((one) => one.includes('"draining"'));
+  const reason = `the file ${drainFile} is there`;
+  t.deepEqual(JSON.parse(line), { report: "draining", reason, seconds: 25 });
+  await here.closed;
+  t.is((await there.ended).code, 0);
+  await untilHosts(cluster, []);
+});
 
 test.serial("a run that waits for devices may be cancelled", async (t) => {
   await using place = await startTestCluster(0);

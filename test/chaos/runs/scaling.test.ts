@@ -213,5 +213,8 @@ test.serial("hosts that join and leave are added to and removed from the run", a
     { from: 1, to: 4 },
     { from: 4, to: 1 },
   ]);
+  const draining = only(events, "run.draining");
+  t.like(draining, [{ generation: 2, host: 1, reason: "it was asked to leave" }]);
+  t.true((draining[0]?.seconds ?? 0) > 20);
   await guest?.ended;
 });

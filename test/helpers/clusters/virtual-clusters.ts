@@ -162,6 +162,7 @@ function startHost(
       announcement: () => ({
         ...{ key: 1000 + serial, devices, ...announced },
         ...{ machine: process.name, pid: 1, isLeaving },
+        ...(isLeaving ? { drain: { reason: "it was asked to leave", seconds: 25 } } : {}),
       }),
       onMayLeave: () => process.kill(),
       onHost() {},

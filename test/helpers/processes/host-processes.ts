@@ -20,12 +20,15 @@ export async function startHost(
     readonly nats?: string;
     /** A command prefix that runs the host elsewhere. */
     readonly inside?: readonly string[];
+    /** More arguments of the command. */
+    readonly more?: readonly string[];
   } = {},
 ): Promise<HostProcess> {
-  const { devices = 2, cwd = process.cwd(), nats = cluster.url, inside = [] } = options;
+  const { devices = 2, cwd = process.cwd(), nats = cluster.url, inside = [], more = [] } = options;
   const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
   const at = ["--nats", nats, ...secret, "--cluster", cluster.name];
-  const running = startCli(["host", ...at, "--devices", `${devices}`, "--json"], cwd, inside);
+  const args = ["host", ...at, "--devices", `${devices}`, "--json", ...more];
+  const running = startCli(args, cwd, inside);
   t.teardown(() => running.kill("SIGKILL"));
   const line = await running.line((one) => one.includes('"report":"host"'));
   return { ...running, host: (JSON.parse(line) as HostRecord).host };

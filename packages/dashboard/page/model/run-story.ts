@@ -268,6 +268,8 @@ function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined 
       const times = `${event.factor.toFixed(1)} times as long as the others`;
       return { level: "warn", text: `device:${event.device} computes ${times}` };
     }
+    case "run.draining":
+      return { level: "warn", text: `host:${event.host} leaves: ${event.reason}` };
     case "run.scaled": {
       const { from, to } = event;
       const text =

@@ -17,6 +17,9 @@ import type { Network } from "../runtime/mailbox.ts";
 import type { World } from "../runtime/network.ts";
 import { deviceThreads } from "../threads/device-threads.ts";
 
+/** How long a lease is valid without a renewal, by default. */
+export const usualLeaseMs = 2500;
+
 export const clusterOptions = z.strictObject({
   /** Devices of this process: worker threads that compute. 0: only hosts that join. @default 2 */
   devices: z.int().min(0).max(128).default(2),
@@ -51,20 +54,23 @@ export const clusterOptions = z.strictObject({
     .default("c1"),
   /**
    * Makes several processes stand by for each other: with the same lease, one leads, and another
-   * takes over when it is gone. All processes must see the directory; the lease is kept in NATS if
-   * the server has JetStream.
+   * takes over when it is gone.
    */
   lease: z
     .strictObject({
+      /**
+       * Where the lease and the queue are stored: a directory that all processes see,
+       * `s3://bucket/prefix`, or `nats`: in JetStream of the cluster's server.
+       */
       directory: z.string().min(1),
       /** Milliseconds for which the lease is valid without a renewal. @default 2500 */
-      ms: z.int().min(100).max(600_000).default(2500),
+      ms: z.int().min(100).max(600_000).default(usualLeaseMs),
     })
     .optional(),
   /**
    * Where the queue is stored, so that its runs outlive this process: another process with the same
-   * directory takes them up. Left out: runs end with the process; under a lease the queue is stored
-   * next to the lease.
+   * directory, or `s3://bucket/prefix`, takes them up. Left out: runs end with the process; under a
+   * lease the queue is stored next to the lease.
    */
   state: z.strictObject({ directory: z.string().min(1) }).optional(),
   /** Mirrors events and the queue in JetStream, if the server of `nats` has it. */

@@ -19,7 +19,6 @@ import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
 import { type BrokerThread, startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
-import type { Register } from "../../src/wire/jetstream/nats-register.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { Client } from "../client/client.ts";
@@ -45,11 +44,12 @@ import {
   type ClusterOptions,
   clusterOptions,
   type Dashboard,
+  usualLeaseMs,
 } from "./cluster-options.ts";
 import { ElectedLeader } from "./elected-leader.ts";
 import { refuseSecondLeader } from "./election.ts";
 import { intensity, Leader } from "./leader.ts";
-import { openLeaseRegister } from "./lease-place.ts";
+import { type LeasePlace, openLeasePlace } from "./lease-place.ts";
 
 /** A running cluster. Close it, or declare it with `await using`. */
 export class Cluster implements AsyncDisposable {
@@ -87,17 +87,17 @@ export class Cluster implements AsyncDisposable {
     options: CheckedOptions;
     broker: BrokerThread | undefined;
     network: Network;
-    register: Register | undefined;
+    place: LeasePlace | undefined;
     link: MirrorLink | undefined;
     launcher: Launcher;
     onHosts: (hosts: readonly HostRecord[]) => void;
     onStandby: (leader: string) => void;
   }) {
-    const { options, broker, network, register, launcher, observer, onHosts, onStandby } = parts;
+    const { options, broker, network, place, launcher, observer, onHosts, onStandby } = parts;
     const { link } = parts;
     this.#link = link;
     const { incident: onIncident } = observer;
-    const { name: cluster, devices, lease, state, roots, tenants, finishedMax } = options;
+    const { name: cluster, devices, lease, roots, tenants, finishedMax } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
     this.token = tokenOf(broker) ?? options.token;
@@ -137,7 +137,7 @@ export class Cluster implements AsyncDisposable {
       onLost = reject;
     });
     this.lost.catch(() => {}); // A caller may ignore it: the cluster then just does nothing.
-    if (lease === undefined && state === undefined) {
+    if (place === undefined) {
       const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
       const publishAll: PublishEvent = (...event) => {
         this.#mirror?.published(event[0]);
@@ -148,9 +148,9 @@ export class Cluster implements AsyncDisposable {
       this.#leader = new Leader({ ...common, registry, mirror: this.#mirror });
       onLeading();
     } else {
-      const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
+      const leaseMs = lease?.ms ?? usualLeaseMs;
       const isAlone = lease === undefined && options.nats !== undefined;
-      const forLease = { directory, register, leaseMs, prefix, publish, finishedMax };
+      const forLease = { place, leaseMs, prefix, publish, finishedMax };
       const callbacks = { onStandby, onLeading, onLost, mirror: link, isAlone };
       this.#leader = new ElectedLeader({ ...common, ...forLease, ...callbacks });
     }
@@ -192,6 +192,7 @@ export class Cluster implements AsyncDisposable {
     );
     let network: Network | undefined;
     let dashboard: Dashboard | undefined;
+    let place: LeasePlace | undefined;
     try {
       network = await openNetwork({
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
@@ -204,8 +205,9 @@ export class Cluster implements AsyncDisposable {
       });
       const { lease, state, nats } = options;
       if (nats !== undefined && !lease && !state) await refuseSecondLeader(network);
-      const forLease = lease && { directory: lease.directory, leaseMs: lease.ms };
-      const register = forLease && (await openLeaseRegister(network, forLease));
+      const leaseMs = lease?.ms ?? usualLeaseMs;
+      const { directory } = lease ?? { ...state };
+      if (directory !== undefined) place = await openLeasePlace(network, { directory, leaseMs });
       const link =
         broker === undefined
           ? await openMirrorLink(network, options.jetstream, options.tenants)
@@ -214,10 +216,11 @@ export class Cluster implements AsyncDisposable {
       const parts = { observer, onHosts, onStandby, link };
       const { threads, devices } = options;
       const own = { launcher: withDeviceThreads(launcher, threads, devices), ...parts };
-      const cluster = new Cluster({ options, broker, network, register, ...own });
+      const cluster = new Cluster({ options, broker, network, place, ...own });
       cluster.#dashboard = dashboard;
       return cluster;
     } catch (error) {
+      await place?.close();
       await dashboard?.close();
       await network?.transport.close();
       await broker?.close();

@@ -14,11 +14,8 @@
 
 import { JournalDamagedError, LeaderReplacedError, recordError } from "../../src/errors/errors.ts";
 import { inTurns } from "../../src/ports/turns.ts";
-import type { Register } from "../../src/wire/jetstream/nats-register.ts";
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
-import { FileJournal } from "../../storage/cluster/file-journal.ts";
-import { KeptMark } from "../../storage/cluster/kept-mark.ts";
-import { LeaseDirectory, RegisteredLease, type Term } from "../../storage/cluster/lease.ts";
+import type { Term } from "../../storage/cluster/lease.ts";
 import type { RunJournal } from "../../storage/cluster/run-journal.ts";
 import type { MirrorLink } from "../jobs/mirror/mirror-link.ts";
 import { mirroring, RunMirror } from "../jobs/mirror/run-mirror.ts";
@@ -28,13 +25,12 @@ import type { RunEvent } from "../run/state/run-events.ts";
 import type { PublishEvent } from "../run/state/run-record.ts";
 import { Leadership, refuseSecondLeader } from "./election.ts";
 import { Leader, type LeaderOptions } from "./leader.ts";
+import type { LeasePlace } from "./lease-place.ts";
 import { lostQueue } from "./queue-recovery.ts";
 
 export interface ElectedLeaderOptions extends Omit<LeaderOptions, "registry" | "mirror"> {
-  /** Directory of the lease and of the runs' journal, visible to all processes that may lead. */
-  readonly directory: string;
-  /** Stores the lease; left out: files of the directory do. */
-  readonly register?: Register | undefined;
+  /** Where the lease and the runs' journal are stored. */
+  readonly place: LeasePlace;
   readonly leaseMs: number;
   /**
    * Whether the process must refuse to lead while another leader answers: only processes under one
@@ -77,14 +73,12 @@ export class ElectedLeader {
   #withheld = 0;
   #refused = 0;
 
-  /** Throws errors of the disk. */
   constructor(options: ElectedLeaderOptions) {
     this.#options = options;
-    const { network, directory, register, leaseMs, onStandby, onIncident } = options;
-    const files = new LeaseDirectory(network.disk, directory);
+    const { network, place, leaseMs, onStandby, onIncident } = options;
     this.#leadership = new Leadership({
       clock: network.clock,
-      lease: register === undefined ? files : new RegisteredLease(register, files),
+      lease: place.lease,
       leaseMs,
       owner: network.createdBy,
       onStandby: (leader) => onStandby(leader.owner),
@@ -97,7 +91,7 @@ export class ElectedLeader {
       onLost: (error) => this.#lose(error),
       onError: (error) => {
         const reason = recordError(error);
-        onIncident({ offender: "lease", supervisor: "process", context: directory, reason });
+        onIncident({ offender: "lease", supervisor: "process", context: place.name, reason });
       },
     });
   }
@@ -117,12 +111,12 @@ export class ElectedLeader {
     this.#isClosed = true;
     await this.#journal?.close();
     await this.#leadership.close();
-    await this.#options.register?.close();
+    await this.#options.place.close();
   }
 
   async #lead(term: number, former: Term | undefined): Promise<void> {
     const options = this.#options;
-    const { directory, prefix, membership, onLeading } = options;
+    const { place, prefix, membership, onLeading } = options;
     const leadership = this.#leadership;
     const transport = fencedTransport(
       options.network.transport,
@@ -130,23 +124,24 @@ export class ElectedLeader {
       () => this.#withheld++,
     );
     if (options.isAlone === true) await refuseSecondLeader(options.network);
-    const assertLeading = () => leadership.confirm();
+    const confirm = () => leadership.confirm();
+    const assertLeading = () => leadership.assertLeading();
     const network = { ...options.network, transport, assertLeading };
-    const journal = new FileJournal<RunEvent>(network.disk, directory, term);
+    const journal = place.journalOf(term, confirm);
     this.#journal = journal;
     if (this.#isStopped) return await journal.close();
     const report = (offender: string, error: unknown, context = "restoring the runs") => {
       const where = { offender, supervisor: "lease", context };
       options.onIncident({ ...where, reason: recordError(error) });
     };
-    const mark = new KeptMark(network.disk, directory, term);
+    const mark = place.markOf(term);
     const { keeper, publish } = openRunKeeper({
       journal,
       mark,
       clock: network.clock,
       retryMs: options.leaseMs / 5,
-      isHeld: () => leadership.isHeld, // O1
-      confirm: assertLeading, // O3
+      isHeld: () => journal.isRemote || leadership.isHeld, // O1
+      confirm, // O3
       entries: () => registry.entries(),
       publish: (event, tenant) => {
         // Counts the leader's own writes; those of its threads are counted when the threads end.
@@ -160,8 +155,10 @@ export class ElectedLeader {
     const mirrored = mirroring(keeper, (run) => this.#mirror?.changed(run));
     const name = `${prefix}${term}-`;
     const registry: Registry = new Registry(name, publish, mirrored, options.finishedMax);
-    const { entries, damaged } = journal.readFormer();
-    if (damaged > 0) report("journal", new JournalDamagedError(directory, damaged));
+    place.onForgotten(() => void keeper.kept().catch((error) => report("journal", error)));
+    const found = journal.readFormer();
+    const { entries, damaged } = found instanceof Promise ? await found : found;
+    if (damaged > 0) report("journal", new JournalDamagedError(place.name, damaged));
     const { mirror } = options;
     const lost =
       entries.length > 0 || mirror === undefined ? [] : await lostQueue(mirror, options.network);
@@ -171,7 +168,8 @@ export class ElectedLeader {
     const renumbered = await inTurns(network.clock, restoring);
     if (this.#isStopped) return await journal.close();
     if (former?.isReleased === true) registry.crashes.reset();
-    journal.begin(registry.entries());
+    const begun = journal.begin(registry.entries());
+    if (begun !== undefined) await begun;
     mark.set();
     for (const event of renumbered) publish(...event);
     const isLeading = () => leadership.isHeld;

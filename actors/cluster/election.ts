@@ -15,7 +15,7 @@ import { ClusterServedError, LeadershipLostError, TrainingError } from "../../sr
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { jobsSubject } from "../../src/wire/messages/subjects.ts";
-import type { Lease, Term } from "../../storage/cluster/lease.ts";
+import type { Awaitable, Lease, Term } from "../../storage/cluster/lease.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
 export interface LeadershipOptions {
@@ -31,7 +31,7 @@ export interface LeadershipOptions {
   readonly onLeading: (term: number, former: Term | undefined) => void;
   /** Called once, when another process has become the leader. */
   readonly onLost: (error: LeadershipLostError) => void;
-  /** Called with errors of the disk; the operation is retried. */
+  /** Called with errors of the disk or the store; the operation is retried. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -47,6 +47,7 @@ export class Leadership {
   #seen: Term | undefined;
   #unchanged = 0;
   #isOver = false;
+  #lost: LeadershipLostError | undefined;
   #cancel: Cancel = () => {};
 
   constructor(options: LeadershipOptions) {
@@ -64,9 +65,20 @@ export class Leadership {
    * Checks that no other process leads by now, so that a later leader will see the preceding write
    * (L3 of lease.ts). @throws LeadershipLostError if another process leads
    */
-  confirm(): void {
-    const newest = this.#options.lease.newest();
-    if (this.#own?.term !== newest) throw this.#lose();
+  confirm(): Awaitable<void> {
+    const own = this.#own;
+    const isNewest = own !== undefined && this.#options.lease.isNewest(own);
+    if (isNewest instanceof Promise) return isNewest.then((answer) => this.#check(answer));
+    this.#check(isNewest);
+  }
+
+  /**
+   * `confirm`, where the answer needs no request; else as far as this process knows by now.
+   * @throws LeadershipLostError if another process leads
+   */
+  assertLeading(): void {
+    if (this.#lost !== undefined) throw this.#lost;
+    if (!this.#options.lease.isRemote) void this.confirm();
   }
 
   /** Releases the lease; resolves when it is released, or could not be. Safe to call twice. */
@@ -96,8 +108,7 @@ export class Leadership {
 
   async #poll(): Promise<void> {
     const { clock, lease, owner, onLeading, onStandby } = this.#options;
-    const newest = lease.newest();
-    const term = await lease.current();
+    const { newest, term } = await lease.current();
     const isFree = term === undefined ? newest === 0 : term.isReleased;
     const hasMoved = term?.term !== this.#seen?.term || term?.beat !== this.#seen?.beat;
     if (term !== undefined && term.term !== this.#seen?.term && !isFree) onStandby(term);
@@ -105,7 +116,7 @@ export class Leadership {
     this.#seen = term;
     if (!isFree && this.#unchanged < pollsPerLease) return;
     const atMs = clock.now();
-    const next = Math.max(newest, term?.term ?? 0) + 1;
+    const next = newest + 1;
     if (this.#isOver || !(await lease.claim(next, owner))) return;
     this.#own = { term: next, owner, beat: 0, isReleased: false };
     this.#renewedAtMs = atMs;
@@ -119,14 +130,15 @@ export class Leadership {
     this.#renewedAtMs = atMs;
   }
 
+  #check(isNewest: boolean): void {
+    if (!isNewest) throw this.#lose();
+  }
+
   #lose(): LeadershipLostError {
     const { lease, onLost } = this.#options;
-    const newest = lease.newest();
-    const error = new LeadershipLostError(
-      this.#own?.term ?? 0,
-      lease.ownerOf(newest) ?? `term ${newest}`,
-    );
+    const error = new LeadershipLostError(this.#own?.term ?? 0, lease.leader());
     if (this.#isOver) return error;
+    this.#lost = error;
     this.#isOver = true;
     this.#cancel();
     onLost(error);

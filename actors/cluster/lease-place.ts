@@ -1,71 +1,91 @@
-// Chooses where a lease is stored: in a NATS register if the server has JetStream, else in files of
-// its directory. The first process that opens the directory chooses, and all others follow: two
-// processes with the lease in different places would both lead.
+// Chooses where a cluster's lease and its journal of runs are stored: in a directory, in a bucket,
+// or in JetStream.
+//
+//   /shared/osiris         files of a directory that all candidates see
+//   s3://bucket/prefix     objects of a bucket
+//   nats                   a key-value bucket of the cluster's nats-server
 
-import { join } from "node:path";
-import { InputUnusableError } from "../../src/errors/errors.ts";
-import { diskCode } from "../../src/ports/disk-refusals.ts";
-import type { Register } from "../../src/wire/jetstream/nats-register.ts";
-import { LeaseDirectory } from "../../storage/cluster/lease.ts";
-import { makeDurableDirectory, readWhole } from "../../storage/disk/durable-files.ts";
+import { randomUUID } from "node:crypto";
+import type { ObjectStore } from "../../src/ports/object-store.ts";
+import { FileJournal } from "../../storage/cluster/file-journal.ts";
+import { alwaysWhole, KeptMark, type Mark } from "../../storage/cluster/kept-mark.ts";
+import { type Awaitable, type Lease, LeaseDirectory } from "../../storage/cluster/lease.ts";
+import type { RunJournal } from "../../storage/cluster/run-journal.ts";
+import { StoredJournal } from "../../storage/cluster/stored-journal.ts";
+import { StoredLease } from "../../storage/cluster/stored-lease.ts";
+import type { RunEvent } from "../run/state/run-events.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
-/** Longest wait for the connection to the broker. */
+/** The lease of a cluster, and the journals of its leaders. */
+export interface LeasePlace {
+  /** For messages. */
+  readonly name: string;
+  readonly lease: Lease;
+  /** The journal of a term. `confirm` checks that no other process has become the leader. */
+  journalOf(term: number, confirm: () => Awaitable<void>): RunJournal<RunEvent>;
+  markOf(term: number): Mark;
+  /** Calls `rewrite` when the store may have forgotten entries of the journal. */
+  onForgotten(rewrite: () => void): void;
+  close(): Promise<void>;
+}
+
+/** Opens the place of a lease. @throws InputUnusableError, TransportLostError */
+export async function openLeasePlace(
+  network: Network,
+  { directory, leaseMs }: { readonly directory: string; readonly leaseMs: number },
+): Promise<LeasePlace> {
+  if (directory === "nats") return storedPlace(await openNats(network, leaseMs));
+  return directoryPlace(network.disk, directory);
+}
+
+/** A lease in a directory. @throws errors of the disk */
+export function directoryPlace(disk: Network["disk"], directory: string): LeasePlace {
+  return {
+    name: directory,
+    lease: new LeaseDirectory(disk, directory),
+    journalOf: (term) => new FileJournal(disk, directory, term),
+    markOf: (term) => new KeptMark(disk, directory, term),
+    onForgotten() {},
+    close: async () => {},
+  };
+}
+
+/** A lease in an object store. */
+export function storedPlace(objects: ObjectStore, claimant: string = randomUUID()): LeasePlace {
+  let journal: StoredJournal<RunEvent> | undefined;
+  let rewrite = () => {};
+  const onForgotten = () => {
+    journal?.forgotten();
+    rewrite();
+  };
+  return {
+    name: objects.address,
+    lease: new StoredLease({ objects, claimant, onForgotten }),
+    journalOf(term, confirm) {
+      journal = new StoredJournal({ objects, term, confirm });
+      return journal;
+    },
+    markOf: () => alwaysWhole,
+    onForgotten(call) {
+      rewrite = call;
+    },
+    close: () => objects.close(),
+  };
+}
+
+/** Longest wait for the connection to the server. */
 const connectMs = 10_000;
 
-type Place = "nats" | "files";
-
-/**
- * Opens the register of a cluster's lease; undefined: the lease is in files.
- * @throws InputUnusableError if the lease is in NATS, but this server has no JetStream;
- * TransportLostError
- */
-export async function openLeaseRegister(
-  { connection, cluster, disk, clock }: Network,
-  { directory, leaseMs }: { readonly directory: string; readonly leaseMs: number },
-): Promise<Register | undefined> {
-  // Loaded lazily: only processes with a lease need JetStream's client.
-  const { openNatsRegister } = await import("../../src/wire/jetstream/nats-register.ts");
-  const register = await openNatsRegister({
+/** Loaded lazily: only processes with a lease in NATS need JetStream's client. */
+async function openNats(network: Network, leaseMs: number): Promise<ObjectStore> {
+  const { openNatsObjects } = await import("../../src/wire/jetstream/nats-objects.ts");
+  const { connection, cluster, clock } = network;
+  return await openNatsObjects({
     ...connection,
     name: `osiris-${cluster}-lease-${process.pid}`,
     deadlineMs: connectMs,
     clock,
-    key: cluster,
+    bucket: `osiris-lease-${cluster}`,
     timeoutMs: leaseMs / 2,
   });
-  try {
-    // Lease files without a recorded choice mean that the lease is in files.
-    const isOld = new LeaseDirectory(disk, directory).newest() > 0;
-    const found = register === undefined || isOld ? "files" : "nats";
-    const place = settle(disk, join(directory, "kept-in"), found);
-    if (place === "nats" && register !== undefined) return register;
-    await register?.close();
-    if (place === "files") return undefined;
-  } catch (error) {
-    await register?.close();
-    throw error;
-  }
-  const message =
-    `The lease in ${directory} is kept in NATS, and ${connection.servers} has no JetStream: ` +
-    "start that server with -js, or give a lease of its own directory";
-  throw new InputUnusableError(directory, message);
-}
-
-/** Records `found` if this process is the first; returns the first process's choice. */
-function settle(disk: Network["disk"], path: string, found: Place): Place {
-  makeDurableDirectory(disk, join(path, ".."));
-  try {
-    const file = disk.open(path, "exclusive");
-    try {
-      file.write(new TextEncoder().encode(found), 0);
-      file.sync();
-    } finally {
-      file.close();
-    }
-    return found;
-  } catch (error) {
-    if (diskCode(error) !== "EEXIST") throw error;
-    return new TextDecoder().decode(readWhole(disk, path)) === "nats" ? "nats" : "files";
-  }
 }

@@ -7,6 +7,7 @@ import { Client } from "../../actors/client/client.ts";
 import type { Run } from "../../actors/client/run.ts";
 import { ElectedLeader } from "../../actors/cluster/elected-leader.ts";
 import { Leader } from "../../actors/cluster/leader.ts";
+import { directoryPlace } from "../../actors/cluster/lease-place.ts";
 import { joiningTree } from "../../actors/host/joining.ts";
 import { Membership } from "../../actors/host/membership.ts";
 import { modulesOf } from "../../actors/jobs/allowed-paths.ts";
@@ -229,7 +230,8 @@ export class SimulatedCluster {
       return;
     }
     new ElectedLeader({
-      ...{ ...common, directory: leaseDirectory, leaseMs, journal: "file", prefix, publish },
+      ...{ ...common, leaseMs, prefix, publish },
+      place: directoryPlace(network.disk, leaseDirectory),
       onStandby: (leader) => this.world.note(process.id, `is a standby of ${leader}`),
       onLeading: () => this.world.note(process.id, `is elected leader, in term ${++this.terms}`),
       onLost: (error) => {

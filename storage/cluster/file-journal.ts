@@ -1,18 +1,21 @@
-// The journal of runs in files: a file per term, a line per entry. Each line is sealed by its
-// CRC-32, so that a torn or damaged line is recognised.
-//
-//   runs/00000001.jsonl   5d1f0a3c { "kind": "run", … }   77ab21f0 { "kind": "event", … }   …
+// The journal of runs in files: a file per term, `runs/00000001.jsonl`, a line per entry.
 
 import { join } from "node:path";
-import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { makeDurableDirectory, readWhole, replaceDurably } from "../disk/durable-files.ts";
-import type { JournalEntry, RunJournal } from "./run-journal.ts";
+import {
+  entriesIn,
+  type FormerEntries,
+  type JournalEntry,
+  lineOf,
+  type RunJournal,
+} from "./run-journal.ts";
 
 /** Growth after which the journal is rewritten without its obsolete entries. */
-const grownBytesMax = 64 * 2 ** 20;
+export const grownBytesMax = 64 * 2 ** 20;
 
 export class FileJournal<Event> implements RunJournal<Event> {
+  readonly isRemote = false;
   readonly #disk: Disk;
   readonly #directory: string;
   readonly #path: string;
@@ -28,25 +31,14 @@ export class FileJournal<Event> implements RunJournal<Event> {
     makeDurableDirectory(disk, this.#directory);
   }
 
-  /** A torn last line is not counted as damage: the machine died before the line was on disk. */
-  readFormer(): { entries: JournalEntry<Event>[]; damaged: number } {
+  readFormer(): FormerEntries<Event> {
     const former = this.#formerPaths().at(-1);
-    if (former === undefined) return { entries: [], damaged: 0 };
-    const lines = new TextDecoder().decode(readWhole(this.#disk, former)).split("\n");
-    const last = lines.length - 1;
-    let damaged = 0;
-    const entries = lines.flatMap((line, at) => {
-      const entry = unsealed<Event>(line);
-      if (entry !== undefined) return entry;
-      if (at < last - 1) damaged++;
-      return [];
-    });
-    return { entries, damaged };
+    return entriesIn(former === undefined ? new Uint8Array(0) : readWhole(this.#disk, former));
   }
 
   begin(entries: Iterable<JournalEntry<Event>>): void {
     this.#close();
-    const text = [...entries].map(sealed).join("");
+    const text = [...entries].map(lineOf).join("");
     const bytes = new TextEncoder().encode(text);
     replaceDurably(this.#disk, this.#path, bytes);
     this.#file = this.#disk.open(this.#path, "update");
@@ -61,7 +53,7 @@ export class FileJournal<Event> implements RunJournal<Event> {
 
   append(entries: readonly JournalEntry<Event>[]): void {
     if (this.#file === undefined) return;
-    const bytes = new TextEncoder().encode(entries.map(sealed).join(""));
+    const bytes = new TextEncoder().encode(entries.map(lineOf).join(""));
     this.#file.write(bytes, this.#end);
     this.#end += bytes.length;
   }
@@ -92,18 +84,4 @@ export class FileJournal<Event> implements RunJournal<Event> {
 
 function isJournal(name: string): boolean {
   return /^\d{8}\.jsonl$/.test(name);
-}
-
-function sealed(entry: unknown): string {
-  const text = JSON.stringify(entry);
-  return `${sealOf(text)} ${text}\n`;
-}
-
-function unsealed<Event>(line: string): JournalEntry<Event> | undefined {
-  const text = line.slice(9);
-  return text !== "" && line.slice(0, 9) === `${sealOf(text)} ` ? JSON.parse(text) : undefined;
-}
-
-function sealOf(text: string): string {
-  return crc32(text).toString(16).padStart(8, "0");
 }

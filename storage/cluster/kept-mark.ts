@@ -13,7 +13,23 @@ import { join } from "node:path";
 import type { Disk } from "../../src/ports/disk.ts";
 import { readWhole } from "../disk/durable-files.ts";
 
-export class KeptMark {
+/** The mark of a leader; see the head of this file. */
+export interface Mark {
+  /** Whether the former leader's journal contains every event that it published. */
+  isFormerWhole(): boolean;
+  /** Makes this leader's mark the only one. M1 */
+  set(): void;
+  /** Removes this leader's mark. M2 */
+  drop(): void;
+}
+
+/**
+ * The mark of a leader whose journal is remote: such a leader publishes an event only once the
+ * journal has it, so the journal always contains every published event.
+ */
+export const alwaysWhole: Mark = { isFormerWhole: () => true, set() {}, drop() {} };
+
+export class KeptMark implements Mark {
   readonly #disk: Disk;
   readonly #folder: string;
   readonly #name: string;
@@ -24,7 +40,6 @@ export class KeptMark {
     this.#name = String(term).padStart(8, "0");
   }
 
-  /** Whether the former leader's journal contains every event that it published. */
   isFormerWhole(): boolean {
     const { boot } = this.#disk;
     const newest = this.#marks()
@@ -34,7 +49,7 @@ export class KeptMark {
     return new TextDecoder().decode(readWhole(this.#disk, join(this.#folder, newest))) === boot;
   }
 
-  /** Makes this leader's mark the only one. M1 */
+  /** M1 */
   set(): void {
     const { boot } = this.#disk;
     for (const name of this.#marks()) {
@@ -50,7 +65,7 @@ export class KeptMark {
     }
   }
 
-  /** Removes this leader's mark. M2 */
+  /** M2 */
   drop(): void {
     this.#disk.remove(join(this.#folder, this.#name));
   }

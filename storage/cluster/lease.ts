@@ -1,6 +1,5 @@
-// The lease, which decides which process is the leader. It is a set of files in a directory that
-// all candidates can see. With a register (src/wire/jetstream/nats-register.ts), the lease is in
-// the register, and the term files are its fence.
+// The lease, which decides which process is the leader: the contract, and the lease in files of a
+// directory that all candidates can see. stored-lease.ts has the lease in an object store.
 //
 //   terms/00000001.json   { term: 1, owner: "osiris on a, process 7", beat: 4711, … }
 //   terms/00000002.json   the newest term leads
@@ -13,17 +12,14 @@
 //   L3. Either the successor knows what the leader did, or the leader learns of the successor: a
 //       leader writes first and then reads the newest term; a successor claims first and then
 //       reads.
-//   L4. A register may forget. A term claimed in the register belongs to the claimant once its file
-//       exists, too.
 
 import { join } from "node:path";
 import { z } from "zod";
 import type { Disk } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
-import type { Register } from "../../src/wire/jetstream/nats-register.ts";
 import { makeDurableDirectory, readWhole } from "../disk/durable-files.ts";
 
-const termSchema = z.object({
+export const termSchema = z.object({
   term: z.int().min(1),
   /** The owner's name, for people. */
   owner: z.string(),
@@ -37,26 +33,36 @@ export type Term = z.output<typeof termSchema>;
 
 /** Bytes of a term's file: written in one piece each time, so that it is never torn. */
 const termBytes = 512;
-const ownerCharactersMax = 200;
+export const ownerCharactersMax = 200;
 const fileName = /^(\d{8})\.json$/;
 
-/** The lease. Terms only grow. A method returns a promise only where the lease is in a register. */
+/** The newest term. */
+export interface Claimed {
+  /** Its number; 0: no term was ever claimed. */
+  readonly newest: number;
+  /** As its owner last wrote it; undefined: none, or it cannot be read. */
+  readonly term: Term | undefined;
+}
+
+/** The lease. Terms only grow. A method returns a promise only where the lease is not in files. */
 export interface Lease {
-  /** The newest term whose claim is complete (L4); 0: no term was ever claimed. */
-  newest(): number;
-  /** Name of a term's owner, present or former, for people. */
-  ownerOf(term: number): string | undefined;
-  /** The newest term, as its owner last wrote it; undefined: none, or it cannot be read. */
-  current(): Awaitable<Term | undefined>;
+  /** Whether an answer needs requests to a store, so that methods return promises. */
+  readonly isRemote: boolean;
+  current(): Awaitable<Claimed>;
   /** Claims a term, durably. False: another process has it. */
   claim(term: number, owner: string): Awaitable<boolean>;
   /** Writes a term that the caller owns. False: there is a newer one. */
   renew(term: Term): Awaitable<boolean>;
+  /** Whether there is no newer term than this one, which the caller owns. L3 */
+  isNewest(term: Term): Awaitable<boolean>;
+  /** Name of the owner of the newest term that was seen, for people. */
+  leader(): string;
 }
 
-type Awaitable<Value> = Value | Promise<Value>;
+export type Awaitable<Value> = Value | Promise<Value>;
 
 export class LeaseDirectory implements Lease {
+  readonly isRemote = false;
   readonly #disk: Disk;
   readonly #terms: string;
 
@@ -76,20 +82,25 @@ export class LeaseDirectory implements Lease {
   /** A term, as its owner last wrote it; undefined where it cannot be read. */
   read(term: number): Term | undefined {
     try {
-      return decode(readWhole(this.#disk, this.#pathOf(term)));
+      return decodeJson(termSchema, readWhole(this.#disk, this.#pathOf(term)));
     } catch (error) {
       if (diskCode(error) === "ENOENT") return undefined;
       throw error;
     }
   }
 
-  current(): Term | undefined {
+  current(): Claimed {
     const newest = this.newest();
-    return newest === 0 ? undefined : this.read(newest);
+    return { newest, term: newest === 0 ? undefined : this.read(newest) };
   }
 
-  ownerOf(term: number): string | undefined {
-    return this.read(term)?.owner;
+  isNewest({ term }: Term): boolean {
+    return this.newest() === term;
+  }
+
+  leader(): string {
+    const newest = this.newest();
+    return this.read(newest)?.owner ?? `term ${newest}`;
   }
 
   /** Claims `term`, durably. False: another process has it. */
@@ -121,7 +132,7 @@ export class LeaseDirectory implements Lease {
     } finally {
       file.close();
     }
-    return this.newest() === term.term; // L3
+    return this.isNewest(term); // L3
   }
 
   #pathOf(term: number): string {
@@ -129,58 +140,19 @@ export class LeaseDirectory implements Lease {
   }
 }
 
-/** The lease in a register. Only the register's beat changes; each term's file is written once. */
-export class RegisteredLease implements Lease {
-  readonly #register: Register;
-  readonly #fence: LeaseDirectory;
-  #revision = 0;
-
-  constructor(register: Register, fence: LeaseDirectory) {
-    this.#register = register;
-    this.#fence = fence;
-  }
-
-  newest(): number {
-    return this.#fence.newest();
-  }
-
-  ownerOf(term: number): string | undefined {
-    return this.#fence.ownerOf(term);
-  }
-
-  async current(): Promise<Term | undefined> {
-    const found = await this.#register.read();
-    this.#revision = found?.revision ?? 0;
-    return found === undefined ? undefined : decode(found.value);
-  }
-
-  /** Call after `current`: it succeeds only if the register is still as `current` saw it. */
-  async claim(term: number, owner: string): Promise<boolean> {
-    const isSet = await this.#set({ term, owner, beat: 0, isReleased: false });
-    return isSet && this.#fence.claim(term, owner); // L4
-  }
-
-  async renew(term: Term): Promise<boolean> {
-    if (this.newest() !== term.term) return false; // L3
-    if (await this.#set(term)) return true;
-    const found = await this.current();
-    if (found !== undefined && (found.term !== term.term || found.owner !== term.owner)) {
-      return false;
-    }
-    // The register forgot the term, or an answer was lost; no other process has claimed it.
-    return (await this.#set(term)) && this.newest() === term.term;
-  }
-
-  async #set(term: Term): Promise<boolean> {
-    const revision = await this.#register.compareAndSet(encode(term), this.#revision);
-    this.#revision = revision ?? this.#revision;
-    return revision !== undefined;
-  }
+/** An object as JSON. */
+export function encodeJson(value: unknown): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(value));
 }
 
-function decode(bytes: Uint8Array): Term | undefined {
+/** An object from JSON; undefined where the bytes are missing or of another form. */
+export function decodeJson<Schema extends z.ZodType>(
+  schema: Schema,
+  bytes: Uint8Array | undefined,
+): z.output<Schema> | undefined {
+  if (bytes === undefined) return undefined;
   try {
-    return termSchema.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;
+    return schema.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;

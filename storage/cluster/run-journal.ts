@@ -1,5 +1,9 @@
 // The journal of a cluster's runs: everything that the next leader needs to continue the runs. This
-// file is the contract; file-journal.ts implements it, in lines of JSON.
+// file is the contract, and the lines of JSON in which file-journal.ts and stored-journal.ts write
+// entries. Each line is sealed by its CRC-32, so that a torn or damaged line is recognised.
+//
+//   5d1f0a3c { "kind": "run", … }
+//   77ab21f0 { "kind": "event", … }
 //
 // Invariants
 //   R1. Only the leader of a term writes its journal. The next leader reads the journal once and
@@ -8,7 +12,9 @@
 //       a run's end; any other event may be lost with the machine.
 //   R3. The journal is a hint (law 6). The truth about training is in the checkpoint store.
 
+import { crc32 } from "node:zlib";
 import type { ShardPin } from "../../src/planner/pins.ts";
+import type { Awaitable } from "./lease.ts";
 
 /** One entry. The caller defines `Event`. */
 export type JournalEntry<Event> =
@@ -34,12 +40,21 @@ export type JournalEntry<Event> =
       readonly crashes?: number;
     };
 
+/** The entries of a journal, oldest first, and the number of damaged ones. */
+export interface FormerEntries<Event> {
+  readonly entries: JournalEntry<Event>[];
+  readonly damaged: number;
+}
+
+/** A method returns a promise only where the journal is not in files. */
 export interface RunJournal<Event> {
-  /** All entries of the former journal, oldest first, and the number of damaged ones. */
-  readFormer(): { readonly entries: JournalEntry<Event>[]; readonly damaged: number };
+  /** Whether appended entries survive the process only after `synced`. */
+  readonly isRemote: boolean;
+  /** All entries of the former journal. */
+  readFormer(): Awaitable<FormerEntries<Event>>;
   /** Replaces the journal's contents with these entries. They are on disk on return. */
-  begin(entries: Iterable<JournalEntry<Event>>): void;
-  /** Appends entries. On return they survive the process, not yet the machine. */
+  begin(entries: Iterable<JournalEntry<Event>>): Awaitable<void>;
+  /** Appends entries. On return they survive the process, unless `isRemote`; not the machine. */
   append(entries: readonly JournalEntry<Event>[]): void;
   /** Resolves once all appended entries survive the machine. R2 */
   synced(): Promise<void>;
@@ -47,4 +62,33 @@ export interface RunJournal<Event> {
   readonly isLong: boolean;
   /** Closes the journal, after pending writes are on disk. */
   close(): Promise<void>;
+}
+
+/** The line of an entry. */
+export function lineOf(entry: unknown): string {
+  const text = JSON.stringify(entry);
+  return `${sealOf(text)} ${text}\n`;
+}
+
+/** The entries of lines. A torn last line is no damage: the machine died while it was written. */
+export function entriesIn<Event>(bytes: Uint8Array): FormerEntries<Event> {
+  const lines = new TextDecoder().decode(bytes).split("\n");
+  const last = lines.length - 1;
+  let damaged = 0;
+  const entries = lines.flatMap((line, at) => {
+    const entry = entryOf<Event>(line);
+    if (entry !== undefined) return entry;
+    if (at < last - 1) damaged++;
+    return [];
+  });
+  return { entries, damaged };
+}
+
+function entryOf<Event>(line: string): JournalEntry<Event> | undefined {
+  const text = line.slice(9);
+  return text !== "" && line.slice(0, 9) === `${sealOf(text)} ` ? JSON.parse(text) : undefined;
+}
+
+function sealOf(text: string): string {
+  return crc32(text).toString(16).padStart(8, "0");
 }

@@ -9,13 +9,16 @@
 //   K2. A refused write is reported once and retried until the disk accepts it; a request that
 //       waits for an entry of it fails with the reason.
 //   K3. Events are published in the order in which they happened, also while writes are refused.
+//       Where the journal is remote, each round is synced, and refused events wait until it accepts
+//       them: no other machine could tell which ones it lacks.
 //   K4. The mark of a complete journal is removed before an event is published that the journal
 //       lacks.
 //   K5. A reset crash count is on the disk before the event that reset it is published: requests
 //       may have put the count there before, and a power loss would bring it back.
 
 import type { Clock } from "../../../src/ports/clock.ts";
-import type { KeptMark } from "../../../storage/cluster/kept-mark.ts";
+import type { Mark } from "../../../storage/cluster/kept-mark.ts";
+import type { Awaitable } from "../../../storage/cluster/lease.ts";
 import type { JournalEntry, RunJournal } from "../../../storage/cluster/run-journal.ts";
 import type { RunEvent } from "./run-events.ts";
 import type { PublishEvent, RunKeeper } from "./run-record.ts";
@@ -28,12 +31,12 @@ export interface RunKeeperOptions {
   /** Whether this process is still the leader, which alone may write. */
   readonly isHeld: () => boolean;
   /** Checks that no other process has become the leader. @throws LeadershipLostError */
-  readonly confirm: () => void;
+  readonly confirm: () => Awaitable<void>;
   /** All entries of a new journal that replaces the present one. */
   readonly entries: () => Iterable<JournalEntry<RunEvent>>;
   readonly publish: PublishEvent;
   /** Mark for the next leader: the journal has every published event (kept-mark.ts). */
-  readonly mark: Pick<KeptMark, "set" | "drop">;
+  readonly mark: Pick<Mark, "set" | "drop">;
   /** Receives refused writes, and errors of publishing an event. */
   readonly onError: (error: unknown, context: string) => void;
 }
@@ -64,18 +67,21 @@ export function openRunKeeper(options: RunKeeperOptions): {
     if (round.length > 0 && options.isHeld()) journal.append(round);
     else if (round.length > 0) markWhole(false, "for good");
     round = [];
-    if (journal.isLong) journal.begin(options.entries());
+    return journal.isLong ? journal.begin(options.entries()) : undefined;
   };
   const endRound = async () => {
     isRound = false;
     if (isSyncing) return; // The end of the sync starts this round.
-    const [events, waiting] = [unpublished, waiters];
+    let events = unpublished;
+    const waiting = waiters;
     [unpublished, waiters] = [[], []];
     const isAwaited = waiting.length > 0;
     let refusal: unknown;
     try {
-      write();
-      if (isAwaited || isDue) {
+      isSyncing = journal.isRemote;
+      const begun = write();
+      if (begun !== undefined) await begun;
+      if (isAwaited || isDue || journal.isRemote) {
         isSyncing = true;
         isDue = false;
         await journal.synced(); // K1
@@ -90,13 +96,23 @@ export function openRunKeeper(options: RunKeeperOptions): {
       markWhole(false);
       tryAgain();
     }
+    if (isAwaited && refusal === undefined) {
+      const confirmed = thrownBy(options.confirm);
+      refusal = confirmed instanceof Promise ? await confirmed : confirmed;
+    }
     isSyncing = false;
-    if (isAwaited) refusal ??= thrownBy(options.confirm);
+    if (journal.isRemote && isRefused) {
+      unpublished = [...events, ...unpublished]; // K3
+      events = [];
+    }
     publishAll(options, events);
     for (const answer of waiting) answer(refusal);
     // These requests have already waited for a whole sync, so the next round starts at once.
     if (waiters.length > 0) void endRound();
-    else if (unpublished.length > 0 || (round.length > 0 && refusal === undefined)) inRound();
+    else if (journal.isRemote && isRefused)
+      return; // `tryAgain` goes on.
+    else if (unpublished.length > 0) inRound();
+    else if (round.length > 0 && (refusal === undefined || journal.isRemote)) inRound();
   };
   const tryAgain = () => {
     if (isRetried) return;
@@ -150,10 +166,15 @@ function markerOf({ mark, onError }: RunKeeperOptions) {
   };
 }
 
-function thrownBy(body: () => void): unknown {
+/** The error that `body` throws, or a promise of the one that it rejects with; undefined: none. */
+function thrownBy(body: () => Awaitable<void>): unknown {
   try {
-    body();
-    return undefined;
+    const done = body();
+    if (!(done instanceof Promise)) return undefined;
+    return done.then(
+      () => undefined,
+      (error: unknown) => error,
+    );
   } catch (error) {
     return error;
   }

@@ -27,7 +27,6 @@ import { headers as emptyHeaders, type NatsConnection } from "nats";
 import { RequestFailedError } from "../../errors/errors.ts";
 import { eventStream, queueBucket, streamPattern } from "../messages/subjects.ts";
 import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
-import type { Registered } from "./nats-register.ts";
 
 /** How long, and how much, a stream keeps. Its oldest messages go first. */
 export interface StreamLimits {
@@ -45,6 +44,12 @@ export interface MirrorOptions extends ConnectOptions {
   readonly limits: StreamLimits;
   /** Longest wait for one answer. */
   readonly timeoutMs: number;
+}
+
+/** An entry of the queue, and the count of its changes. */
+export interface Registered {
+  readonly value: Uint8Array;
+  readonly revision: number;
 }
 
 /** A message in a stream. */
@@ -150,7 +155,10 @@ export class NatsMirror {
     return wholeHistory(await this.#queue());
   }
 
-  /** As `Register.compareAndSet`, for the entry of a run. M1 */
+  /**
+   * Sets the entry of a run if its revision is still `revision`; 0: if there is none. Resolves to
+   * the new revision, or to undefined where the revision is another. M1
+   */
   async compareAndSet(
     run: string,
     value: Uint8Array,

@@ -3,47 +3,31 @@
 import test from "ava";
 import { Leadership } from "../../../actors/cluster/election.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
+import type { ObjectStore } from "../../../src/ports/object-store.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
-import type { Register, Registered } from "../../../src/wire/jetstream/nats-register.ts";
-import { LeaseDirectory, RegisteredLease } from "../../../storage/cluster/lease.ts";
+import { LeaseDirectory } from "../../../storage/cluster/lease.ts";
+import { StoredLease } from "../../../storage/cluster/stored-lease.ts";
+import { startBucket } from "../../helpers/stores/bucket.ts";
 
 const leaseMs = 1000;
-
-/** A register in memory with delayed answers. */
-function createRegister() {
-  let held: Registered | undefined;
-  let revisions = 0;
-  const register: Register & { forget(): void } = {
-    async read() {
-      return held;
-    },
-    async compareAndSet(value, revision) {
-      if ((held?.revision ?? 0) !== revision) return undefined;
-      held = { value, revision: ++revisions };
-      return revisions;
-    },
-    forget() {
-      held = undefined;
-    },
-    async close() {},
-  };
-  return register;
-}
 
 /**
  * Candidates for leader, each with its own clock: a clock that is not advanced is a stalled
  * process.
  */
-function startPlace(register?: Register) {
+function startPlace(objects?: ObjectStore) {
   const disk = new SimulatedDisk();
   const told: string[] = [];
   const start = (name: string) => {
     const clock = new SimulatedClock();
     const errors: unknown[] = [];
-    const files = () => new LeaseDirectory(disk, "/lease");
+    const onForgotten = () => void told.push(`${name} claims again`);
     const leadership = new Leadership({
       clock,
-      lease: register === undefined ? files() : new RegisteredLease(register, files()),
+      lease:
+        objects === undefined
+          ? new LeaseDirectory(disk, "/lease")
+          : new StoredLease({ objects, claimant: name, onForgotten }),
       leaseMs,
       owner: name,
       onStandby: ({ owner }) => told.push(`${name} sees ${owner}`),
@@ -91,7 +75,7 @@ test("a leader that was stalled beyond its lease no longer holds it, and learns 
   const nowMs = a.clock.now();
   a.clock.now = () => nowMs + 10_000;
   t.false(a.leadership.isHeld);
-  t.throws(() => a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
+  t.throws(() => void a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
   t.is(told.at(-1), "a: This process led the cluster in term 1");
   t.true(b.leadership.isHeld);
 });
@@ -114,7 +98,7 @@ test("a lease that a leader gives back is taken at the next poll", async (t) => 
   t.false(a.leadership.isHeld);
   await pass(250, b);
   t.is(told.at(-1), "b leads 2 after a");
-  b.leadership.confirm();
+  await b.leadership.confirm();
 });
 
 test("a leader that cannot write its lease loses it, and regains it once the disk works", async (t) => {
@@ -133,39 +117,83 @@ test("a leader that cannot write its lease loses it, and regains it once the dis
   t.true(a.leadership.isHeld);
 });
 
-test("with a register: one leads, a standby takes over when it is silent or releases the lease", async (t) => {
-  const { told, start } = startPlace(createRegister());
+test("in a bucket: one leads, a standby takes over when it is silent or releases the lease", async (t) => {
+  const { told, start } = startPlace((await startBucket()).objects);
   const [a, b, c] = [start("a"), start("b"), start("c")];
   await pass(5000, a, b, c);
   t.deepEqual(told, ["a leads 1 after undefined", "b sees a", "c sees a"]);
   await pass(leaseMs + 450, b, c);
   t.deepEqual(told.slice(3), ["b leads 2 after a", "c sees b"]);
-  await pass(1000, a, b, c); // `a` was stalled, and finds out.
+  await t.throwsAsync(async () => a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
+  t.throws(() => a.leadership.assertLeading(), { code: "LEADERSHIP_LOST" });
   t.is(told.at(-1), "a: This process led the cluster in term 1");
+  await b.leadership.confirm();
   await b.leadership.close();
   await pass(250, c);
   t.is(told.at(-1), "c leads 3 after b");
+  const late = start("d"); // It finds the newest of three claims.
+  await pass(250, c, late);
+  t.is(told.at(-1), "d sees c");
 });
 
-test("the holder of a lease writes it again to a register that lost it, and stays the leader", async (t) => {
-  const register = createRegister();
-  const { told, start } = startPlace(register);
+test("the holder of a lease claims again in a store that forgot it, and stays the leader", async (t) => {
+  const { bucket, objects } = await startBucket();
+  const { told, start } = startPlace(objects);
   const [a, b] = [start("a"), start("b")];
-  for (let times = 0; times < 5; times++) {
-    await pass(5000, a, b);
-    register.forget();
-  }
   await pass(5000, a, b);
+  await a.leadership.close();
+  await pass(1000, b);
+  const c = start("c");
+  for (let times = 0; times < 3; times++) {
+    await pass(5000, b, c);
+    // Only the newest claim is forgotten, then all.
+    for (const key of bucket.keys) if (times > 0 || /2.json/.test(key)) bucket.plant(key);
+  }
+  await pass(5000, b, c);
   t.deepEqual(
-    told.filter((line) => line.includes("leads")),
-    ["a leads 1 after undefined"],
+    told.filter((line) => /leads|again/.test(line)),
+    ["a leads 1 after undefined", "b leads 2 after a", ...Array(3).fill("b claims again")],
   );
-  t.true(a.leadership.isHeld);
+  t.true(b.leadership.isHeld);
+  b.leadership.assertLeading();
+  await pass(leaseMs + 450, c);
+  t.is(told.at(-1), "c leads 3 after b");
 });
 
-test("of several candidates that claim a term in a register at once, exactly one leads", async (t) => {
-  const { told, start } = startPlace(createRegister());
-  const all = ["a", "b", "c", "d"].map(start);
-  await pass(3000, ...all);
-  t.is(told.filter((line) => line.includes("leads")).length, 1);
+test("the holder of a forgotten lease loses it to the process that claimed since", async (t) => {
+  const { bucket, objects } = await startBucket();
+  const { told, start } = startPlace(objects);
+  const a = start("a");
+  await pass(1000, a);
+  for (const key of bucket.keys) bucket.plant(key);
+  const b = start("b");
+  await pass(250, b);
+  t.is(told.at(-1), "b leads 1 after undefined");
+  await t.throwsAsync(async () => a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
+  await b.leadership.confirm();
+});
+
+test("of several candidates that claim in a bucket at once, with lost answers, one leads", async (t) => {
+  for (let which = 1; which < 16; which++) {
+    const { bucket, objects } = await startBucket();
+    bucket.fault(which, { kind: "answer-lost" });
+    bucket.fault(which + 2, { kind: "delayed", after: 5 });
+    const { told, start } = startPlace(objects);
+    const all = ["a", "b", "c", "d"].map(start);
+    await pass(1500, ...all);
+    t.is(told.filter((line) => line.includes("leads")).length, 1, `${which}: ${told}`);
+  }
+});
+
+test("a lease in a bucket is lost while the bucket does not answer, and held again once it does", async (t) => {
+  const { bucket, objects } = await startBucket();
+  const a = startPlace(objects).start("a");
+  await pass(1000, a);
+  bucket.fault(() => true, { kind: "unavailable" }, 24);
+  await pass(1000, a);
+  t.false(a.leadership.isHeld);
+  t.is((a.errors[0] as { code?: string }).code, "STORE_FAILED");
+  a.leadership.assertLeading(); // No other process is known to lead.
+  await pass(2000, a);
+  t.true(a.leadership.isHeld);
 });

@@ -15,6 +15,7 @@ function startKeeper() {
   const done: string[] = [];
   const state = { isFull: false, isHeld: true };
   const journal: RunJournal<RunEvent> = {
+    isRemote: false,
     readFormer: () => ({ entries: [], damaged: 0 }),
     begin() {},
     append(entries) {

@@ -1,0 +1,73 @@
+// Objects in a bucket of JetStream, with a real nats-server.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { startBroker } from "../../../internal.ts";
+import { openNatsObjects } from "../../../src/wire/jetstream/nats-objects.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
+import { keepsLongObjects, keepsObjects, same, someBytes } from "../../suites/object-store.ts";
+
+async function startServer(t: ExecutionContext) {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  let servers = 0;
+  const start = (...flags: string[]) =>
+    startNatsServer(["-js", "-sd", join(directory, `${servers++}`), ...flags]);
+  const server = await start();
+  t.teardown(() => server.kill());
+  const open = async () => {
+    const objects = await openNatsObjects({
+      ...{ servers: server.url, name: "test", deadlineMs: 10_000 },
+      ...{ bucket: "osiris-lease-test", timeoutMs: 5000 },
+    });
+    t.teardown(() => objects.close());
+    return objects;
+  };
+  return { server, start, open };
+}
+
+testIf(natsServer)("JetStream keeps objects, short and long", async (t) => {
+  const { open } = await startServer(t);
+  await keepsObjects(t, await open());
+  await keepsLongObjects(t, await open());
+});
+
+testIf(natsServer)(
+  "an object in parts is removed with its parts, and its key is free",
+  async (t) => {
+    const { open } = await startServer(t);
+    const objects = await open();
+    const long = someBytes(0x18_0000);
+    t.true(await objects.create("runs/1", long));
+    t.false(await objects.create("runs/1", someBytes(0x18_0000, 2)));
+    same(t, await objects.get("runs/1"), long);
+    t.deepEqual(await objects.list(""), ["runs/1"]);
+    await objects.remove(["runs/1"]);
+    t.deepEqual(await objects.list(""), []);
+    t.true(await objects.create("runs/1", someBytes(10)));
+  },
+);
+
+testIf(natsServer)("a server that comes back empty gets a bucket again", async (t) => {
+  const { server, start, open } = await startServer(t);
+  const objects = await open();
+  await objects.put("a", someBytes(3));
+  await server.kill();
+  const next = await start("-p", new URL(server.url).port);
+  t.teardown(() => next.kill());
+  t.is(await objects.get("a"), undefined);
+  t.true(await objects.create("a", someBytes(4)));
+});
+
+test("a server without JetStream is refused", async (t) => {
+  const broker = await startBroker({ auth: { token: "t" } });
+  t.teardown(() => broker.close());
+  const options = { servers: broker.url, token: "t", name: "test", deadlineMs: 10_000 };
+  await t.throwsAsync(openNatsObjects({ ...options, bucket: "b", timeoutMs: 1000 }), {
+    code: "INPUT_UNUSABLE",
+    message: /has no JetStream: start it with `-js`$/,
+  });
+});

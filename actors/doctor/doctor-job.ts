@@ -23,7 +23,7 @@ import {
 } from "../../src/training/planning/counted-statistics.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
 import { ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
-import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import { type HostMemory, hostMemoryOf } from "../threads/host-memory.ts";
 import { type Check, check } from "./doctor-checks.ts";

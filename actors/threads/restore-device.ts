@@ -10,7 +10,7 @@ import {
   createRestoreSource,
   type RestoreSource,
 } from "../../storage/checkpoints/replicas/restore-source.ts";
-import { openParts } from "../../storage/checkpoints/store/part-files.ts";
+import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
 import type { Generation } from "./generation-memory.ts";
 import type { GenerationSpec } from "./generation-spec.ts";
 

@@ -5,7 +5,7 @@
 import type { Disk } from "../../src/ports/disk.ts";
 import { survivingParts } from "../../src/training/checkpoint/parts.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
-import { openParts } from "../../storage/checkpoints/store/part-files.ts";
+import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
 import { createSaving, type SavedPart } from "../../storage/checkpoints/store/part-writer.ts";
 import { survivingCut } from "../../storage/checkpoints/surviving-cut.ts";
 import type { Generation } from "./generation-memory.ts";

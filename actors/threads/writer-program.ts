@@ -12,7 +12,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { isFull } from "../../src/ports/disk-refusals.ts";
 import type { PartReplica } from "../../storage/checkpoints/replicas/replica-cache.ts";
-import { openParts } from "../../storage/checkpoints/store/part-files.ts";
+import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
 import { receiveItem } from "../../storage/checkpoints/store/part-stream.ts";
 import {
   createSaving,

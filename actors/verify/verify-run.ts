@@ -32,7 +32,7 @@ import {
 import { digestsByName } from "../../storage/checkpoints/part-digest.ts";
 import { pinCheckpoint } from "../../storage/checkpoints/pinned-checkpoint.ts";
 import type { Descent, Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
-import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
 import { type ProgressOptions, progressOf } from "../../storage/disk/progress.ts";
 import { type RunMetrics, restoredMetrics } from "../run/state/run-metrics.ts";
 import { replay } from "./replay.ts";

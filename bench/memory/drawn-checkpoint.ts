@@ -18,7 +18,7 @@ import type {
   CheckpointStore,
   PartRecord,
 } from "../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 
 const dim = 64;
 const chunkRows = 4096;

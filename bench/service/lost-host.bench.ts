@@ -28,7 +28,7 @@ import { shardsOf } from "../../src/embedding/tables/shards.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { keyOf, RandomStream } from "../../src/ports/random.ts";
-import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";

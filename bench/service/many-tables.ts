@@ -13,8 +13,8 @@ import type {
   CheckpointStore,
   Manifest,
 } from "../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
-import { openParts } from "../../storage/checkpoints/store/part-files.ts";
+import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
+import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import {
   createSaving,
   type SavedPart,

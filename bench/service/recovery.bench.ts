@@ -17,11 +17,11 @@ import { createCutter } from "../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import {
   needsBaseline,
   writtenAfter,
 } from "../../storage/checkpoints/store/full-or-incremental.ts";
+import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../storage/checkpoints/store/part-writer.ts";
 import { type Bench, type Measurement, notNegative, positive, single, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";

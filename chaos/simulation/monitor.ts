@@ -24,7 +24,7 @@ import {
   sampleLedger,
 } from "../../storage/checkpoints/sample-ledger.ts";
 import type { Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
-import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
 import {
   manifestName,
   parseCheckpointName,
@@ -90,15 +90,15 @@ export class Monitor {
   #check(): void {
     const { disk } = this.#cluster.machine;
     if (!disk.exists(`${directory}/job.json`)) return;
-    const { manifests, damaged } = openExistingStore(directory, disk).list();
+    const store = openExistingStore(directory, disk);
+    const { manifests, damaged } = store.list();
     if (damaged[0] !== undefined && !this.#cluster.isDamaged) {
       throw new SafetyError(`${damaged[0].path} is damaged: ${damaged[0].reason}`);
     }
     for (const manifest of manifests) {
       this.#sameAsReference(manifest.cut, manifest.modelDigest); // S1
       if (this.#lineage.has(manifest.sha256)) continue;
-      const own = manifest.lineage.findLast((one) => one.generation === manifest.generation);
-      const begin = own?.from ?? 0;
+      const begin = store.beginOf(manifest.generation) ?? 0;
       this.#lineage.set(manifest.sha256, { manifest, begin });
     }
     const newest = manifests[0]?.cut ?? 0;

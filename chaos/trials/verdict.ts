@@ -17,7 +17,7 @@ import {
   stretchesOf,
   timesTrained,
 } from "../../storage/checkpoints/sample-ledger.ts";
-import { openExistingStore } from "../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import type { Fault, Schedule } from "../faults/schedule.ts";
 import { temporaryHome } from "./environment.ts";

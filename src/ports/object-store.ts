@@ -2,6 +2,9 @@
 // written whole. Only `create` depends on what is there, and only it may decide between writers:
 // no listing, no If-Match and no conditional multipart upload is trusted (decision 45).
 
+/** Whether the name of a store is an address of objects, `s3://bucket/prefix`, and no path. */
+export const isObjectAddress = (name: string): boolean => name.startsWith("s3://");
+
 /** Bytes of an object: `bytes` from byte `from` on. */
 export interface ByteRange {
   readonly from: number;

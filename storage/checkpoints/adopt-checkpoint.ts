@@ -10,8 +10,8 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { jobOf, openCheckpoint } from "./open-checkpoint.ts";
 import { hold } from "./pinned-checkpoint.ts";
 import type { CheckpointStore, Manifest, PartRecord } from "./store/checkpoint-store.ts";
-import { openExistingStore } from "./store/directory-checkpoint-store.ts";
 import { isModelFile, needState } from "./store/file-checkpoint-store.ts";
+import { openExistingStore } from "./store/open-store.ts";
 import { filesNeeded } from "./store/part-index.ts";
 import { pathsOf } from "./store/store-paths.ts";
 

@@ -4,6 +4,7 @@ import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { isObjectAddress } from "../../src/ports/object-store.ts";
 import {
   bytesToRead,
   type CheckpointStore,
@@ -11,8 +12,8 @@ import {
   type Descent,
   type Manifest,
 } from "./store/checkpoint-store.ts";
-import { openExistingStore } from "./store/directory-checkpoint-store.ts";
 import { isModelFile } from "./store/file-checkpoint-store.ts";
+import { openExistingStore } from "./store/open-store.ts";
 import { checkpointName, parseCheckpointName, pathsOf } from "./store/store-paths.ts";
 
 /** A checkpoint of the chain. */
@@ -39,7 +40,8 @@ export interface CheckpointRecord {
   /** Whether a calibration is stored for the model; absent: none, or not part of a list. */
   readonly calibration?: "stored" | "damaged";
   /**
-   * Milliseconds since 1970, by the file system; undefined on a disk other than the machine's own.
+   * Milliseconds since 1970, by the file system; undefined on a disk other than the machine's own,
+   * and in an object store.
    */
   readonly committedAtMs: number | undefined;
 }
@@ -67,17 +69,16 @@ export function listCheckpoints(
 ): CheckpointList {
   const store = openExistingStore(directory, disk);
   const { manifests, damaged } = store.list();
-  const paths = pathsOf(directory);
   const isFile = isModelFile(directory, disk);
   const timeOf = ({ cut, generation }: Manifest) => {
-    const path = isFile ? directory : paths.manifest(cut, generation);
-    return disk === realDisk ? statSync(path).mtimeMs : undefined;
+    if (disk !== realDisk || isObjectAddress(directory)) return undefined;
+    const path = isFile ? directory : pathsOf(directory).manifest(cut, generation);
+    return statSync(path).mtimeMs;
   };
   const onChain = new Set(manifests.map(({ cut, generation }) => checkpointName(cut, generation)));
   const isDamaged = (name: string) =>
     damaged.some(({ path }) => dirname(path).endsWith(name) || path.endsWith(name));
-  const names = isFile ? [] : disk.list(paths.checkpoints);
-  const offChain = names.filter((name) => {
+  const offChain = store.checkpoints().filter((name) => {
     return parseCheckpointName(name) !== undefined && !onChain.has(name) && !isDamaged(name);
   });
   const checkpoints = manifests.map((one) => {

@@ -21,8 +21,8 @@ import {
 import type { Progress } from "../disk/progress.ts";
 import { digestOfParts } from "./part-digest.ts";
 import type { Manifest, ManifestFields, PartRecord } from "./store/checkpoint-store.ts";
-import { openExistingStore, openStore } from "./store/directory-checkpoint-store.ts";
 import { manifestVersion } from "./store/manifest.ts";
+import { openExistingStore, openStore } from "./store/open-store.ts";
 import { pathsOf } from "./store/store-paths.ts";
 
 /** The caller's description of the checkpoint. */

@@ -10,7 +10,7 @@ import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { allowedModels, allowedModule } from "../../src/model/custom/allowed-modules.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { CheckpointStore, Manifest } from "./store/checkpoint-store.ts";
-import { openExistingStore } from "./store/directory-checkpoint-store.ts";
+import { openExistingStore } from "./store/open-store.ts";
 
 /** A checkpoint opened for reading. */
 export interface OpenCheckpoint {

@@ -30,9 +30,9 @@ import type {
   PackWriter,
   PartRecord,
 } from "./store/checkpoint-store.ts";
+import { partPlaceOf } from "./store/open-parts.ts";
 import { streamPlace } from "./store/part-files.ts";
 import type { SavedPart } from "./store/part-writer.ts";
-import { pathsOf } from "./store/store-paths.ts";
 import { survivingCut } from "./surviving-cut.ts";
 
 /** The total loss of a run in all of its partial recoveries. */
@@ -164,9 +164,10 @@ async function restOn(
 
 /** Copies the dense network, which is never an increment. */
 function copyDense({ store, disk }: PartialOptions, writer: PackWriter, from: BasePart) {
-  const path = pathsOf(store.directory).file(from.cut, from.generation, from.file);
+  const place = partPlaceOf(store.directory, disk);
+  const path = place.paths.file(from.cut, from.generation, from.file);
   writer.begin(densePart);
-  const pieces = streamPlace({ ...from, name: densePart }, path, openEach({ disk }));
+  const pieces = streamPlace({ ...from, name: densePart }, path, openEach(place));
   for (const piece of pieces) writer.write(piece);
   return writer.end();
 }

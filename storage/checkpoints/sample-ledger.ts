@@ -16,10 +16,9 @@ import { cutOf, EpochOrder, type EpochOrderOptions } from "../../src/data/sample
 import type { JobSpec } from "../../src/job/job.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { placesOf, type Schedule } from "../../src/training/loop/schedule.ts";
-import type { Manifest } from "./store/checkpoint-store.ts";
-import { openExistingStore } from "./store/directory-checkpoint-store.ts";
-import { readGeneration } from "./store/manifest-chain.ts";
-import { parseCheckpointName, pathsOf } from "./store/store-paths.ts";
+import type { CheckpointStore, Manifest } from "./store/checkpoint-store.ts";
+import { openExistingStore } from "./store/open-store.ts";
+import { parseCheckpointName } from "./store/store-paths.ts";
 
 /** Steps `from` to `to` - 1, trained by one generation and committed. */
 export interface Stretch {
@@ -42,13 +41,13 @@ export interface EpochLedger {
  * trained. @throws CheckpointMissingError, CheckpointCorruptError
  */
 export function stretchesOf(directory: string, disk: Disk = realDisk): Stretch[] {
-  const { manifests } = openExistingStore(directory, disk).list();
-  const oldestFirst = [...manifests].reverse();
+  const store = openExistingStore(directory, disk);
+  const oldestFirst = [...store.list().manifests].reverse();
   return oldestFirst.map((manifest, i) => {
     const { generation, cut } = manifest;
     const before = oldestFirst[i - 1];
     const isSame = before?.generation === generation;
-    const from = isSame ? before.cut : beginOf(directory, disk, manifest);
+    const from = isSame ? before.cut : beginOf(store, manifest);
     return { generation, from, to: cut };
   });
 }
@@ -57,11 +56,9 @@ export function stretchesOf(directory: string, disk: Disk = realDisk): Stretch[]
  * The step at which a manifest's generation began, for the generation's first manifest. If the
  * generation's record is damaged, the cut of the manifest's `parent` is used.
  */
-function beginOf(directory: string, disk: Disk, manifest: Manifest): number {
-  const { generation, parent } = manifest;
-  const record = readGeneration({ disk, paths: pathsOf(directory) }, generation);
-  if (record !== undefined) return record.from?.cut ?? 0;
-  return parseCheckpointName(dirname(parent?.file ?? ""))?.cut ?? 0;
+function beginOf(store: CheckpointStore, { generation, parent }: Manifest): number {
+  const ofParent = () => parseCheckpointName(dirname(parent?.file ?? ""))?.cut;
+  return store.beginOf(generation) ?? ofParent() ?? 0;
 }
 
 /** How often each step of a schedule was trained: one number per step, 255 at most. */

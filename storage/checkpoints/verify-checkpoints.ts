@@ -11,7 +11,7 @@ import {
   type Damage,
   type Manifest,
 } from "./store/checkpoint-store.ts";
-import { openExistingStore } from "./store/directory-checkpoint-store.ts";
+import { openExistingStore } from "./store/open-store.ts";
 
 /** Options of `verifyCheckpoints`. */
 export interface VerifyOptions extends ProgressOptions {

@@ -5,12 +5,19 @@
 
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 
+/** A file that is open for reading. */
+export type ReadFile = Pick<DiskFile, "path" | "size" | "read" | "readLater" | "close">;
+
+/** Opens files for reading. */
+export interface FileSource {
+  /** Undefined: there is no such file. Throws the disk's errors. */
+  open(path: string): ReadFile | undefined;
+}
+
 /** Lends files that are open for reading. */
-export interface HeldFiles {
-  /** Opens the file, or lends it again; undefined: there is none. Throws the disk's errors. */
-  open(path: string): DiskFile | undefined;
+export interface HeldFiles extends FileSource {
   /** Ends one use of a file. */
-  release(file: DiskFile): void;
+  release(file: ReadFile): void;
   /** Closes all files. */
   close(): void;
 }
@@ -18,12 +25,21 @@ export interface HeldFiles {
 /** Most open files that nobody uses: above 64 increments on one baseline, read in step. */
 const defaultFilesMax = 80;
 
+/** The files of a disk. */
+export function filesOf(disk: Disk): FileSource {
+  return { open: (path) => (disk.exists(path) ? disk.open(path, "read") : undefined) };
+}
+
 /** Keeps files open until `close`. */
-export function holdFiles(disk: Disk, filesMax: number = defaultFilesMax): HeldFiles {
-  const held = new Map<string, { readonly file: DiskFile; users: number }>();
+export function holdFiles(source: FileSource, filesMax: number = defaultFilesMax): HeldFiles {
+  const held = new Map<string, { readonly file: ReadFile; users: number }>();
+  const openNow = (path: string) => {
+    const file = source.open(path);
+    return file && { file, users: 0 };
+  };
   return {
     open(path) {
-      const found = held.get(path) ?? openNow(disk, path);
+      const found = held.get(path) ?? openNow(path);
       if (found === undefined) return undefined;
       found.users++;
       held.delete(path);
@@ -48,14 +64,10 @@ export function holdFiles(disk: Disk, filesMax: number = defaultFilesMax): HeldF
 }
 
 /** Opens the file for each use, and closes it after it. */
-export function openEach({ disk }: { readonly disk: Disk }): HeldFiles {
+export function openEach(source: FileSource): HeldFiles {
   return {
-    open: (path) => openNow(disk, path)?.file,
+    open: (path) => source.open(path),
     release: (file) => file.close(),
     close: () => undefined,
   };
-}
-
-function openNow(disk: Disk, path: string) {
-  return disk.exists(path) ? { file: disk.open(path, "read"), users: 0 } : undefined;
 }

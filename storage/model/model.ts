@@ -34,8 +34,8 @@ import type {
   Manifest,
   PartRecord,
 } from "../checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../checkpoints/store/directory-checkpoint-store.ts";
 import { needState } from "../checkpoints/store/file-checkpoint-store.ts";
+import { openStore } from "../checkpoints/store/open-store.ts";
 import { type Calibration, fitCalibration } from "./calibration.ts";
 import {
   type OpenEvaluation,

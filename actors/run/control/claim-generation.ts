@@ -15,7 +15,7 @@ import type {
   CheckpointStore,
   Generation,
 } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import type { HostShare } from "../../host/membership.ts";
 import type { Network } from "../../runtime/mailbox.ts";
 import { roomWaitMs } from "../../threads/generation-spec.ts";

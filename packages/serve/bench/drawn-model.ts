@@ -16,7 +16,7 @@ import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { partsOf } from "../../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../../src/training/loop/inference-device.ts";
 import type { PartRecord } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 
 /**
  * The job, and its checkpoint directory, which the caller removes. With `hasRows` the checkpoint

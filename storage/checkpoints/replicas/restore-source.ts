@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import type { Cells } from "../../../src/exchange/cells.ts";
 import type { Manifest } from "../store/checkpoint-store.ts";
-import type { PartStore } from "../store/part-files.ts";
+import type { PartStore } from "../store/open-parts.ts";
 import { partsByName } from "../store/part-index.ts";
 import { filesOfPart, keyOf, type NamedFile, type PartReplica } from "./replica-cache.ts";
 

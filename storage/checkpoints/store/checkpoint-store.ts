@@ -79,7 +79,7 @@ export interface PackWriter {
 }
 
 export interface CheckpointStore {
-  /** The store's directory, as the user named it. */
+  /** The store's directory or `s3://` address, as the user named it. */
   readonly directory: string;
   /** The job's specification, as given when the store was first opened. */
   readonly jobText: string;
@@ -119,6 +119,12 @@ export interface CheckpointStore {
 
   /** The chain, newest first, and its damaged checkpoints. Files are checked by size only. */
   list(): { readonly manifests: readonly Manifest[]; readonly damaged: readonly Damage[] };
+
+  /** The step from which a generation continued; undefined where its record cannot be read. */
+  beginOf(generation: number): number | undefined;
+
+  /** Names of the checkpoints that lie there, on the chain or off it, sorted by cut. */
+  checkpoints(): string[];
 
   /** The sealed text of a manifest, as it was committed. @throws CheckpointCorruptError */
   manifestText(manifest: Manifest): Uint8Array;

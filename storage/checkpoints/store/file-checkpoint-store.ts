@@ -4,6 +4,7 @@
 import { setImmediate } from "node:timers/promises";
 import { CheckpointMissingError, InputUnusableError } from "../../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
+import { isObjectAddress } from "../../../src/ports/object-store.ts";
 import { onDisk, rewriteDurably } from "../../disk/durable-files.ts";
 import { zipHeader } from "../../disk/write-zip.ts";
 import type { CheckpointStore } from "./checkpoint-store.ts";
@@ -20,6 +21,7 @@ import { checkedCalibration, type StoredCalibration } from "./stored-calibration
 
 /** Whether `path` is a model file, by its ending, rather than a checkpoint directory. */
 export function isModelFile(path: string, disk: Disk): boolean {
+  if (isObjectAddress(path)) return false;
   return path.endsWith(modelFileEnding) && disk.exists(path) && !disk.exists(pathsOf(path).job);
 }
 
@@ -58,6 +60,8 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
     collect: refuse,
     latest: () => manifest,
     list: () => ({ manifests: [manifest], damaged: [] }),
+    beginOf: () => undefined,
+    checkpoints: () => [],
     manifestText: () => model.manifestText,
     calibration: (modelDigest) => {
       // A model after deltas has another digest; the file's calibration is not for it.

@@ -14,39 +14,30 @@
 //
 //   newest record ─▶ its checkpoints, newest cut first ─▶ the checkpoint it continued from ─▶ …
 
-import { dirname } from "node:path";
-import {
-  CheckpointCorruptError,
-  CheckpointMissingError,
-  StoreFailedError,
-} from "../../../src/errors/errors.ts";
+import { StoreFailedError } from "../../../src/errors/errors.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import { diskCode, isFull } from "../../../src/ports/disk-refusals.ts";
 import { onDisk, readWhole } from "../../disk/durable-files.ts";
 import type { Damage, Generation, Manifest } from "./checkpoint-store.ts";
-import { type FencedPlace, newestGeneration } from "./fence.ts";
+import {
+  type FoundDamage,
+  firstUsable,
+  isDamage,
+  type Looking,
+  lookAt,
+} from "./look-at-checkpoint.ts";
 import {
   decodeGeneration,
-  decodeManifest,
   encodeRecord,
   formatVersion,
   type GenerationRecord,
 } from "./manifest.ts";
-import { filesNeeded } from "./part-index.ts";
 import { damagedSuffix, parseCheckpointName } from "./store-paths.ts";
 
 /** A store's directory, and the job that owns it. */
-export interface Place extends FencedPlace {
-  readonly jobIdentity: string;
-  /** Manifests that were read before, by their seals. */
-  readonly manifests: Map<string, Manifest>;
+export interface ChainPlace extends Looking {
+  readonly disk: Disk;
 }
-
-/** Most manifests in memory: the newest, the best, a baseline, and some between. */
-const manifestsMax = 8;
-
-/** The reason given for a checkpoint in `passOver`, which a reader found damaged. */
-const unreadable = "a reader found one of its parts damaged";
 
 /** Most lost races against other claimants in one call; more would mean an endless loop. */
 const claimsMax = 1000;
@@ -57,29 +48,15 @@ const claimsMax = 1000;
  * errors. @throws CheckpointMissingError where no checkpoint of the chain has that hash
  */
 export function claimGeneration(
-  place: Place,
+  place: ChainPlace,
   sha256?: string,
   passOver: readonly string[] = [],
 ): Generation {
   const { disk, paths, jobIdentity } = place;
   const { generation, file } = claim(place); // C1
   try {
-    const damaged: FoundDamage[] = [];
-    let latest: Manifest | undefined;
-    for (const found of walkChain(place, generation - 1)) {
-      // C2
-      if ("reason" in found) damaged.push(found);
-      else if (passOver.includes(found.sha256)) {
-        const of = { cut: found.cut, generation: found.generation };
-        damaged.push({ path: paths.manifest(of.cut, of.generation), reason: unreadable, of });
-      } else if (sha256 === undefined || found.sha256 === sha256) latest = found;
-      if (latest !== undefined) break;
-    }
-    if (latest === undefined && sha256 !== undefined) {
-      throw new CheckpointMissingError(
-        `${dirname(paths.job)} whose manifest has the hash ${sha256}`,
-      );
-    }
+    const chain = walkChain(place, generation - 1); // C2
+    const { latest, damaged } = firstUsable(place, chain, sha256, passOver);
     // Its writer may have died between rename and sync. Sync now, as this generation needs it.
     if (latest !== undefined) {
       disk.syncDirectory(paths.checkpoint(latest.cut, latest.generation));
@@ -103,13 +80,8 @@ export function claimGeneration(
   }
 }
 
-/** Damage, and the checkpoint that it makes unusable. */
-interface FoundDamage extends Damage {
-  readonly of?: { readonly cut: number; readonly generation: number };
-}
-
 /** Renames damaged checkpoints, so that `collect` leaves them until a person removes them. */
-function putAside({ disk, paths }: Place, damaged: readonly FoundDamage[]): Damage[] {
+function putAside({ disk, paths }: ChainPlace, damaged: readonly FoundDamage[]): Damage[] {
   const kept = damaged.map(({ path, reason, of }): Damage => {
     if (of === undefined) return { path, reason };
     const directory = paths.checkpoint(of.cut, of.generation);
@@ -121,9 +93,9 @@ function putAside({ disk, paths }: Place, damaged: readonly FoundDamage[]): Dama
   return kept;
 }
 
-function claim(place: Place) {
+function claim(place: ChainPlace) {
   for (let attempt = 0; attempt < claimsMax; attempt++) {
-    const generation = newestGeneration(place) + 1;
+    const generation = place.newestGeneration() + 1;
     try {
       return { generation, file: place.disk.open(place.paths.generation(generation), "exclusive") };
     } catch (error) {
@@ -135,8 +107,8 @@ function claim(place: Place) {
 
 /** The chain from `newest` down, newest first: usable manifests, and damage between them. */
 export function* walkChain(
-  place: Place,
-  newest = newestGeneration(place),
+  place: ChainPlace,
+  newest = place.newestGeneration(),
 ): Generator<Manifest | FoundDamage, void, undefined> {
   const cutsOf = committedCuts(place); // C4
   let cutMax = Number.POSITIVE_INFINITY;
@@ -145,7 +117,7 @@ export function* walkChain(
   for (let generation = newest; generation > 0; ) {
     const cuts = (cutsOf.get(generation) ?? []).filter((cut) => cut <= cutMax);
     for (const cut of cuts) {
-      const found = look(place, cut, generation, cut === cutMax ? hashMax : undefined);
+      const found = lookAt(place, { cut, generation }, cut === cutMax ? hashMax : undefined);
       hasUsable ||= !("reason" in found);
       yield found;
     }
@@ -168,85 +140,13 @@ export function* walkChain(
   }
 }
 
-/** Reads and checks the manifest of one checkpoint. Files are checked by size only. */
-function look(
-  place: Place,
-  cut: number,
-  generation: number,
-  sha256: string | undefined,
-): Manifest | FoundDamage {
-  const path = place.paths.manifest(cut, generation);
-  const of = { cut, generation };
-  try {
-    const manifest = onDisk("read", path, () => {
-      return decodeManifest(readWhole(place.disk, path), path, place.manifests);
-    });
-    forgetOldest(place);
-    if (manifest.cut !== cut || manifest.generation !== generation) {
-      return {
-        path,
-        of,
-        reason: `it is of cut ${manifest.cut}, generation ${manifest.generation}`,
-      };
-    }
-    if (manifest.jobIdentity !== place.jobIdentity) return { path, reason: "it is of another job" };
-    if (sha256 !== undefined && manifest.sha256 !== sha256) {
-      const reason = `its hash is ${manifest.sha256}, a generation began from ${sha256}`;
-      return { path, of, reason };
-    }
-    checkFiles(place, manifest);
-    return manifest;
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    return {
-      path: error.path,
-      of,
-      reason: error instanceof CheckpointCorruptError ? error.reason : error.message,
-    };
-  }
-}
-
-function forgetOldest({ manifests }: Place): void {
-  for (const sha256 of manifests.keys()) {
-    if (manifests.size <= manifestsMax) return;
-    manifests.delete(sha256);
-  }
-}
-
-/**
- * @throws CheckpointCorruptError naming the first file of the parts or their base that is missing
- * or has another size
- */
-export function checkFiles({ disk, paths }: FencedPlace, manifest: Omit<Manifest, "sha256">): void {
-  for (const { cut, generation, file, end, isOwn } of filesNeeded(manifest)) {
-    const path = paths.file(cut, generation, file);
-    if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
-    const size = sizeOf(disk, path);
-    // A file of an earlier checkpoint may also have parts that this one does not need.
-    if (size === end || (size > end && !isOwn)) continue;
-    const expected = isOwn ? `${end}` : `at least ${end}`;
-    throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${expected}`);
-  }
-}
-
-function sizeOf(disk: Disk, path: string): number {
-  return onDisk("read", path, () => {
-    const file = disk.open(path, "read");
-    try {
-      return file.size();
-    } finally {
-      file.close();
-    }
-  });
-}
-
 /** Whether any committed checkpoint is still on disk, of any job. */
-export function hasCheckpoints(place: FencedPlace): boolean {
+export function hasCheckpoints(place: Pick<ChainPlace, "disk" | "paths">): boolean {
   return committedCuts(place).size > 0;
 }
 
 /** The cuts with a manifest, by generation, newest first. */
-function committedCuts({ disk, paths }: FencedPlace): Map<number, number[]> {
+function committedCuts({ disk, paths }: Pick<ChainPlace, "disk" | "paths">): Map<number, number[]> {
   const cuts = new Map<number, number[]>();
   const names = onDisk("read", paths.checkpoints, () => disk.list(paths.checkpoints));
   for (const name of names.reverse()) {
@@ -260,7 +160,7 @@ function committedCuts({ disk, paths }: FencedPlace): Map<number, number[]> {
 
 /** A generation's record; undefined where it was not finished, or cannot be read. */
 export function readGeneration(
-  place: FencedPlace,
+  place: Pick<ChainPlace, "disk" | "paths">,
   generation: number,
 ): GenerationRecord | undefined {
   const path = place.paths.generation(generation);
@@ -273,14 +173,4 @@ export function readGeneration(
     if (isDamage(error)) return undefined;
     throw error;
   }
-}
-
-/**
- * Whether an error means that the checkpoint is damaged. Another failure of the disk may be
- * transient: skipping the checkpoint because of it would lose committed steps, and `collect` would
- * remove them.
- */
-function isDamage(error: unknown): error is CheckpointCorruptError | StoreFailedError {
-  if (error instanceof CheckpointCorruptError) return true;
-  return error instanceof StoreFailedError && diskCode(error.cause) === "ENOENT";
 }

@@ -1,20 +1,19 @@
-// Writes parts into pack files: many small parts share a file, which is synced and renamed once. A
-// pack is written front to back under a temporary name, and each part is hashed on the way. A large
-// part is not cut: its pack is as large as it needs.
+// Writes parts into pack files: many small parts share a file, which is synced and named once. A
+// pack is written front to back, and each part is hashed on the way. A large part is not cut: its
+// pack is as large as it needs.
 //
 //   pack-d3-00000   table-00003 | table-00004 | … the packs of device 3, each of about `packBytes`
 //   pack-d3-00001   table-00819 | …
 //
 // Invariants
-//   W1. The fence is checked when a pack is opened, and before it is renamed to its final name.
+//   W1. The fence is checked when a pack is opened, and before it gets its name.
 //   W2. A call that failed on the disk may be repeated: it changes no state before it succeeds.
 
 import { strict as assert } from "node:assert";
 import { createHash, type Hash } from "node:crypto";
-import type { DiskFile } from "../../../src/ports/disk.ts";
-import { temporarySuffix } from "../../disk/durable-files.ts";
 import type { PackWriter } from "./checkpoint-store.ts";
-import { asGeneration, checkFence, type FencedPlace } from "./fence.ts";
+import { asGeneration, checkFence } from "./fence.ts";
+import type { NewFile, PartPlace } from "./place.ts";
 import { isPartName } from "./store-paths.ts";
 
 /**
@@ -26,9 +25,8 @@ const defaultPackBytes = 256 * 1024 * 1024;
 /** A pack that is being written. */
 interface OpenPack {
   readonly name: string;
-  readonly file: DiskFile;
+  readonly file: NewFile;
   bytes: number;
-  isClosed: boolean;
 }
 
 /** A part that is being written, in the open pack. */
@@ -40,13 +38,13 @@ interface OpenPart {
 
 /** See `CheckpointStore.packWriter`. */
 export function openPacks(
-  place: FencedPlace,
+  place: PartPlace,
   generation: number,
   cut: number,
   owner: string,
 ): PackWriter {
   assert(/^[a-z0-9]{1,20}$/.test(owner), `${owner} does not name a writer`);
-  const { disk, paths, packBytes = defaultPackBytes } = place;
+  const { paths, packBytes = defaultPackBytes } = place;
   let packs = 0;
   let pack: OpenPack | undefined;
   let part: OpenPart | undefined;
@@ -58,30 +56,18 @@ export function openPacks(
   function open(): OpenPack {
     const name = `pack-${owner}-${String(packs).padStart(5, "0")}`;
     checkFence(place, generation); // W1
-    const file = attempt("create", name, () => {
-      disk.makeDirectory(paths.checkpoint(cut, generation));
-      return disk.open(pathOf(name) + temporarySuffix, "write");
-    });
+    const file = attempt("create", name, () => place.newFile(cut, generation, name));
     packs++;
-    return { name, file, bytes: 0, isClosed: false };
-  }
-
-  function close(own: OpenPack): void {
-    if (!own.isClosed) own.file.close();
-    own.isClosed = true;
+    return { name, file, bytes: 0 };
   }
 
   function finish(): void {
     assert(part === undefined, "a part is not ended");
     if (pack === undefined) return;
-    const own = pack;
-    attempt("write", own.name, () => {
-      if (!own.isClosed) own.file.sync();
-      close(own);
-    });
+    const { name, file } = pack;
+    attempt("write", name, () => file.close());
     checkFence(place, generation); // W1
-    const path = pathOf(own.name);
-    attempt("name", own.name, () => disk.rename(path + temporarySuffix, path));
+    attempt("name", name, () => file.finish());
     pack = undefined;
   }
 
@@ -111,9 +97,8 @@ export function openPacks(
     discard() {
       part = undefined;
       if (pack === undefined) return;
-      const { name } = pack;
-      close(pack);
-      attempt("remove", name, () => disk.remove(pathOf(name) + temporarySuffix));
+      const { name, file } = pack;
+      attempt("remove", name, () => file.discard());
       pack = undefined;
     },
   };

@@ -2,41 +2,16 @@
 // has its place in a file, and is checked by its hash.
 
 import { createHash, hash as hashAtOnce } from "node:crypto";
-import {
-  CheckpointCorruptError,
-  CheckpointMissingError,
-  StoreFailedError,
-} from "../../../src/errors/errors.ts";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
+import { CheckpointCorruptError, StoreFailedError } from "../../../src/errors/errors.ts";
 import { diskCode } from "../../../src/ports/disk-refusals.ts";
 import { onDisk } from "../../disk/durable-files.ts";
-import { type HeldFiles, holdFiles, openEach } from "../../disk/held-files.ts";
-import type { BasePart, CheckpointStore, Manifest, PartRecord } from "./checkpoint-store.ts";
-import type { FencedPlace } from "./fence.ts";
-import { openPacks } from "./pack-writer.ts";
+import { type HeldFiles, openEach, type ReadFile } from "../../disk/held-files.ts";
+import type { BasePart, Manifest, PartRecord } from "./checkpoint-store.ts";
 import { partOf } from "./part-index.ts";
-import { pathsOf } from "./store-paths.ts";
+import type { PartPlace } from "./place.ts";
 
 /** Bytes read at once: large enough to hide the cost of the calls, small beside a table. */
 const readBytes = 1024 * 1024;
-
-/** The subset of a store that device threads need; it reads no manifests or records. */
-export interface PartStore extends Pick<CheckpointStore, "packWriter" | "readFiles"> {
-  /** Closes the files that were read. */
-  close(): void;
-}
-
-/** The parts of an existing store. @throws CheckpointMissingError */
-export function openParts(directory: string, disk: Disk): PartStore {
-  const place = { disk, paths: pathsOf(directory) };
-  if (!disk.exists(place.paths.job)) throw new CheckpointMissingError(directory);
-  const files = holdFiles(disk);
-  return {
-    packWriter: (generation, cut, owner) => openPacks(place, generation, cut, owner),
-    readFiles: (manifest, name) => readFiles(place, manifest, name, files),
-    close: () => files.close(),
-  };
-}
 
 /** A part of a checkpoint, or of its base, with the path of its file. */
 export interface PlacedPart extends BasePart {
@@ -45,7 +20,7 @@ export interface PlacedPart extends BasePart {
 }
 
 /** The place of a part, then the places of its base, newest first. */
-export function placesOf({ paths }: FencedPlace, manifest: Chained, part: PartRecord) {
+export function placesOf({ paths }: PartPlace, manifest: Chained, part: PartRecord) {
   const own = { ...part, cut: manifest.cut, generation: manifest.generation };
   return [own, ...[...part.base].reverse()].map((one): PlacedPart => {
     const path = paths.file(one.cut, one.generation, one.file);
@@ -58,7 +33,7 @@ type Chained = Pick<Manifest, "cut" | "generation">;
 
 /** See `CheckpointStore.readPart`. */
 export function streamPart(
-  place: FencedPlace,
+  place: PartPlace,
   manifest: Manifest,
   name: string,
 ): Generator<Uint8Array, void, undefined> {
@@ -97,7 +72,7 @@ export function* streamPlace(
 }
 
 /** See `CheckpointStore.readWholePart`. */
-export function readWholePart(place: FencedPlace, manifest: Manifest, name: string): Uint8Array {
+export function readWholePart(place: PartPlace, manifest: Manifest, name: string): Uint8Array {
   const whole = new Uint8Array(partOf(manifest, name).bytes);
   let at = 0;
   for (const piece of streamPart(place, manifest, name)) {
@@ -109,7 +84,7 @@ export function readWholePart(place: FencedPlace, manifest: Manifest, name: stri
 
 /** See `CheckpointStore.readFiles`. */
 export function readFiles(
-  place: FencedPlace,
+  place: PartPlace,
   manifest: Manifest,
   name: string,
   files: HeldFiles = openEach(place),
@@ -124,7 +99,7 @@ export function readFiles(
  * each increment below, each time in the order of their places.
  */
 export async function verifyParts(
-  place: FencedPlace,
+  place: PartPlace,
   manifest: Manifest,
   known: ReadonlySet<string> = new Set(),
 ): Promise<Set<string>> {
@@ -167,10 +142,10 @@ interface Window {
   close(): void;
 }
 
-function createWindow(place: FencedPlace): Window {
+function createWindow(place: PartPlace): Window {
   const files = openEach(place);
   const buffer = new Uint8Array(readBytes);
-  let open: { readonly path: string; readonly file: DiskFile } | undefined;
+  let open: { readonly path: string; readonly file: ReadFile } | undefined;
   let [first, end] = [0, 0]; // The bytes of the file that the buffer has.
   const pathOf: Window["pathOf"] = ({ cut, generation, file }) =>
     place.paths.file(cut, generation, file);
@@ -209,7 +184,7 @@ async function verifyPlace(reader: Window, part: Omit<PlacedPart, "path">): Prom
   checkHash(part, reader.pathOf(part), hash.digest("hex"));
 }
 
-async function readLater(file: DiskFile, into: Uint8Array, at: number): Promise<number> {
+async function readLater(file: ReadFile, into: Uint8Array, at: number): Promise<number> {
   try {
     return await file.readLater(into, at);
   } catch (error) {

@@ -2,7 +2,7 @@
 
 import type { CheckpointSpec } from "../../../src/training/checkpoint/checkpoint-options.ts";
 import type { BasePart, Manifest, PackWriter, PartRecord } from "./checkpoint-store.ts";
-import type { PartStore } from "./part-files.ts";
+import type { PartStore } from "./open-parts.ts";
 
 /** A part, and the leaf hashes of its rows (`Part.leaves`). */
 export interface SavedPart extends PartRecord {

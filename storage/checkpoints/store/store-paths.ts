@@ -2,9 +2,15 @@
 // schemas, because threads that need only the names load this file in a tenth of the time.
 
 import { join } from "node:path";
+import { isObjectAddress } from "../../../src/ports/object-store.ts";
 import { temporarySuffix } from "../../disk/durable-files.ts";
 
-/** The directory of one store, and the paths in it. */
+/** A path below a directory, or a key below the address of an object store. */
+export function below(directory: string, ...names: readonly string[]): string {
+  return isObjectAddress(directory) ? [directory, ...names].join("/") : join(directory, ...names);
+}
+
+/** The directory or address of one store, and the paths in it. */
 export interface StorePaths {
   readonly job: string;
   readonly generations: string;
@@ -18,16 +24,16 @@ export interface StorePaths {
 
 /** The paths below `directory`. */
 export function pathsOf(directory: string): StorePaths {
-  const generations = join(directory, "generations");
-  const checkpoints = join(directory, "checkpoints");
+  const generations = below(directory, "generations");
+  const checkpoints = below(directory, "checkpoints");
   const file = (cut: number, generation: number, name: string) =>
-    join(checkpoints, checkpointName(cut, generation), name);
+    below(checkpoints, checkpointName(cut, generation), name);
   return {
-    job: join(directory, "job.json"),
+    job: below(directory, "job.json"),
     generations,
     checkpoints,
-    generation: (generation) => join(generations, `${digits(generation, 6)}.json`),
-    checkpoint: (cut, generation) => join(checkpoints, checkpointName(cut, generation)),
+    generation: (generation) => below(generations, `${digits(generation, 6)}.json`),
+    checkpoint: (cut, generation) => below(checkpoints, checkpointName(cut, generation)),
     manifest: (cut, generation) => file(cut, generation, manifestName),
     file,
   };

@@ -1,19 +1,14 @@
 // Storage of a model's calibration (explained in storage/model/calibration.ts): sealed JSON in
-// `calibrations/DIGEST.json` of a checkpoint directory, or in the entry `calibration.json` of a
+// `calibrations/DIGEST.json` of a checkpoint store, or in the entry `calibration.json` of a
 // model file. It contains the digest of the model that it was fitted to, and is refused for any
 // other model.
 
-import { dirname, join } from "node:path";
 import { z } from "zod";
 import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import {
-  makeDurableDirectory,
-  onDisk,
-  readWhole,
-  replaceDurably,
-} from "../../disk/durable-files.ts";
+import { onDisk } from "../../disk/durable-files.ts";
 import { seal, unseal } from "../../disk/sealed-json.ts";
+import type { Place } from "./place.ts";
+import { below } from "./store-paths.ts";
 
 const count = z.int().nonnegative();
 
@@ -45,44 +40,30 @@ export type StoredCalibration = Readonly<z.output<typeof storedCalibrationSchema
 
 /** Path of the calibration of a model, by its digest in hexadecimal. */
 export function calibrationPath(directory: string, modelDigest: string): string {
-  return join(directory, "calibrations", `${modelDigest}.json`);
+  return below(directory, "calibrations", `${modelDigest}.json`);
 }
 
 /**
- * The calibration of a model in a directory; undefined: there is none.
+ * The calibration of a model in a store; undefined: there is none.
  * @throws CheckpointCorruptError where it is damaged, or of another model
  */
-export function readCalibration(
-  disk: Disk,
-  directory: string,
-  modelDigest: string,
-): StoredCalibration | undefined {
-  const path = calibrationPath(directory, modelDigest);
-  if (!disk.exists(path)) return undefined;
-  const value = unseal(
-    onDisk("read", path, () => readWhole(disk, path)),
-    path,
+export function readCalibration(place: Place, modelDigest: string): StoredCalibration | undefined {
+  const path = calibrationPath(place.address, modelDigest);
+  const bytes = onDisk("read", path, () =>
+    place.size(path) === undefined ? undefined : place.read(path),
   );
-  return checkedCalibration(value, modelDigest, path);
+  return bytes && checkedCalibration(unseal(bytes, path), modelDigest, path);
 }
 
-/** Stores the calibration of a model in a directory, or removes it. @throws StoreFailedError */
+/** Stores the calibration of a model in a store, or removes it. @throws StoreFailedError */
 export function writeCalibration(
-  disk: Disk,
-  directory: string,
+  place: Place,
   modelDigest: string,
   calibration: StoredCalibration | undefined,
 ): void {
-  const path = calibrationPath(directory, modelDigest);
-  onDisk("write", path, () => {
-    if (calibration === undefined) {
-      disk.remove(path);
-      if (disk.exists(dirname(path))) disk.syncDirectory(dirname(path));
-      return;
-    }
-    makeDurableDirectory(disk, dirname(path));
-    replaceDurably(disk, path, new TextEncoder().encode(seal(calibration).text), disk.writer);
-  });
+  const path = calibrationPath(place.address, modelDigest);
+  const bytes = calibration && new TextEncoder().encode(seal(calibration).text);
+  onDisk("write", path, () => place.write(path, bytes));
 }
 
 /** @throws CheckpointCorruptError where it is malformed, or of another model than `modelDigest` */

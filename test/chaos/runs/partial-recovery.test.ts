@@ -3,7 +3,7 @@
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
-import { openExistingStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { inEpochs, only, runJob } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";

@@ -6,7 +6,7 @@ import { jobIdentity, resolveJob } from "../../../src/job/job.ts";
 import {
   openExistingStore,
   openStore,
-} from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+} from "../../../storage/checkpoints/store/open-store.ts";
 import { only, runJob, smallData, smallSteps } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { isTestAll } from "../../helpers/thinned.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, type ThreadFault } from "../../../internal.ts";
 import { exportModel } from "../../../packages/formats/exports/export-model.ts";
-import { openExistingStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";

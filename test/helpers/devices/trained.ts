@@ -10,7 +10,7 @@ import { openKernels } from "../../../src/kernels/index.ts";
 import type { Plan } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { writePart } from "../stores/checkpoints.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
 import { bytesOfParts } from "./parts.ts";

@@ -1,6 +1,6 @@
 // A process that begins generations as fast as it can, and reports their numbers to its parent.
 
-import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { testJob } from "../stores/checkpoints.ts";
 
 const [directory = "", claims = "0"] = process.argv.slice(2);

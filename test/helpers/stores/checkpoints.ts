@@ -8,8 +8,8 @@ import type {
   Manifest,
   PartRecord,
 } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { decodeManifest } from "../../../storage/checkpoints/store/manifest.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { partOf } from "../../../storage/checkpoints/store/part-index.ts";
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { readWhole } from "../../../storage/disk/durable-files.ts";

@@ -9,7 +9,7 @@ import { RandomStream } from "../../../src/ports/random.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createCutter } from "../../../src/training/checkpoint/parts.ts";
 import type { BasePart, Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { startLocalDevices } from "../devices/local-devices.ts";
 import { bytesOf } from "../devices/parts.ts";
 import { drawBatch } from "../models/onnx.ts";

@@ -10,7 +10,7 @@ import { shapesOf } from "../../../src/model/features.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createSoloDevice } from "../../../src/training/loop/inference-device.ts";
-import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { bytesOfParts, leavesOfParts } from "../devices/parts.ts";
 import { writePart } from "./checkpoints.ts";
 

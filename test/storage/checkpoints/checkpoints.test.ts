@@ -21,11 +21,8 @@ import { diffCheckpoints } from "../../../storage/checkpoints/diff-checkpoints.t
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
 import { jobOf, openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import { planRestore, restoreCheckpoint } from "../../../storage/checkpoints/restore-checkpoint.ts";
-import {
-  openExistingStore,
-  openStore,
-} from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { decodeManifest, encodeManifest } from "../../../storage/checkpoints/store/manifest.ts";
+import { openExistingStore, openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { unseal } from "../../../storage/disk/sealed-json.ts";

@@ -11,7 +11,7 @@ import {
   stretchesOf,
   timesTrained,
 } from "../../../storage/checkpoints/sample-ledger.ts";
-import { openStore } from "../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { commitCheckpoint, flipByte, testJob } from "../../helpers/stores/checkpoints.ts";
 

@@ -3,7 +3,7 @@
 import test from "ava";
 import type { Disk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
-import { holdFiles } from "../../../storage/disk/held-files.ts";
+import { filesOf, holdFiles } from "../../../storage/disk/held-files.ts";
 
 test("a file is opened once for many reads, closed when others are read, and never in use", (t) => {
   const inner = new SimulatedDisk();
@@ -22,7 +22,7 @@ test("a file is opened once for many reads, closed when others are read, and nev
       return { ...file, close };
     },
   });
-  const files = holdFiles(disk, 1);
+  const files = holdFiles(filesOf(disk), 1);
   const lend = (path: string) => {
     const file = files.open(path);
     if (file === undefined) throw new Error(`${path} is not there`);

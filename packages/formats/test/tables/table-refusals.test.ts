@@ -12,7 +12,7 @@ import {
 } from "../../../../src/errors/errors.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { openCheckpoint } from "../../../../storage/checkpoints/open-checkpoint.ts";
-import { openExistingStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../../../storage/checkpoints/store/open-store.ts";
 import { flipInPart } from "../../../../test/helpers/stores/checkpoints.ts";
 import { csvOf, dim, tables, trainedTables } from "../../../../test/helpers/stores/tables.ts";
 import { exportTable, formatOf } from "../../tables/export-table.ts";

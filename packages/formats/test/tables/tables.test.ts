@@ -10,7 +10,7 @@ import type { JobOptions } from "../../../../src/job/job.ts";
 import { stateWidth } from "../../../../src/kernels/contract/kernels.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
 import { openCheckpoint } from "../../../../storage/checkpoints/open-checkpoint.ts";
-import { openExistingStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../../../storage/checkpoints/store/open-store.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startCluster } from "../../../../test/helpers/clusters/either-clusters.ts";

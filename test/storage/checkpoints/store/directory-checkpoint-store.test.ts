@@ -18,10 +18,7 @@ import {
 } from "../../../../src/errors/errors.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
-import {
-  openExistingStore,
-  openStore,
-} from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore, openStore } from "../../../../storage/checkpoints/store/open-store.ts";
 import { replaceDurably } from "../../../../storage/disk/durable-files.ts";
 import { seal } from "../../../../storage/disk/sealed-json.ts";
 import {

@@ -10,7 +10,7 @@ import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { listCheckpoints } from "../../../../storage/checkpoints/list-checkpoints.ts";
 import { restoreCheckpoint } from "../../../../storage/checkpoints/restore-checkpoint.ts";
-import { openExistingStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore } from "../../../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../../../storage/checkpoints/store/part-writer.ts";
 import { verifyCheckpoints } from "../../../../storage/checkpoints/verify-checkpoints.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";

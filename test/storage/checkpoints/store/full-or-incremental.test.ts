@@ -5,11 +5,11 @@ import test from "ava";
 import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
 import { SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
 import type { Manifest } from "../../../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import {
   needsBaseline,
   writtenAfter,
 } from "../../../../storage/checkpoints/store/full-or-incremental.ts";
+import { openStore } from "../../../../storage/checkpoints/store/open-store.ts";
 import {
   commitCheckpoint,
   contentOf,

@@ -9,10 +9,7 @@ import {
   CheckpointMissingError,
   InputUnusableError,
 } from "../../../../src/errors/errors.ts";
-import {
-  openExistingStore,
-  openStore,
-} from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openExistingStore, openStore } from "../../../../storage/checkpoints/store/open-store.ts";
 
 test("a missing path, a file, an empty, foreign or parent directory have distinct errors", (t) => {
   const home = mkdtempSync(join(tmpdir(), "osiris-test-"));

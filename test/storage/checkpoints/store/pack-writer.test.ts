@@ -10,12 +10,9 @@ import {
 } from "../../../../src/errors/errors.ts";
 import { SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
 import type { Manifest } from "../../../../storage/checkpoints/store/checkpoint-store.ts";
-import {
-  openExistingStore,
-  openStore,
-} from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
 import { decodeManifest, encodeManifest } from "../../../../storage/checkpoints/store/manifest.ts";
-import { openParts } from "../../../../storage/checkpoints/store/part-files.ts";
+import { openParts } from "../../../../storage/checkpoints/store/open-parts.ts";
+import { openExistingStore, openStore } from "../../../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../../../storage/checkpoints/store/part-writer.ts";
 import { commitCheckpoint, contentOf, testJob } from "../../../helpers/stores/checkpoints.ts";
 

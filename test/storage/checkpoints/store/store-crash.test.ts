@@ -5,7 +5,7 @@
 
 import test, { type ExecutionContext } from "ava";
 import { SimulatedCrash, SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
-import { openStore } from "../../../../storage/checkpoints/store/directory-checkpoint-store.ts";
+import { openStore } from "../../../../storage/checkpoints/store/open-store.ts";
 import { commitCheckpoint, contentOf, testJob } from "../../../helpers/stores/checkpoints.ts";
 import { rounds, someOrAll } from "../../../helpers/thinned.ts";
 

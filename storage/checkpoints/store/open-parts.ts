@@ -1,0 +1,34 @@
+// Opens the parts of a checkpoint store for a thread that writes or restores them: without the
+// manifests and records, whose schemas take long to load.
+
+import { CheckpointMissingError } from "../../../src/errors/errors.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import { holdFiles } from "../../disk/held-files.ts";
+import type { CheckpointStore } from "./checkpoint-store.ts";
+import { directoryPlace } from "./directory-place.ts";
+import { openPacks } from "./pack-writer.ts";
+import { readFiles } from "./part-files.ts";
+import type { PartPlace } from "./place.ts";
+
+/** The subset of a store that device threads need; it reads no manifests or records. */
+export interface PartStore extends Pick<CheckpointStore, "packWriter" | "readFiles"> {
+  /** Closes the files that were read. */
+  close(): void;
+}
+
+/** The place of a store's parts. */
+export function partPlaceOf(directory: string, disk: Disk): PartPlace {
+  return directoryPlace(directory, disk);
+}
+
+/** The parts of an existing store. @throws CheckpointMissingError */
+export function openParts(directory: string, disk: Disk): PartStore {
+  const place = partPlaceOf(directory, disk);
+  if (!disk.exists(place.paths.job)) throw new CheckpointMissingError(directory);
+  const files = holdFiles(place);
+  return {
+    packWriter: (generation, cut, owner) => openPacks(place, generation, cut, owner),
+    readFiles: (manifest, name) => readFiles(place, manifest, name, files),
+    close: () => files.close(),
+  };
+}

@@ -1,0 +1,27 @@
+// Opens a checkpoint store by its name: a directory, a model file, or an address of objects.
+
+import { type Disk, realDisk } from "../../../src/ports/disk.ts";
+import type { CheckpointStore } from "./checkpoint-store.ts";
+import { openDirectoryStore, openExistingDirectory } from "./directory-checkpoint-store.ts";
+import { isModelFile, openFileStore } from "./file-checkpoint-store.ts";
+import type { StoreOptions } from "./store-over-place.ts";
+
+export type { StoreOptions } from "./store-over-place.ts";
+
+/**
+ * Opens the store of a job. Makes the store where there is none, or none with a checkpoint.
+ * @throws CheckpointForeignError (it has another job's checkpoints), CheckpointCorruptError,
+ * InputUnusableError (it cannot be made)
+ */
+export function openStore(options: StoreOptions): CheckpointStore {
+  return openDirectoryStore(options);
+}
+
+/**
+ * Opens an existing store of any job: a directory, an address of objects, or a model file.
+ * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
+ */
+export function openExistingStore(directory: string, disk: Disk = realDisk): CheckpointStore {
+  if (isModelFile(directory, disk)) return openFileStore(directory, disk);
+  return openExistingDirectory(directory, disk);
+}

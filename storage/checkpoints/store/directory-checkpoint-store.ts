@@ -84,6 +84,7 @@ function placeOf(files: DirectoryPlace, jobIdentity: string): Place {
       return record && (record.from?.cut ?? 0);
     },
     checkpoints: () => disk.list(paths.checkpoints),
+    beginRemoval: () => undefined, // A manifest that is not there is off the chain.
     removeCheckpoint(name) {
       const path = join(paths.checkpoints, name);
       if (disk.exists(join(path, manifestName))) {

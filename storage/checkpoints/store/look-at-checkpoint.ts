@@ -24,6 +24,9 @@ export interface FoundDamage extends Damage {
   readonly of?: Of;
 }
 
+/** The reason given for a file that is missing. */
+export const notThere = "it is not there";
+
 /** Most manifests in memory: the newest, the best, a baseline, and some between. */
 const manifestsMax = 8;
 
@@ -107,7 +110,7 @@ export function checkFiles(place: PartPlace, files: readonly NeededFile[]): void
   for (const { cut, generation, file, end, isOwn } of files) {
     const path = place.paths.file(cut, generation, file);
     const size = onDisk("read", path, () => place.size(path));
-    if (size === undefined) throw new CheckpointCorruptError(path, "it is not there");
+    if (size === undefined) throw new CheckpointCorruptError(path, notThere);
     // A file of an earlier checkpoint may also have parts that this one does not need.
     if (size === end || (size > end && !isOwn)) continue;
     const expected = isOwn ? `${end}` : `at least ${end}`;

@@ -1,9 +1,11 @@
 // Opens a checkpoint store by its name: a directory, a model file, or an address of objects.
 
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
+import { isObjectAddress } from "../../../src/ports/object-store.ts";
 import type { CheckpointStore } from "./checkpoint-store.ts";
 import { openDirectoryStore, openExistingDirectory } from "./directory-checkpoint-store.ts";
 import { isModelFile, openFileStore } from "./file-checkpoint-store.ts";
+import { openExistingObjects, openObjectCheckpoints } from "./object-checkpoint-store.ts";
 import type { StoreOptions } from "./store-over-place.ts";
 
 export type { StoreOptions } from "./store-over-place.ts";
@@ -14,7 +16,9 @@ export type { StoreOptions } from "./store-over-place.ts";
  * InputUnusableError (it cannot be made)
  */
 export function openStore(options: StoreOptions): CheckpointStore {
-  return openDirectoryStore(options);
+  return isObjectAddress(options.directory)
+    ? openObjectCheckpoints(options)
+    : openDirectoryStore(options);
 }
 
 /**
@@ -23,5 +27,7 @@ export function openStore(options: StoreOptions): CheckpointStore {
  */
 export function openExistingStore(directory: string, disk: Disk = realDisk): CheckpointStore {
   if (isModelFile(directory, disk)) return openFileStore(directory, disk);
-  return openExistingDirectory(directory, disk);
+  return isObjectAddress(directory)
+    ? openExistingObjects(directory, disk)
+    : openExistingDirectory(directory, disk);
 }

@@ -54,8 +54,13 @@ export interface Place extends PartPlace {
   putManifest(manifest: Manifest, bytes: Uint8Array): void;
   /** The step from which a generation continued; undefined where that is unknown. */
   beginOf(generation: number): number | undefined;
-  /** Names of the checkpoints that lie there, on the chain or off it, sorted by cut. */
-  checkpoints(): string[];
+  /**
+   * Names of the checkpoints that lie there, on the chain or off it, sorted by cut. With `isKnown`,
+   * new garbage may be missing.
+   */
+  checkpoints(isKnown: boolean): string[];
+  /** Takes the checkpoints with these names off the chain, before any of them is removed. */
+  beginRemoval(generation: number, names: readonly string[]): void;
   /** Removes what may be left of a checkpoint, its manifest first (K3). */
   removeCheckpoint(name: string): void;
   /** Ends a collection: the removals last, and leavings of unfinished calls go too. */

@@ -71,7 +71,7 @@ export function storeAt(place: Place, jobText: string): CheckpointStore {
       return onDisk("read", path, () => place.read(path));
     },
     beginOf: (generation) => place.beginOf(generation),
-    checkpoints: () => place.checkpoints(),
+    checkpoints: () => place.checkpoints(false),
     calibration: (modelDigest) => readCalibration(place, modelDigest),
     setCalibration: ({ modelDigest }, calibration) =>
       writeCalibration(place, modelDigest, calibration),
@@ -156,7 +156,7 @@ function collectible(
     kept.add(directoryOf(one));
     for (const file of filesNeeded(one)) kept.add(directoryOf(file)); // K5
   }
-  const removed = place.checkpoints().filter((name) => {
+  const removed = place.checkpoints(true).filter((name) => {
     const parsed = parseCheckpointName(name);
     if (parsed === undefined || kept.has(name) || parsed.generation > generation) return false;
     // Keep the parts of a next checkpoint, which this generation may be writing.
@@ -176,6 +176,9 @@ function collect(
   const found = collectible(place, options);
   if (found?.newest.sha256 !== sha256) return [];
   const removed = [...found.removed];
+  asGeneration(place, generation, "remove", place.address, () => {
+    place.beginRemoval(generation, removed);
+  });
   // Newest first, so that a base goes after the increments that need it (K5).
   for (const name of removed.toReversed()) {
     const { cut = 0, generation: of = 0 } = parseCheckpointName(name) ?? {};

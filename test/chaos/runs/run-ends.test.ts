@@ -3,10 +3,7 @@
 import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, readRunLog } from "../../../index.ts";
 import { jobIdentity, resolveJob } from "../../../src/job/job.ts";
-import {
-  openExistingStore,
-  openStore,
-} from "../../../storage/checkpoints/store/open-store.ts";
+import { openExistingStore, openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { only, runJob, smallData, smallSteps } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { isTestAll } from "../../helpers/thinned.ts";

@@ -1,5 +1,7 @@
 // Small checkpoints for tests of the store: two parts whose bytes follow from cut and name.
 
+import { BucketMachine } from "../../../chaos/objects/bucket-machine.ts";
+import { MemoryBucket } from "../../../chaos/objects/memory-bucket.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import type {
@@ -121,4 +123,59 @@ export function flipByte(disk: Disk, path: string, at: number, mask = 1): void {
 export function startStore(disk = new SimulatedDisk()) {
   const open = () => openStore({ directory: "/run", disk, ...testJob });
   return { disk, open, store: open() };
+}
+
+/** A store of some kind, and a hand in what it stores. Paths are below its name. */
+export interface StartedStore {
+  readonly name: string;
+  readonly disk: Disk;
+  readonly store: CheckpointStore;
+  open(job?: typeof testJob): CheckpointStore;
+  /** Names of the checkpoints that lie there, and of the files of one. */
+  checkpoints(): string[];
+  files(checkpoint: string): string[];
+  flip(path: string, at: number): void;
+  remove(path: string): void;
+}
+
+/** A store in a simulated directory. */
+export function startDirectory(): StartedStore {
+  const disk = new SimulatedDisk();
+  const open = (job = testJob) => openStore({ directory: "/run", disk, ...job });
+  return {
+    ...{ name: "/run", disk, open, store: open() },
+    checkpoints: () => disk.list("/run/checkpoints"),
+    files: (checkpoint) => disk.list(`/run/checkpoints/${checkpoint}`),
+    flip: (path, at) => flipByte(disk, `/run/${path}`, at),
+    remove: (path) => disk.remove(`/run/${path}`),
+  };
+}
+
+/** A disk of a simulated machine with object stores in this bucket, whose requests `machine` counts. */
+export function diskOver(bucket: MemoryBucket, machine = new BucketMachine(bucket)): Disk {
+  return { ...realDisk, writer: "simulated-1", objects: machine.objects };
+}
+
+/** A store in a bucket in memory. */
+export function startObjects(
+  bucket = new MemoryBucket(),
+  machine = new BucketMachine(bucket),
+): StartedStore & { readonly bucket: MemoryBucket; readonly machine: BucketMachine } {
+  const [name, disk] = ["s3://bucket/run", diskOver(bucket, machine)];
+  const open = (job = testJob) => openStore({ directory: name, disk, ...job });
+  const below = (prefix: string) => {
+    const keys = bucket.keys.filter((key) => key.startsWith(prefix));
+    return [...new Set(keys.map((key) => key.slice(prefix.length).split("/")[0] ?? ""))];
+  };
+  return {
+    ...{ name, disk, open, bucket, machine, store: open() },
+    checkpoints: () => below("run/checkpoints/"),
+    files: (checkpoint) => below(`run/checkpoints/${checkpoint}/`),
+    flip(path, at) {
+      const bytes = Uint8Array.from(bucket.bytesOf(`run/${path}`) ?? []);
+      bytes[at] = (bytes[at] ?? 0) ^ 1;
+      bucket.plant(`run/${path}`, bytes);
+    },
+    remove: (path) => bucket.plant(`run/${path}`),
+  };
 }

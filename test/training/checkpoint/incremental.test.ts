@@ -28,8 +28,8 @@ import type {
   CheckpointStore,
   Manifest,
 } from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { needsBaseline } from "../../../storage/checkpoints/store/full-or-incremental.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../../storage/checkpoints/store/part-writer.ts";
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";

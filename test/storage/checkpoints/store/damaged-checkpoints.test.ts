@@ -2,28 +2,9 @@
 // checkpoint before, and keeps the damaged one under another name.
 
 import test from "ava";
-import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
 import { encodeManifest } from "../../../../storage/checkpoints/store/manifest.ts";
 import { replaceDurably } from "../../../../storage/disk/durable-files.ts";
-import {
-  commitCheckpoint,
-  contentOf,
-  flipByte,
-  startStore,
-} from "../../../helpers/stores/checkpoints.ts";
-
-test("a flipped byte in a part is found and named when it is read", async (t) => {
-  const { store, disk } = startStore();
-  store.beginGeneration();
-  const manifest = commitCheckpoint(store, { generation: 1, cut: 10 });
-  const path = "/run/checkpoints/000000010-g000001/pack-d0-00000";
-  flipByte(disk, path, contentOf(10, "dense").length + 7);
-  const message = /-g000001\/pack-d0-00000 is damaged: of its part `rows-0000`, its hash/;
-  const corrupt = { instanceOf: CheckpointCorruptError, message };
-  t.throws(() => store.readWholePart(manifest, "rows-0000"), corrupt);
-  await t.throwsAsync(store.verify(manifest), corrupt);
-  t.deepEqual(store.readWholePart(manifest, "dense"), contentOf(10, "dense"), "beside it");
-});
+import { commitCheckpoint, flipByte, startStore } from "../../../helpers/stores/checkpoints.ts";
 
 test("every flipped bit of a manifest is found, and the checkpoint before it is used", (t) => {
   const { store, disk, open } = startStore();
@@ -53,20 +34,6 @@ test("every flipped bit of a manifest is found, and the checkpoint before it is 
   );
 });
 
-test("a missing part and a truncated part count as damage, and the checkpoint before is used", (t) => {
-  const { store, disk } = startStore();
-  store.beginGeneration();
-  for (const cut of [10, 20, 30]) commitCheckpoint(store, { generation: 1, cut });
-  disk.open("/run/checkpoints/000000020-g000001/pack-d0-00000", "update").truncate(3);
-  disk.remove("/run/checkpoints/000000030-g000001/pack-d0-00000");
-  const begun = store.beginGeneration();
-  t.is(begun.latest?.cut, 10);
-  t.deepEqual(
-    begun.damaged.map(({ reason }) => /it is not there|it has 3 bytes/.exec(reason)?.[0]),
-    ["it is not there", "it has 3 bytes"],
-  );
-});
-
 test("damaged checkpoints are renamed and kept, whatever later collections remove", async (t) => {
   const { store, disk, open } = startStore();
   store.beginGeneration();
@@ -90,17 +57,6 @@ test("damaged checkpoints are renamed and kept, whatever later collections remov
   t.deepEqual(store.list().damaged, []);
 });
 
-test("a missing checkpoint that a generation resumed from is reported as damage", (t) => {
-  const { store, disk } = startStore();
-  store.beginGeneration();
-  for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
-  store.beginGeneration();
-  disk.remove("/run/checkpoints/000000020-g000001");
-  const begun = store.beginGeneration();
-  t.is(begun.latest?.cut, 10);
-  t.is(begun.damaged[0]?.reason, "it is not there");
-});
-
 test("a checkpoint replaced after a generation resumed from it is damage, though it is intact", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();
@@ -113,4 +69,18 @@ test("a checkpoint replaced after a generation resumed from it is damage, though
   const begun = store.beginGeneration();
   t.is(begun.latest?.cut, 10);
   t.regex(begun.damaged[0]?.reason ?? "", /a generation began from/);
+});
+
+test("a missing part and a truncated part count as damage, and the checkpoint before is used", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  for (const cut of [10, 20, 30]) commitCheckpoint(store, { generation: 1, cut });
+  disk.open("/run/checkpoints/000000020-g000001/pack-d0-00000", "update").truncate(3);
+  disk.remove("/run/checkpoints/000000030-g000001/pack-d0-00000");
+  const begun = store.beginGeneration();
+  t.is(begun.latest?.cut, 10);
+  t.deepEqual(
+    begun.damaged.map(({ reason }) => /it is not there|it has 3 bytes/.exec(reason)?.[0]),
+    ["it is not there", "it has 3 bytes"],
+  );
 });

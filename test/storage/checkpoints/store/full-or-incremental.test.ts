@@ -2,20 +2,11 @@
 // increments rest on.
 
 import test from "ava";
-import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
-import { SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
 import type { Manifest } from "../../../../storage/checkpoints/store/checkpoint-store.ts";
 import {
   needsBaseline,
   writtenAfter,
 } from "../../../../storage/checkpoints/store/full-or-incremental.ts";
-import { openStore } from "../../../../storage/checkpoints/store/open-store.ts";
-import {
-  commitCheckpoint,
-  contentOf,
-  flipByte,
-  testJob,
-} from "../../../helpers/stores/checkpoints.ts";
 
 /**
  * Indices of the checkpoints that are baselines, if the increments since a baseline have `sizes`
@@ -70,42 +61,4 @@ test("a chain of consecutive increments ends", (t) => {
     }));
   t.false(after(4, many(4)));
   t.true(after(5, many(5)));
-});
-
-test("a damaged baseline damages its increments, and the checkpoint before it is used", async (t) => {
-  const disk = new SimulatedDisk();
-  const store = openStore({ directory: "/run", disk, ...testJob });
-  store.beginGeneration();
-  commitCheckpoint(store, { generation: 1, cut: 10 });
-  const baseline = commitCheckpoint(store, { generation: 1, cut: 20 });
-  commitCheckpoint(store, { generation: 1, cut: 30, on: baseline });
-  const newest = commitCheckpoint(store, { generation: 1, cut: 40, on: baseline });
-  t.deepEqual(newest.written, { baseline: 134, differences: 2, sum: 328, last: 174 });
-  await store.verify(newest);
-  const path = "/run/checkpoints/000000020-g000001/pack-d0-00000";
-  flipByte(disk, path, contentOf(20, "dense").length + 3);
-  const message = /000000020-g000001\/pack-d0-00000 is damaged: of its part `rows-0000`/;
-  const corrupt = { instanceOf: CheckpointCorruptError, message };
-  await t.throwsAsync(store.verify(newest), corrupt);
-  await t.throwsAsync(store.collect({ generation: 1, keep: 1 }), corrupt);
-  disk.remove(path);
-  const { latest, damaged } = store.beginGeneration();
-  t.is(latest?.cut, 10);
-  t.is(damaged.length, 3);
-});
-
-test("a checkpoint that increments rest on is kept, and removed with the last of them", async (t) => {
-  const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
-  store.beginGeneration();
-  const cuts = () => store.list().manifests.map(({ cut }) => cut);
-  const baseline = commitCheckpoint(store, { generation: 1, cut: 10 });
-  for (const cut of [20, 30, 40]) commitCheckpoint(store, { generation: 1, cut, on: baseline });
-  await store.collect({ generation: 1, keep: 2 });
-  t.deepEqual(cuts(), [40, 30, 10]);
-  commitCheckpoint(store, { generation: 1, cut: 50 });
-  await store.collect({ generation: 1, keep: 2 });
-  t.deepEqual(cuts(), [50, 40, 10]);
-  commitCheckpoint(store, { generation: 1, cut: 60 });
-  await store.collect({ generation: 1, keep: 2 });
-  t.deepEqual(cuts(), [60, 50]);
 });

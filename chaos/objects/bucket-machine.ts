@@ -4,6 +4,7 @@
 import { blockingStoreOf } from "../../src/objects/blocking-store.ts";
 import {
   answerBytesMax,
+  memoryFor,
   noAnswer,
   type StoreAnswer,
   type StoreRequest,
@@ -83,7 +84,7 @@ export class BucketMachine {
     if (isLast) die();
     this.#hooks.spend?.(Math.min(afterMs, limits.attemptMs));
     if (afterMs > limits.attemptMs) return noAnswer(`no answer within ${limits.attemptMs} ms`);
-    const most = request.into?.length ?? answerBytesMax;
+    const most = memoryFor(request, answer.status)?.length ?? answerBytesMax;
     if (answer.body.length > most) return noAnswer(`an answer is longer than ${most} bytes`);
     return answer;
   }

@@ -24,10 +24,8 @@ export type StoreFault =
   | { readonly kind: "delayed"; readonly after: number }
   /** The connection breaks in mid-body: of the request, or of the answer if it has the body. */
   | { readonly kind: "torn" }
-  /** The store refuses, for now. */
-  | { readonly kind: "unavailable" | "conflict" }
-  /** The store refuses until the request has new credentials. */
-  | { readonly kind: "expired" }
+  /** The store refuses, for now; or says that the credentials have expired. */
+  | { readonly kind: "unavailable" | "conflict" | "expired" }
   /** The answer comes late. Nobody waits longer than his deadline. */
   | { readonly kind: "slow"; readonly ms: number };
 
@@ -161,10 +159,8 @@ export class MemoryBucket {
         return { ...problem(503, "SlowDown"), afterMs: 0 };
       case "conflict":
         return { ...problem(409, "ConditionalRequestConflict"), afterMs: 0 };
-      case "expired": {
-        const answer = request.isRenewed ? this.#carryOut(request) : problem(400, "ExpiredToken");
-        return { ...answer, afterMs: 0 };
-      }
+      case "expired":
+        return { ...problem(400, "ExpiredToken"), afterMs: 0 };
       case "slow":
         return { ...this.#carryOut(request), afterMs: fault.ms };
     }
@@ -185,7 +181,7 @@ export class MemoryBucket {
       if (method === "POST" && "delete" in query) return this.#removeAll(textOf(body));
       return problem(405, "MethodNotAllowed");
     }
-    if (method === "GET" || method === "HEAD") return this.#read(request);
+    if (method === "GET") return this.#read(request);
     const { uploadId } = query;
     if (method === "POST" && "uploads" in query) {
       const id = `upload-${++this.#begun}`;
@@ -220,12 +216,11 @@ export class MemoryBucket {
     return { etag: this.#flaws.hasBareEtags ? etag : `"${etag}"` };
   }
 
-  #read({ method, key, headers = {} }: StoreRequest): StoreAnswer {
+  #read({ key, headers = {} }: StoreRequest): StoreAnswer {
     const stored = this.#objects.get(key);
     if (stored === undefined) return problem(404, "NoSuchKey");
     const { length } = stored.bytes;
     const facts = { ...this.#headersOf(stored), "content-length": String(length) };
-    if (method === "HEAD") return { status: 200, headers: facts, body: nothing };
     const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
     if (first === undefined || this.#flaws.sendsWhole)
       return { status: 200, headers: facts, body: stored.bytes };

@@ -1,7 +1,13 @@
 // Opens the object store at an address, `s3://bucket/prefix`.
 
+import { realClock } from "../ports/clock.ts";
 import type { Disk } from "../ports/disk.ts";
 import type { BlockingObjectStore, ObjectStore, Upload } from "../ports/object-store.ts";
+import { storeEnvironment } from "./environment.ts";
+import { connectTo } from "./http-connection.ts";
+import { laterStoreOf } from "./later-store.ts";
+import { type StoreLimits, type StorePlace, usualStoreLimits } from "./rules.ts";
+import { s3Parts } from "./s3-address.ts";
 
 /** A blocking store, as one that returns promises: for stores of simulated machines and tests. */
 function promisesOf(store: BlockingObjectStore): ObjectStore {
@@ -26,15 +32,34 @@ function promisesOf(store: BlockingObjectStore): ObjectStore {
 }
 
 /** Opens a store whose calls return promises. `disk`: of the machine, whose store it is. */
-export async function openObjectStore(address: string, disk?: Disk): Promise<ObjectStore> {
+export async function openObjectStore(
+  address: string,
+  disk?: Disk,
+  limits: StoreLimits = usualStoreLimits,
+): Promise<ObjectStore> {
   const simulated = disk?.objects?.(address);
   if (simulated !== undefined) return promisesOf(simulated);
-  throw new Error("not yet");
+  const place = placeOf(address, limits, (count) => new Uint8Array(count));
+  return laterStoreOf(place, connectTo(address, storeEnvironment(), limits), realClock);
 }
 
-/** Opens a store whose calls block the thread. */
-export function blockingObjectStore(address: string, disk: Disk): BlockingObjectStore {
+/** Opens a store whose calls block the thread. `disk`: of the machine, whose store it is. */
+export function blockingObjectStore(
+  address: string,
+  disk: Disk,
+  _limits: StoreLimits = usualStoreLimits,
+): BlockingObjectStore {
   const simulated = disk.objects?.(address);
   if (simulated !== undefined) return simulated;
   throw new Error("not yet");
+}
+
+function placeOf(
+  given: string,
+  limits: StoreLimits,
+  newBytes: (count: number) => Uint8Array,
+): StorePlace {
+  const address = given.replace(/\/+$/, "");
+  const { key } = s3Parts(address);
+  return { address, prefix: key === "" ? "" : `${key}/`, limits, newBytes };
 }

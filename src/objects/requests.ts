@@ -2,7 +2,7 @@
 // HTTP connection, the service thread and the store of tests answer them.
 
 export interface StoreRequest {
-  readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE";
+  readonly method: "GET" | "PUT" | "POST" | "DELETE";
   /** Key in the bucket; "" means the bucket. */
   readonly key: string;
   readonly query?: Readonly<Record<string, string>>;
@@ -11,8 +11,6 @@ export interface StoreRequest {
   readonly body?: Uint8Array;
   /** Memory for the body of the answer, if it may be larger than `answerBytesMax`. */
   readonly into?: Uint8Array;
-  /** Get new credentials first: the store said that those of the last attempt had expired. */
-  readonly isRenewed?: boolean;
 }
 
 export interface StoreAnswer {
@@ -22,6 +20,11 @@ export interface StoreAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** The body, in `into` if the request has it. Without an answer, the reason as text. */
   readonly body: Uint8Array;
+}
+
+/** The memory for the body of an answer. An error need not fit where a part of an object fits. */
+export function memoryFor({ into }: StoreRequest, status: number): Uint8Array | undefined {
+  return status === 200 || status === 206 ? into : undefined;
 }
 
 /** Most bytes of an answer without memory of its own: a page of a list with the longest keys. */

@@ -2,6 +2,7 @@
 // and errors. The rules are generators, so that one text serves stores that return promises
 // (later.ts) and those that block the thread (blocking.ts).
 
+import { createHash } from "node:crypto";
 import { InputUnusableError, StoreFailedError } from "../errors/errors.ts";
 import type { StoreAnswer, StoreRequest } from "./requests.ts";
 
@@ -63,7 +64,8 @@ interface Question extends StoreRequest {
 }
 
 const done = [200, 201, 204];
-const expired = /^(ExpiredToken|ExpiredTokenException|TokenRefreshRequired)$/;
+/** What stores say of credentials that were valid. */
+export const expired = /^(ExpiredToken|ExpiredTokenException|TokenRefreshRequired)$/;
 /** Refusals that another attempt may not meet: bytes were damaged, or a connection was too slow. */
 const passing = /^(BadDigest|XAmzContentSHA256Mismatch|RequestTimeout|IncompleteBody|SlowDown)$/;
 
@@ -75,26 +77,24 @@ export function* ask(place: StorePlace, question: Question): Rule<StoreAnswer> {
   const { answers, action, doubt, ...request } = question;
   const { limits } = place;
   const address = addressOf(place, question.key.slice(place.prefix.length));
-  let isRenewed = false;
   for (let attempt = 1; ; attempt++) {
-    const sent = isRenewed ? { ...request, isRenewed } : request;
-    const answer = (yield { kind: "send", request: sent }) as StoreAnswer;
+    const answer = (yield { kind: "send", request }) as StoreAnswer;
     const { status } = answer;
     const code = codeOf(answer);
     const counts = answers.includes(status) && code !== "NoSuchBucket";
     const doubted = counts ? doubt?.(answer) : undefined;
     if (counts && doubted === undefined) return answer;
     const reason = doubted ?? reasonOf(answer, code);
-    isRenewed = expired.test(code);
+    const isExpired = expired.test(code);
     const passes = status === 0 || status === 408 || status === 409 || status === 429;
-    if (!(counts || isRenewed || passes || status >= 500 || passing.test(code))) {
+    if (!(counts || isExpired || passes || status >= 500 || passing.test(code))) {
       throw refusalOf(address, action, answer, code);
     }
     if (attempt >= limits.attemptsMax) {
       const cause = new Error(`${reason}, the last of ${attempt} times`);
       throw new StoreFailedError(action, address, { cause });
     }
-    if (isRenewed && attempt === 1) continue; // New credentials are enough.
+    if (isExpired && attempt === 1) continue; // The connection has new credentials.
     const longest = Math.min(backoffMsMax, limits.backoffMs * 2 ** (attempt - 1));
     const asked = 1000 * (Number(answer.headers["retry-after"]) || 0);
     yield { kind: "pause", ms: Math.max(longest, Math.min(backoffMsMax, asked)) };
@@ -123,11 +123,10 @@ export function* create(place: StorePlace, key: string, bytes: Uint8Array): Rule
   return found !== undefined && Buffer.compare(found, bytes) === 0;
 }
 
-/** @see ObjectStore.size */
+/** @see ObjectStore.size. Not by HEAD, whose refusals have no code: expired credentials are one. */
 export function* size(place: StorePlace, key: string): Rule<number | undefined> {
-  const question = { method: "HEAD", key: place.prefix + key, action: "read" } as const;
-  const { status, headers } = yield* ask(place, { ...question, answers: [200, 404] });
-  return status === 404 ? undefined : Number(headers["content-length"]);
+  const first = yield* piece(place, key, { from: 0, bytes: 16 });
+  return first?.size;
 }
 
 /** Bytes of an object that are read first, which are all of most objects. */
@@ -266,13 +265,18 @@ export function* remove(place: StorePlace, keys: readonly string[]): Rule<void> 
     const body = Buffer.from(`<Delete><Quiet>true</Quiet>${objects.join("")}</Delete>`);
     yield* ask(place, {
       ...{ method: "POST", key: "", query: { delete: "" }, body, answers: [200] },
-      action: "remove",
+      ...{ headers: { "content-md5": md5Of(body) }, action: "remove" },
       doubt: (answer) => {
         const [key] = valuesOf(textOf(answer.body), "Key");
         return key && `the store kept ${key} (${codeIn(answer.body)})`;
       },
     });
   }
+}
+
+/** For headers of requests: S3 demands it where many objects are removed. */
+export function md5Of(bytes: Uint8Array): string {
+  return createHash("md5").update(bytes).digest("base64");
 }
 
 export function addressOf({ address }: StorePlace, key: string): string {

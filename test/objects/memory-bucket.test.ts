@@ -3,15 +3,12 @@
 
 import test from "ava";
 import { BucketMachine } from "../../chaos/objects/bucket-machine.ts";
-import {
-  type BucketFlaws,
-  MemoryBucket,
-  type StoreFault,
-} from "../../chaos/objects/memory-bucket.ts";
+import { type BucketFlaws, MemoryBucket } from "../../chaos/objects/memory-bucket.ts";
 import { openObjectStore } from "../../src/objects/open-object-store.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { SimulatedCrash } from "../../src/ports/simulated-disk.ts";
 import { keepsLongObjects, keepsObjects, same, someBytes } from "../suites/object-store.ts";
+import { eachFault } from "./bucket-server.ts";
 
 const address = "s3://bucket/some/prefix";
 
@@ -36,17 +33,7 @@ test("a bucket in memory keeps objects, short and long", async (t) => {
   t.is(bucket.openUploads, 0);
 });
 
-const faults: readonly StoreFault[] = [
-  ...(["request-lost", "answer-lost", "torn", "unavailable", "conflict", "expired"] as const).map(
-    (kind) => ({ kind }),
-  ),
-  { kind: "duplicated", after: 1 },
-  { kind: "delayed", after: 0 },
-  { kind: "delayed", after: 1 },
-  { kind: "slow", ms: 20_000 },
-];
-
-for (const fault of faults) {
+for (const fault of eachFault) {
   test(`a caller creates an object once, although ${JSON.stringify(fault)}`, (t) => {
     const { bucket, store, waitedMs } = startStore();
     const other = new BucketMachine(bucket).objects(address);

@@ -4,8 +4,8 @@
 
 import type { XmlElement } from "@rgrove/parse-xml";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { byName, matchesName } from "./addresses.ts";
 import { isS3, s3Parts } from "../../objects/s3-address.ts";
+import { byName, matchesName } from "./addresses.ts";
 import { askServer, Passing, usualLimits, type WebLimits } from "./web-requests.ts";
 
 /** Most objects of one listing. */

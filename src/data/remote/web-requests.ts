@@ -2,9 +2,10 @@
 // truncated and temporarily refused responses. A permanent failure is an error that names the file.
 
 import { InputUnusableError, StoreFailedError } from "../../errors/errors.ts";
+import { isS3 } from "../../objects/s3-address.ts";
 import { type Clock, realClock } from "../../ports/clock.ts";
 import { shownAddress } from "./addresses.ts";
-import { isS3, s3Problem, s3Request } from "../../objects/s3-address.ts";
+import { type S3Request, s3Problem, s3Request } from "./s3-requests.ts";
 
 /** Limits of attempts and waiting. */
 export interface WebLimits {
@@ -103,12 +104,13 @@ async function attemptOf<Answer>(
   signal?.addEventListener("abort", end, { once: true });
   try {
     signal?.throwIfAborted();
-    const [url, own] = isS3(address)
+    const own: WebRequest = isS3(address)
       ? await s3Request(address, headers(), query)
       : webRequest(address, headers());
     const either = AbortSignal.any([deadline, ended.signal]);
-    const response = await fetch(url, { ...own, signal: either });
-    await checkStatus(response, address);
+    const { url, onExpired, ...init } = own;
+    const response = await fetch(url, { ...init, signal: either });
+    await checkStatus(response, address, onExpired);
     return await read(response);
   } catch (error) {
     if (error instanceof Passing || error instanceof InputUnusableError) throw error;
@@ -120,18 +122,25 @@ async function attemptOf<Answer>(
   }
 }
 
+type WebRequest = Pick<S3Request, "url" | "headers"> & Partial<S3Request>;
+
 /** The request for an address. User and password in it become an Authorization header. */
-function webRequest(address: string, headers: Headed): readonly [string, { headers: Headed }] {
+function webRequest(address: string, headers: Headed): WebRequest {
   if (!URL.canParse(address)) throw refused(shownAddress(address), "that is no address");
   const url = new URL(address);
   const { username, password } = url;
-  if (username === "" && password === "") return [address, { headers }];
+  if (username === "" && password === "") return { url: address, headers };
   [url.username, url.password] = ["", ""];
   const pair = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
-  return [url.href, { headers: { ...headers, Authorization: `Basic ${pair.toString("base64")}` } }];
+  const Authorization = `Basic ${pair.toString("base64")}`;
+  return { url: url.href, headers: { ...headers, Authorization } };
 }
 
-async function checkStatus(response: Response, address: string): Promise<void> {
+async function checkStatus(
+  response: Response,
+  address: string,
+  onExpired: () => void = () => {},
+): Promise<void> {
   const { status, statusText, headers } = response;
   if (response.ok || status === 416) return;
   const path = shownAddress(address);
@@ -140,7 +149,12 @@ async function checkStatus(response: Response, address: string): Promise<void> {
   if (status === 408 || status === 429 || status >= 500) {
     throw new Passing(said, 1000 * (Number(headers.get("retry-after")) || 0));
   }
-  if (isS3(address)) throw new InputUnusableError(path, await s3Problem(response, address));
+  if (isS3(address)) {
+    const { message, isExpired } = await s3Problem(response, address);
+    if (!isExpired) throw new InputUnusableError(path, message);
+    onExpired();
+    throw new Passing(said);
+  }
   throw refused(path, said);
 }
 

@@ -12,12 +12,13 @@ import { contentsOf } from "../../../src/data/contents.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import type { DataOptions } from "../../../src/data/options.ts";
 import { s3FilesOf } from "../../../src/data/remote/s3-list.ts";
+import { s3Request } from "../../../src/data/remote/s3-requests.ts";
 import { openWebFile } from "../../../src/data/remote/web-ranges.ts";
 import { parquet } from "../../../src/data/sources.ts";
 import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { withFiles } from "../../../src/job/job-files.ts";
-import { s3Parts, s3Request } from "../../../src/objects/s3-address.ts";
+import { s3Parts } from "../../../src/objects/s3-address.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { sameValues } from "../../helpers/same-values.ts";
 import { readPlain, startDirectory } from "../data-files.ts";
@@ -185,7 +186,7 @@ test.serial("an error that retries cannot fix is one sentence without a secret",
   );
   await refused(
     "s3://",
-    /^Cannot read the data: s3:\/\/ names no bucket; write s3:\/\/bucket\/key$/,
+    /^Cannot use the object store: s3:\/\/ names no bucket; write s3:\/\/bucket\/key$/,
   );
   asks(t, store, "not-the-secret");
   await refused(

@@ -1,0 +1,71 @@
+// Where the store is and who asks, as the environment says it to every S3 tool. Below, the first
+// that is set counts; `config` and `credentials` are files of ~/.aws, with a profile (AWS_PROFILE).
+//
+//   endpoint   AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, `endpoint_url` of config; else Amazon's
+//   region     AWS_REGION, AWS_DEFAULT_REGION, `region` of config; else us-east-1
+//   who        see credentials.ts
+//
+// None of these values appears in a job, a message or a log.
+
+import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+/** The variables that matter. Plain data: threads pass it on. */
+export type StoreEnvironment = Readonly<Record<string, string | undefined>>;
+
+/** The variables of this process. */
+export function storeEnvironment(): StoreEnvironment {
+  const own = Object.entries(process.env).filter(([name]) => name.startsWith("AWS_"));
+  return { ...Object.fromEntries(own), HOME: process.env.HOME };
+}
+
+/** The settings of a profile: `config`, and `credentials` over it. */
+export function profileOf(env: StoreEnvironment): Readonly<Record<string, string>> {
+  const folder = join(env.HOME ?? homedir(), ".aws");
+  const name = env.AWS_PROFILE ?? env.AWS_DEFAULT_PROFILE ?? "default";
+  const config = sectionsIn(env.AWS_CONFIG_FILE ?? join(folder, "config"));
+  const secret = sectionsIn(env.AWS_SHARED_CREDENTIALS_FILE ?? join(folder, "credentials"));
+  return { ...(config.get(`profile ${name}`) ?? config.get(name)), ...secret.get(name) };
+}
+
+/** The sections of an INI file by name; none if there is no such file. */
+function sectionsIn(path: string): Map<string, Record<string, string>> {
+  const sections = new Map<string, Record<string, string>>();
+  let settings: Record<string, string> = {};
+  for (const line of textAt(path).split("\n")) {
+    const [, section] = /^\s*\[\s*(.+?)\s*\]/.exec(line) ?? [];
+    const [, name, value = ""] = /^([^\s#;=]+)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    if (section !== undefined) {
+      settings = {};
+      sections.set(section.replace(/\s+/g, " "), settings);
+    } else if (name !== undefined) settings[name] = value;
+  }
+  return sections;
+}
+
+function textAt(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+export interface StoreSite {
+  readonly region: string;
+  /** Undefined: Amazon's. */
+  readonly endpoint: string | undefined;
+}
+
+/** Where the store is. Reads the profile only for what the variables do not say. */
+export function siteOf(env: StoreEnvironment): StoreSite {
+  const endpoint = env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
+  const region = env.AWS_REGION ?? env.AWS_DEFAULT_REGION;
+  if (endpoint !== undefined && region !== undefined) return { endpoint, region };
+  const profile = profileOf(env);
+  return {
+    endpoint: endpoint ?? profile.endpoint_url,
+    region: region ?? profile.region ?? "us-east-1",
+  };
+}

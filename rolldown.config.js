@@ -172,6 +172,7 @@ export default [
     "breaking-entry": "dist/chaos/faults/breaking-entry.js",
     "faulty-entry": "dist/chaos/faults/faulty-entry.js",
     "broker-main": "dist/src/wire/broker/broker-main.js",
+    "object-service": "dist/src/objects/object-service.js",
     "cached-entry": "dist/src/ports/cached-entry.js",
   }),
   rolled("processes", {

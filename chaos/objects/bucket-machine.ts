@@ -3,8 +3,7 @@
 
 import { blockingStoreOf } from "../../src/objects/blocking-store.ts";
 import {
-  answerBytesMax,
-  memoryFor,
+  bytesMaxOf,
   noAnswer,
   type StoreAnswer,
   type StoreRequest,
@@ -84,7 +83,7 @@ export class BucketMachine {
     if (isLast) die();
     this.#hooks.spend?.(Math.min(afterMs, limits.attemptMs));
     if (afterMs > limits.attemptMs) return noAnswer(`no answer within ${limits.attemptMs} ms`);
-    const most = memoryFor(request, answer.status)?.length ?? answerBytesMax;
+    const most = bytesMaxOf(request, answer.status);
     if (answer.body.length > most) return noAnswer(`an answer is longer than ${most} bytes`);
     return answer;
   }

@@ -11,13 +11,7 @@ import { InputUnusableError } from "../errors/errors.ts";
 import { chainOf } from "./credentials.ts";
 import { type StoreEnvironment, siteOf } from "./environment.ts";
 import type { Connection } from "./later-store.ts";
-import {
-  answerBytesMax,
-  memoryFor,
-  noAnswer,
-  type StoreAnswer,
-  type StoreRequest,
-} from "./requests.ts";
+import { bytesMaxOf, noAnswer, type StoreAnswer, type StoreRequest } from "./requests.ts";
 import { codeOf, expired, type StoreLimits } from "./rules.ts";
 import { s3Parts, signedHeaders, urlOf } from "./s3-address.ts";
 
@@ -45,7 +39,7 @@ export function connectTo(
   let open = 0;
   let isClosed = false;
 
-  const ask = async (request: StoreRequest): Promise<StoreAnswer> => {
+  const ask = async (request: StoreRequest, into?: Uint8Array): Promise<StoreAnswer> => {
     const url = urlOf(site, bucket, request.key);
     for (const [name, value] of Object.entries(request.query ?? {})) {
       url.searchParams.set(name, value);
@@ -53,21 +47,21 @@ export function connectTo(
     const { method, headers = {}, body } = request;
     const credentials = await chain.current();
     const signed = await signedHeaders({ method, url, headers, body }, site, credentials);
-    const bytes = Math.max(body?.length ?? 0, request.into?.length ?? 0);
+    const bytes = Math.max(body?.length ?? 0, request.bytesMax ?? 0);
     const options = { method, agent, headers: { ...signed, "content-length": body?.length ?? 0 } };
     const deadlineMs = attemptMs + Math.ceil(bytes / bytesPerMs);
-    const answer = await exchange(begin(url, options), request, deadlineMs);
+    const answer = await exchange(begin(url, options), request, { into, deadlineMs });
     if (credentials !== undefined && expired.test(codeOf(answer))) chain.reject(credentials);
     return answer;
   };
 
   return {
-    async ask(request) {
+    async ask(request, into) {
       if (open >= requestsAtOnce)
         await new Promise<void>((turn) => waiting.push(turn)); // H1
       else open++;
       try {
-        return isClosed ? noAnswer("the store was closed") : await ask(request);
+        return isClosed ? noAnswer("the store was closed") : await ask(request, into);
       } catch (error) {
         if (error instanceof InputUnusableError) throw error;
         return noAnswer(error instanceof Error ? error.message : String(error));
@@ -87,7 +81,7 @@ export function connectTo(
 function exchange(
   sent: ClientRequest,
   request: StoreRequest,
-  deadlineMs: number,
+  { into, deadlineMs }: { into: Uint8Array | undefined; deadlineMs: number },
 ): Promise<StoreAnswer> {
   return new Promise((resolve) => {
     const end = (answer: StoreAnswer) => {
@@ -103,9 +97,9 @@ function exchange(
       const headers: Record<string, string> = {};
       for (const [name, value] of Object.entries(response.headers)) headers[name] = String(value);
       const announced = Number(headers["content-length"] ?? 0);
-      const into = memoryFor(request, status);
-      const most = into?.length ?? answerBytesMax;
-      let memory = into ?? new Uint8Array(Math.min(announced, answerBytesMax));
+      const most = bytesMaxOf(request, status);
+      const isObject = into !== undefined && status < 300;
+      let memory = isObject ? into : new Uint8Array(Math.min(announced, most));
       let count = 0;
       response.on("data", (piece: Buffer) => {
         if (count + piece.length > most) return lose(`an answer is longer than ${most} bytes`);

@@ -8,7 +8,8 @@ import { uploadTo } from "./uploads.ts";
 
 /** Answers requests, many at once. */
 export interface Connection {
-  ask(request: StoreRequest): Promise<StoreAnswer>;
+  /** `into`: memory for an object in the answer, of `bytesMax` bytes. */
+  ask(request: StoreRequest, into?: Uint8Array): Promise<StoreAnswer>;
   /** Ends open requests. */
   close(): void;
 }

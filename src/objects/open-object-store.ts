@@ -3,14 +3,16 @@
 import { realClock } from "../ports/clock.ts";
 import type { Disk } from "../ports/disk.ts";
 import type { BlockingObjectStore, ObjectStore, Upload } from "../ports/object-store.ts";
+import { blockingStoreOf } from "./blocking-store.ts";
 import { storeEnvironment } from "./environment.ts";
 import { connectTo } from "./http-connection.ts";
 import { laterStoreOf } from "./later-store.ts";
 import { type StoreLimits, type StorePlace, usualStoreLimits } from "./rules.ts";
 import { s3Parts } from "./s3-address.ts";
+import { servicePort } from "./service-port.ts";
 
 /** A blocking store, as one that returns promises: for stores of simulated machines and tests. */
-function promisesOf(store: BlockingObjectStore): ObjectStore {
+export function promisesOf(store: BlockingObjectStore): ObjectStore {
   return {
     address: store.address,
     get: async (key, range) => store.get(key, range),
@@ -47,11 +49,13 @@ export async function openObjectStore(
 export function blockingObjectStore(
   address: string,
   disk: Disk,
-  _limits: StoreLimits = usualStoreLimits,
+  limits: StoreLimits = usualStoreLimits,
 ): BlockingObjectStore {
   const simulated = disk.objects?.(address);
   if (simulated !== undefined) return simulated;
-  throw new Error("not yet");
+  const place = placeOf(address, limits, (count) => new Uint8Array(new SharedArrayBuffer(count)));
+  const target = { address: place.address, env: storeEnvironment(), attemptMs: limits.attemptMs };
+  return blockingStoreOf(place, servicePort(target));
 }
 
 function placeOf(

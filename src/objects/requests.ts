@@ -9,8 +9,8 @@ export interface StoreRequest {
   /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array;
-  /** Memory for the body of the answer, if it may be larger than `answerBytesMax`. */
-  readonly into?: Uint8Array;
+  /** Most bytes of an object in the answer. @default answerBytesMax */
+  readonly bytesMax?: number;
 }
 
 export interface StoreAnswer {
@@ -18,16 +18,16 @@ export interface StoreAnswer {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The body, in `into` if the request has it. Without an answer, the reason as text. */
+  /** The body. Without an answer, the reason as text. */
   readonly body: Uint8Array;
 }
 
-/** The memory for the body of an answer. An error need not fit where a part of an object fits. */
-export function memoryFor({ into }: StoreRequest, status: number): Uint8Array | undefined {
-  return status === 200 || status === 206 ? into : undefined;
+/** Most bytes of an answer: an error need not fit where a part of an object fits. */
+export function bytesMaxOf({ bytesMax }: StoreRequest, status: number): number {
+  return status === 200 || status === 206 ? (bytesMax ?? answerBytesMax) : answerBytesMax;
 }
 
-/** Most bytes of an answer without memory of its own: a page of a list with the longest keys. */
+/** Most bytes of an error, or of a list of objects with the longest keys. */
 export const answerBytesMax = 0x10_0000;
 
 /** An answer for a request that got none. */

@@ -181,9 +181,8 @@ export function* piece(
   { from, bytes }: { readonly from: number; readonly bytes: number },
   known?: Piece,
 ): Rule<Piece | undefined> {
-  const into = place.newBytes(bytes);
   const answer = yield* ask(place, {
-    ...{ method: "GET", key: place.prefix + key, into, answers: [200, 206, 404, 416] },
+    ...{ method: "GET", key: place.prefix + key, bytesMax: bytes, answers: [200, 206, 404, 416] },
     ...{ headers: { range: `bytes=${from}-${from + bytes - 1}` }, action: "read" },
     doubt: (given) => (given.status === 404 ? undefined : doubtOf(given, from, bytes)),
   });

@@ -7,6 +7,7 @@ import { type ResourceLimits, Worker, type WorkerOptions } from "node:worker_thr
 import type { ErrorRecord } from "../errors/errors.ts";
 import { hasCodeCache } from "./code-cache.ts";
 import type { LogLine } from "./log.ts";
+import { seatOf } from "./process-seat.ts";
 
 /** Why a thread has ended. */
 export type ThreadEnd =
@@ -85,9 +86,17 @@ export function collectAlone(): void {
 /** Starts a worker thread with an entry, from the code cache if there is one. */
 export function openThread(entry: URL, options: WorkerOptions): Worker {
   collectAlone(); // The cache was made with these flags.
+  seatOfThreads();
   const file = fileURLToPath(entry);
   if (!file.endsWith(".cjs") || !hasCodeCache(file)) return new Worker(entry, options);
   return new Worker(new URL("cached-entry.cjs", entry), { ...options, argv: [file] });
+}
+
+/** The seat that the threads of this process share: it must be there before the first of them. */
+export function seatOfThreads(): Int32Array {
+  return seatOf((seat, { entry, epoch }) => {
+    openThread(new URL(entry), { workerData: { seat, epoch }, name: "service" }).unref();
+  });
 }
 
 /** Threads that wait to be created. */

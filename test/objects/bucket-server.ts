@@ -23,6 +23,17 @@ export interface BucketServer {
   readonly secrets: Map<string, string>;
   /** Sends a client to another region. */
   region: string;
+  stop(): void;
+}
+
+/** The environment of a client of a bucket's server. */
+export function bucketEnvironment(endpoint: string) {
+  return {
+    AWS_ENDPOINT_URL_S3: endpoint,
+    AWS_REGION: "us-east-1",
+    AWS_ACCESS_KEY_ID: "KEY",
+    AWS_SECRET_ACCESS_KEY: "secret",
+  };
 }
 
 /** Serves a bucket until the test ends, and sets the environment of its client. */
@@ -30,6 +41,14 @@ export async function startBucketServer(
   t: ExecutionContext,
   flaws: BucketFlaws = {},
 ): Promise<BucketServer> {
+  const server = await serveBucket(flaws);
+  t.teardown(server.stop);
+  setEnvironment(t, bucketEnvironment(server.endpoint));
+  return server;
+}
+
+/** Serves a bucket. */
+export async function serveBucket(flaws: BucketFlaws = {}): Promise<BucketServer> {
   const bucket = new MemoryBucket("bucket", flaws);
   const secrets = new Map([["KEY", "secret"]]);
   const server = createServer((incoming, outgoing) => {
@@ -38,18 +57,12 @@ export async function startBucketServer(
     incoming.on("end", () => void answer(own, incoming, Buffer.concat(chunks), outgoing));
   });
   await new Promise<void>((resume) => server.listen(0, "127.0.0.1", resume));
-  t.teardown(() => {
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const stop = () => {
     server.closeAllConnections();
     server.close();
-  });
-  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const own: BucketServer = { bucket, endpoint, secrets, region: "us-east-1" };
-  setEnvironment(t, {
-    AWS_ENDPOINT_URL_S3: endpoint,
-    AWS_REGION: "us-east-1",
-    AWS_ACCESS_KEY_ID: "KEY",
-    AWS_SECRET_ACCESS_KEY: "secret",
-  });
+  };
+  const own: BucketServer = { bucket, endpoint, secrets, region: "us-east-1", stop };
   return own;
 }
 

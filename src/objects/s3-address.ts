@@ -89,5 +89,12 @@ export async function signedHeaders(
   return Object.fromEntries(signed.headers);
 }
 
+const bodySum = "x-amz-content-sha256";
+
+/** The header by which a signature covers a body. */
+export function sumHeader(body: Uint8Array = new Uint8Array()): Record<string, string> {
+  return { [bodySum]: createHash("sha256").update(body).digest("hex") };
+}
+
 /** Keys that aws4fetch derives from a secret, a day and a region: five hashes of each request. */
 const signingKeys = new Map<string, ArrayBuffer>();

@@ -20,6 +20,7 @@ import type { RequestPort } from "./blocking-store.ts";
 import type { StoreEnvironment } from "./environment.ts";
 import { jittered } from "./later-store.ts";
 import { answerBytesMax, noAnswer, type StoreAnswer, type StoreRequest } from "./requests.ts";
+import { sumHeader } from "./s3-address.ts";
 import { newReply, readReply, type ServiceRequest, waitForReply } from "./service-messages.ts";
 
 const entry = entryFile("threads", "src/objects/object-service.js");
@@ -64,13 +65,17 @@ function shared(bytes: number): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(bytes));
 }
 
-/** The request with its body in shared memory. */
+/**
+ * The request with its body in shared memory, and the body's hash: half of the work of sending it,
+ * of which the service would else do that of all threads.
+ */
 function sharing(request: StoreRequest): StoreRequest {
-  const { body } = request;
-  if (body === undefined || body.buffer instanceof SharedArrayBuffer) return request;
-  const copy = shared(body.length);
-  copy.set(body);
-  return { ...request, body: copy };
+  const { body, headers } = request;
+  if (body === undefined) return request;
+  const isShared = body.buffer instanceof SharedArrayBuffer;
+  const copy = isShared ? body : shared(body.length);
+  if (!isShared) copy.set(body);
+  return { ...request, body: copy, headers: { ...headers, ...sumHeader(copy) } };
 }
 
 /** Whether a service beats (P1). */

@@ -586,6 +586,7 @@ export { decodeBody } from "./src/wire/messages/body.ts";
 export { isInbox, servingSubject } from "./src/wire/messages/subjects.ts";
 export type { Frame, Transport } from "./src/wire/messages/transport.ts";
 export { credentialOptions } from "./src/wire/transports/credentials.ts";
+export { isObjectAddress } from "./src/ports/object-store.ts";
 export { isModelFile } from "./storage/checkpoints/store/file-checkpoint-store.ts";
 export { manifestName, pathsOf } from "./storage/checkpoints/store/store-paths.ts";
 export { calibrationPath } from "./storage/checkpoints/store/stored-calibration.ts";

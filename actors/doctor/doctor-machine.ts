@@ -26,6 +26,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
+import { isObjectAddress } from "../../src/ports/object-store.ts";
 import { softLimit } from "../../src/wire/http/open-files.ts";
 import { storesOn } from "../../storage/tiers/records/open-records.ts";
 import { persistedStores } from "../../storage/tiers/tier-store.ts";
@@ -169,7 +170,9 @@ export async function diskChecks(job: JobSpec, clock: Clock): Promise<Check[]> {
   const { directory, keep } = job.checkpoint;
   // The kept checkpoints, their baselines, and the one being written.
   const forCheckpoints = (keep + 2) * whole;
-  const checks = directoryChecks("checkpoints", directory, forCheckpoints, job, clock);
+  const checks = isObjectAddress(directory)
+    ? [] // The check of the run reads it.
+    : directoryChecks("checkpoints", directory, forCheckpoints, job, clock);
   if (cached === 0) return checks;
   const { root } = tierHome(job);
   const ofTiers = directoryChecks("tiers", root, 2 * cached, job, clock);

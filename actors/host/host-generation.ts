@@ -29,6 +29,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
+import { isObjectAddress } from "../../src/ports/object-store.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { addCurves } from "../../src/training/planning/tier-advice.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
@@ -359,7 +360,9 @@ export function checkShared(
   disk: Disk,
 ): void {
   if (host === 0) return; // Host 0 is the process that wrote them.
-  const record = pathsOf(job.checkpoint.directory).generation(generation);
+  const { directory } = job.checkpoint;
+  // A device's thread reads an object store: this one must not wait for the network.
+  const record = isObjectAddress(directory) ? undefined : pathsOf(directory).generation(generation);
   for (const path of [record, data.training.path, data.evaluation?.path, data.test?.path]) {
     if (path === undefined || disk.exists(path)) continue;
     throw new PathNotSharedError(`host:${host}`, resolve(path));

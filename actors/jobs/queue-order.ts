@@ -10,7 +10,7 @@
 //       starve; a run that waits for its tenant's quota, or for another run's directory, is.
 //   W3. A run is preempted only by a run of higher priority, and only if that run can then start.
 
-import { resolve } from "node:path";
+import { absoluteName } from "../../src/ports/object-store.ts";
 import { quotaOf, type Tenants } from "../../src/wire/tenancy/tenants.ts";
 import type { Membership } from "../host/membership.ts";
 import { devicesMax } from "../run/control/scaling.ts";
@@ -107,7 +107,7 @@ const nothing = { runs: 0, devices: 0 } as const;
 
 /** Key of a run's directory: two runs in one directory would fence each other. */
 function directoryOf({ job }: RunRecord): string {
-  return resolve(job.checkpoint.directory);
+  return absoluteName(job.checkpoint.directory);
 }
 
 /**

@@ -4,6 +4,7 @@
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import { isObjectAddress } from "../../src/ports/object-store.ts";
 import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import {
@@ -14,14 +15,20 @@ import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
 import type { Generation } from "./generation-memory.ts";
 import type { GenerationSpec } from "./generation-spec.ts";
 
-/** The source of the checkpoint's bytes; undefined without a checkpoint. */
+/**
+ * The source of the checkpoint's bytes; undefined without a checkpoint.
+ * @throws PathNotSharedError where this host does not read the cluster's object store
+ */
 export function sourceOf(
-  { spec: { manifest, job }, layout, memory: { replicas: atHand } }: Generation,
+  { spec: { manifest, job, generation }, layout, memory: { replicas: atHand } }: Generation,
   { disk, cells }: { readonly disk: Disk; readonly cells: Cells },
 ): RestoreSource | undefined {
   const { replicaCellBase: cellBase, bridge: peer } = layout;
+  const { directory } = job.checkpoint;
+  if (manifest === undefined && !isObjectAddress(directory)) return undefined;
+  const store = openParts(directory, disk);
+  store.checkSeen(generation);
   if (manifest === undefined) return undefined;
-  const store = openParts(job.checkpoint.directory, disk);
   return createRestoreSource({ store, manifest, atHand, cells, cellBase, peer });
 }
 

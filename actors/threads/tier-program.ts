@@ -4,12 +4,13 @@
 // Emits  state · opened · rested · flushed
 
 import { createHash } from "node:crypto";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import { absoluteName, isObjectAddress } from "../../src/ports/object-store.ts";
 import { createTierEnd } from "../../storage/tiers/ring.ts";
 import { serveTier, type TierCommand, type TierReport } from "../../storage/tiers/serve.ts";
 import { recordShardsOf } from "../../storage/tiers/shape.ts";
@@ -30,8 +31,9 @@ export interface TierPorts {
 /** The directory of the tier files of a job's run, and the name of their owner. */
 export function tierHome({ checkpoint, tiers }: Pick<JobSpec, "checkpoint" | "tiers">) {
   const { directory } = checkpoint;
-  const { directory: root = join(directory, "tiers") } = tiers;
-  const owner = createHash("sha256").update(resolve(directory)).digest("hex").slice(0, 12);
+  const beside = isObjectAddress(directory) ? "tiers" : join(directory, "tiers");
+  const { directory: root = beside } = tiers;
+  const owner = createHash("sha256").update(absoluteName(directory)).digest("hex").slice(0, 12);
   return { root, owner };
 }
 

@@ -108,8 +108,8 @@ export async function verifyRun(
   const home = mkdtempSync(join(tmpdir(), "osiris-verify-"));
   try {
     const [original, copy] = [join(home, "original"), join(home, "replay")];
-    pinCheckpoint(directory, to, original);
-    if (from !== undefined) pinCheckpoint(directory, from, copy);
+    pinCheckpoint(store, to, original);
+    if (from !== undefined) pinCheckpoint(store, from, copy);
     const first = from?.cut ?? 0;
     const total = to.cut - first;
     const startMs = realClock.now();

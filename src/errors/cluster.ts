@@ -28,7 +28,8 @@ export class PathNotSharedError extends errorClass(
   (host: string, path: string) => ({
     message:
       `${host} does not see ${path}: data caches and the checkpoint directory must lie ` +
-      "on a file system that all hosts share, under a path that is the same on each of them",
+      "on a file system that all hosts share, under a path that is the same on each of them, " +
+      "or in an object store that each of them reaches (`s3://bucket/prefix`)",
     path,
   }),
 ) {}

@@ -2,8 +2,14 @@
 // written whole. Only `create` depends on what is there, and only it may decide between writers:
 // no listing, no If-Match and no conditional multipart upload is trusted (decision 45).
 
+import { resolve } from "node:path";
+
 /** Whether the name of a store is an address of objects, `s3://bucket/prefix`, and no path. */
 export const isObjectAddress = (name: string): boolean => name.startsWith("s3://");
+
+/** A path or an address as it names the same place for every process of this machine. */
+export const absoluteName = (name: string): string =>
+  isObjectAddress(name) ? name.replace(/\/+$/, "") : resolve(name);
 
 /** Bytes of an object: `bytes` from byte `from` on. */
 export interface ByteRange {

@@ -2,16 +2,17 @@
 // checkpoint in the job's own directory. From then on the earlier run's directory may change or be
 // removed.
 
-import { resolve } from "node:path";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { checkFit } from "../../src/job/warm-start-fit.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { absoluteName, isObjectAddress } from "../../src/ports/object-store.ts";
 import { jobOf, openCheckpoint } from "./open-checkpoint.ts";
-import { hold } from "./pinned-checkpoint.ts";
+import { copyFile, hold } from "./pinned-checkpoint.ts";
 import type { CheckpointStore, Manifest, PartRecord } from "./store/checkpoint-store.ts";
 import { isModelFile, needState } from "./store/file-checkpoint-store.ts";
-import { openExistingStore } from "./store/open-store.ts";
+import { partPlaceOf } from "./store/open-parts.ts";
+import { hasStore, openExistingStore } from "./store/open-store.ts";
 import { filesNeeded } from "./store/part-index.ts";
 import { pathsOf } from "./store/store-paths.ts";
 
@@ -25,7 +26,7 @@ import { pathsOf } from "./store/store-paths.ts";
 export function withWarmStart(job: JobSpec, disk: Disk = realDisk): JobSpec {
   const { warmStart, checkpoint } = job;
   if (warmStart === undefined) return job;
-  if (resolve(warmStart.from) === resolve(checkpoint.directory)) {
+  if (absoluteName(warmStart.from) === absoluteName(checkpoint.directory)) {
     const message = `Expected \`warmStart.from\` to be another directory than ${warmStart.from}`;
     throw new InvalidOptionError(
       "warmStart.from",
@@ -34,8 +35,7 @@ export function withWarmStart(job: JobSpec, disk: Disk = realDisk): JobSpec {
   }
   const begun = begunWith(job, disk);
   if (begun?.digest !== undefined && begun.digest === warmStart.digest) return job; // Resubmitted.
-  const isThere = isModelFile(warmStart.from, disk) || disk.exists(pathsOf(warmStart.from).job);
-  if (begun !== undefined && !isThere) {
+  if (begun !== undefined && !hasStore(warmStart.from, disk)) {
     return resolveJob({ ...job, warmStart: begun });
   }
   const source = openCheckpoint(warmStart.from, warmStart.checkpoint, disk);
@@ -52,14 +52,14 @@ export function withWarmStart(job: JobSpec, disk: Disk = realDisk): JobSpec {
 
 /** The recorded warm start of the run in the job's own directory, if it has the same source. */
 function begunWith({ checkpoint, warmStart }: JobSpec, disk: Disk) {
-  if (!disk.exists(pathsOf(checkpoint.directory).job)) return undefined;
+  if (!hasStore(checkpoint.directory, disk)) return undefined;
   const { warmStart: begun } = jobOf(openExistingStore(checkpoint.directory, disk));
   return begun?.from === warmStart?.from ? begun : undefined;
 }
 
 /**
  * Commits the warm-start checkpoint as the first one of `store`, with hard links to its files, or
- * copies where the file system has no links.
+ * copies where there are no links. `disk`: the machine's, with its object stores.
  * @throws InputUnusableError where the checkpoint has changed since the job was submitted
  */
 export function adoptCheckpoint(
@@ -67,17 +67,21 @@ export function adoptCheckpoint(
   generation: number,
   { name, warmStart, checkpoint }: JobSpec,
   arithmetic: string,
+  disk: Disk = realDisk,
 ): Manifest {
   if (warmStart === undefined) throw new RangeError("The job has no warm start");
   const { from, digest, step } = warmStart;
-  const { manifest, store: source } = openCheckpoint(from, warmStart.checkpoint);
+  const { manifest, store: source } = openCheckpoint(from, warmStart.checkpoint, disk);
   if (`sha256:${manifest.modelDigest}` !== digest || manifest.cut !== step) {
     const message = `Expected the checkpoint of step ${step} (${digest}) in ${from}, which has changed`;
     throw new InputUnusableError(from, `${message}: submit the job again`);
   }
-  const parts = isModelFile(from, realDisk)
+  const { directory } = checkpoint;
+  const parts = isModelFile(from, disk)
     ? copyParts(source, manifest, store, generation)
-    : linkParts(from, manifest, checkpoint.directory, generation);
+    : isObjectAddress(from) || isObjectAddress(directory)
+      ? copyFiles(from, manifest, directory, generation, disk)
+      : linkParts(from, manifest, directory, generation);
   return store.commit({
     run: name,
     cut: manifest.cut,
@@ -97,6 +101,16 @@ function linkParts(from: string, manifest: Manifest, to: string, generation: num
   const [source, target] = [pathsOf(from), pathsOf(to)];
   for (const { cut, generation: of, file, isOwn } of filesNeeded(manifest)) {
     hold(source.file(cut, of, file), target.file(cut, isOwn ? generation : of, file));
+  }
+  return manifest.parts;
+}
+
+/** Copies the files of a checkpoint and of its base to `to`, from or to an object store. */
+function copyFiles(from: string, manifest: Manifest, to: string, generation: number, disk: Disk) {
+  const [source, target] = [partPlaceOf(from, disk), partPlaceOf(to, disk)];
+  for (const { cut, generation: of, file, isOwn } of filesNeeded(manifest)) {
+    const copy = target.newFile(cut, isOwn ? generation : of, file);
+    copyFile(source, source.paths.file(cut, of, file), copy);
   }
   return manifest.parts;
 }

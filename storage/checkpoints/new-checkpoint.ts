@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import { isObjectAddress } from "../../src/ports/object-store.ts";
 import {
   makeDurableDirectory,
   onDisk,
@@ -43,12 +44,21 @@ export type WritePart = (
 /** File that exists while the checkpoint is being made; it contains the id of the process. */
 const markName = "unfinished";
 
+/** @throws InputUnusableError where a checkpoint is to be made in an object store */
+export function needDirectory(directory: string): void {
+  if (!isObjectAddress(directory)) return;
+  const message = `Expected a directory to make a checkpoint in, got ${directory}`;
+  const way = "make it in a directory; a run may begin with it (`warmStart.from`)";
+  throw new InputUnusableError(directory, `${message}: ${way}`);
+}
+
 /**
  * Removes the remains of an unfinished checkpoint of a killed process, and checks that the
  * directory is then empty.
  * @throws InputUnusableError where the directory holds something else
  */
 export function checkEmpty(directory: string, disk: Disk): void {
+  needDirectory(directory);
   onDisk("open", directory, () => removeUnfinished(directory, disk));
   if (onDisk("open", directory, () => disk.list(directory)).length === 0) return;
   const message = `Expected ${directory} to be new or empty, as a checkpoint is made there`;

@@ -1,15 +1,24 @@
 // Pins a checkpoint: makes a second directory in which it is the newest, from hard links to its
-// files, or copies where the file system has no links. The pinned checkpoint survives changes and
+// files, or copies where there are no links, as from an object store. The pinned checkpoint survives changes and
 // removal of the first directory, and writes to one directory never affect the other.
 
-import { copyFileSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, linkSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { CheckpointMissingError } from "../../src/errors/errors.ts";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  StoreFailedError,
+} from "../../src/errors/errors.ts";
 import { makeDirectories, realDisk } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
-import type { Manifest } from "./store/checkpoint-store.ts";
+import { isObjectAddress } from "../../src/ports/object-store.ts";
+import type { FileSource } from "../disk/held-files.ts";
+import type { CheckpointStore, Manifest } from "./store/checkpoint-store.ts";
+import { notThere } from "./store/look-at-checkpoint.ts";
 import { encodeRecord, formatVersion } from "./store/manifest.ts";
+import { partPlaceOf } from "./store/open-parts.ts";
 import { filesNeeded } from "./store/part-index.ts";
+import type { NewFile } from "./store/place.ts";
 import { pathsOf } from "./store/store-paths.ts";
 
 /**
@@ -17,20 +26,26 @@ import { pathsOf } from "./store/store-paths.ts";
  * checkpoint of `from`. @throws CheckpointMissingError where the checkpoint was removed during the
  * call
  */
-export function pinCheckpoint(from: string, manifest: Manifest, to: string): void {
-  const [source, target] = [pathsOf(from), pathsOf(to)];
+export function pinCheckpoint(store: CheckpointStore, manifest: Manifest, to: string): void {
+  const { directory: from, jobText } = store;
+  const [source, target] = [partPlaceOf(from, realDisk), pathsOf(to)];
   const { cut, generation, sha256, jobIdentity } = manifest;
   try {
     makeDirectories(target.generations);
-    copyFileSync(source.job, target.job);
+    const job = { version: formatVersion, jobIdentity, jobText } as const;
+    writeFileSync(target.job, encodeRecord(job).bytes);
     for (const { cut, generation, file } of filesNeeded(manifest)) {
-      hold(source.file(cut, generation, file), target.file(cut, generation, file));
+      const path = source.paths.file(cut, generation, file);
+      const copy = partPlaceOf(to, realDisk);
+      if (isObjectAddress(from)) copyFile(source, path, copy.newFile(cut, generation, file));
+      else hold(path, target.file(cut, generation, file));
     }
     // The store may rewrite or remove a manifest, so it is copied, never linked.
-    const path = target.manifest(cut, generation);
-    writeFileSync(path, readFileSync(source.manifest(cut, generation)));
+    writeFileSync(target.manifest(cut, generation), store.manifestText(manifest));
   } catch (error) {
-    if (diskCode(error) !== "ENOENT") throw error;
+    const cause = error instanceof StoreFailedError ? error.cause : error;
+    const isGone = error instanceof CheckpointCorruptError || diskCode(cause) === "ENOENT";
+    if (!isGone) throw error;
     throw new CheckpointMissingError(`${from} of step ${cut}, which was removed meanwhile`);
   }
   const { bytes } = encodeRecord({
@@ -38,6 +53,28 @@ export function pinCheckpoint(from: string, manifest: Manifest, to: string): voi
     ...{ from: { cut, generation, sha256 }, writer: realDisk.writer },
   });
   writeFileSync(target.generation(generation + 1), bytes);
+}
+
+/** Bytes that are copied at once. */
+const copyBytes = 0x40_0000;
+
+/** Copies a file of a checkpoint. @throws CheckpointCorruptError (it is not there) */
+export function copyFile(source: FileSource, path: string, copy: NewFile): void {
+  const file = source.open(path);
+  if (file === undefined) throw new CheckpointCorruptError(path, notThere);
+  try {
+    const buffer = new Uint8Array(copyBytes);
+    for (let at = 0; at < file.size(); ) {
+      const count = file.read(buffer, at);
+      if (count === 0) throw new CheckpointCorruptError(path, `it ends after ${at} bytes`);
+      copy.write(buffer.subarray(0, count), at);
+      at += count;
+    }
+    copy.close();
+    copy.finish();
+  } finally {
+    file.close();
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 // The log of a run: the lines that its processes wrote about it, stored beside its checkpoints, so
 // that the lines outlive the process. Its size is bounded. It is for people; nothing is restored
-// from it (law 6).
+// from it (law 6). An object store, which appends nothing, keeps no lines.
 //
 //   logs/leader-000000000000.jsonl      JSON lines of source `leader`, from byte 0 of its log on
 //   logs/host-1-000000524301.jsonl
@@ -11,6 +11,7 @@
 
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { isObjectAddress } from "../../src/ports/object-store.ts";
 
 /** A source starts a new file once its current one has this size. */
 const segmentBytesMax = 512 * 1024;
@@ -24,23 +25,29 @@ interface Segment {
   readonly from: number;
 }
 
+function folderOf(directory: string): string | undefined {
+  return isObjectAddress(directory) ? undefined : join(directory, "logs");
+}
+
 /** The log writer of one source. */
 export class RunLog {
-  readonly #folder: string;
+  /** Undefined: no lines are kept. */
+  readonly #folder: string | undefined;
   readonly #source: string;
   #segment: Segment | undefined;
   #bytes = 0;
 
   /** `source`: letters, digits and `-`. */
   constructor(directory: string, source: string) {
-    this.#folder = join(directory, "logs");
+    this.#folder = folderOf(directory);
     this.#source = source;
   }
 
   /** Appends a line of JSON; `append` adds the line's end. L2 */
   append(line: string): void {
+    if (this.#folder === undefined) return;
     try {
-      const segment = this.#room();
+      const segment = this.#room(this.#folder);
       appendFileSync(segment.path, `${line}\n`);
       this.#bytes += Buffer.byteLength(line) + 1;
     } catch {
@@ -48,11 +55,11 @@ export class RunLog {
     }
   }
 
-  #room(): Segment {
+  #room(folder: string): Segment {
     if (this.#segment === undefined) {
-      mkdirSync(this.#folder, { recursive: true });
-      const last = this.#own().at(-1);
-      this.#segment = last ?? this.#at(0);
+      mkdirSync(folder, { recursive: true });
+      const last = this.#own(folder).at(-1);
+      this.#segment = last ?? this.#at(folder, 0);
       this.#bytes = last === undefined ? 0 : statSync(last.path).size;
       if (this.#bytes > 0 && readFileSync(this.#segment.path).at(-1) !== newline) {
         appendFileSync(this.#segment.path, "\n"); // L1
@@ -60,20 +67,21 @@ export class RunLog {
       }
     }
     if (this.#bytes >= segmentBytesMax) {
-      this.#segment = this.#at(this.#segment.from + this.#bytes);
+      this.#segment = this.#at(folder, this.#segment.from + this.#bytes);
       this.#bytes = 0;
-      for (const { path } of this.#own().slice(0, 1 - segmentsMax)) rmSync(path, { force: true });
+      for (const { path } of this.#own(folder).slice(0, 1 - segmentsMax))
+        rmSync(path, { force: true });
     }
     return this.#segment;
   }
 
-  #at(from: number): Segment {
+  #at(folder: string, from: number): Segment {
     const name = `${this.#source}-${String(from).padStart(12, "0")}.jsonl`;
-    return { path: join(this.#folder, name), source: this.#source, from };
+    return { path: join(folder, name), source: this.#source, from };
   }
 
-  #own(): Segment[] {
-    return segmentsIn(this.#folder).filter(({ source }) => source === this.#source);
+  #own(folder: string): Segment[] {
+    return segmentsIn(folder).filter(({ source }) => source === this.#source);
   }
 }
 
@@ -104,7 +112,8 @@ export function readRunLog(
 ): RunLogPage {
   const { run, after = "", most = Number.POSITIVE_INFINITY, last } = options;
   const cursor = cursorOf(after);
-  const sources = sourcesIn(join(directory, "logs"), cursor);
+  const folder = folderOf(directory);
+  const sources = folder === undefined ? [] : sourcesIn(folder, cursor);
   const lines: Record<string, unknown>[] = [];
   while (lines.length < most) {
     const heads = sources.flatMap((one) => headOf(one, run) ?? []);

@@ -29,6 +29,7 @@ import { partsOf } from "../../src/training/checkpoint/parts.ts";
 import { evaluateScores, type Metrics, type Scores } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
+import { needDirectory } from "../checkpoints/new-checkpoint.ts";
 import type {
   CheckpointStore,
   Manifest,
@@ -212,6 +213,7 @@ export class Model implements AsyncDisposable {
     const device = this.#live("save");
     const { manifest, store: source, disk } = this.#parts;
     needState(source, "`Model.save`");
+    needDirectory(directory);
     const { jobIdentity } = manifest;
     const calibration = source.calibration(manifest.modelDigest);
     // A directory with a run is refused, as claiming a generation there would fence the run.

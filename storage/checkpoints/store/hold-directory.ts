@@ -1,12 +1,13 @@
 // A lock file, so that one process at a time trains into a checkpoint directory: `osiris train`
 // holds it while it runs, and a second process is refused while the first is alive. The lock of an
 // exited process is ignored, and so is the lock of another machine, as its processes cannot be
-// checked; then the fence (fence.ts) stops the older writer.
+// checked; then the fence (fence.ts) stops the older writer, as it always does in an object store.
 
 import { join } from "node:path";
 import { DirectoryHeldError } from "../../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { diskCode } from "../../../src/ports/disk-refusals.ts";
+import { isObjectAddress } from "../../../src/ports/object-store.ts";
 import { makeDurableDirectory, readWhole } from "../../disk/durable-files.ts";
 
 /** The contents of the lock file: the process that holds a directory. */
@@ -28,6 +29,7 @@ export function holdDirectory(
   options: { readonly takeOver: boolean; readonly disk?: Disk; readonly date?: Date },
 ): Disposable {
   const { takeOver, disk = realDisk, date = new Date() } = options;
+  if (isObjectAddress(directory)) return { [Symbol.dispose]() {} };
   const path = join(directory, "training.json");
   const own: Holder = { writer: disk.writer, since: date.toISOString() };
   try {

@@ -1,7 +1,7 @@
 // Opens the parts of a checkpoint store for a thread that writes or restores them: without the
 // manifests and records, whose schemas take long to load.
 
-import { CheckpointMissingError } from "../../../src/errors/errors.ts";
+import { CheckpointMissingError, PathNotSharedError } from "../../../src/errors/errors.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import { isObjectAddress } from "../../../src/ports/object-store.ts";
 import { holdFiles } from "../../disk/held-files.ts";
@@ -14,6 +14,11 @@ import type { PartPlace } from "./place.ts";
 
 /** The subset of a store that device threads need; it reads no manifests or records. */
 export interface PartStore extends Pick<CheckpointStore, "packWriter" | "readFiles"> {
+  /**
+   * Checks that the log of an object store, as this thread reads it, has the generation that the
+   * leader has claimed. @throws PathNotSharedError
+   */
+  checkSeen(generation: number): void;
   /** Closes the files that were read. */
   close(): void;
 }
@@ -41,6 +46,10 @@ export function openParts(directory: string, disk: Disk): PartStore {
   return {
     packWriter: (generation, cut, owner) => openPacks(place, generation, cut, owner),
     readFiles: (manifest, name) => readFiles(place, manifest, name, files),
+    checkSeen(generation) {
+      if (!isObjectAddress(directory) || place.newestGeneration() >= generation) return;
+      throw new PathNotSharedError("this host", `generation ${generation} in ${directory}`);
+    },
     close: () => files.close(),
   };
 }

@@ -6,7 +6,9 @@ import type { CheckpointStore } from "./checkpoint-store.ts";
 import { openDirectoryStore, openExistingDirectory } from "./directory-checkpoint-store.ts";
 import { isModelFile, openFileStore } from "./file-checkpoint-store.ts";
 import { openExistingObjects, openObjectCheckpoints } from "./object-checkpoint-store.ts";
+import { objectPlace } from "./object-place.ts";
 import type { StoreOptions } from "./store-over-place.ts";
+import { pathsOf } from "./store-paths.ts";
 
 export type { StoreOptions } from "./store-over-place.ts";
 
@@ -19,6 +21,12 @@ export function openStore(options: StoreOptions): CheckpointStore {
   return isObjectAddress(options.directory)
     ? openObjectCheckpoints(options)
     : openDirectoryStore(options);
+}
+
+/** Whether there is a store of some job, or a model file. */
+export function hasStore(directory: string, disk: Disk): boolean {
+  if (isObjectAddress(directory)) return objectPlace(directory, disk).log.newest() !== undefined;
+  return isModelFile(directory, disk) || disk.exists(pathsOf(directory).job);
 }
 
 /**

@@ -1,5 +1,6 @@
 // Polls the directory of a served model for updates: a newer checkpoint, a delta file, or a changed
-// calibration. A model in one file is newer if the file was replaced.
+// calibration. A model in one file is newer if the file was replaced. An object store is not
+// polled: each look would wait for the network on the thread that serves.
 //
 // Invariants
 //   W1. A file or checkpoint that was refused is not retried until it, or the served version,
@@ -12,6 +13,7 @@ import {
   calibrationPath,
   type Disk,
   isModelFile,
+  isObjectAddress,
   manifestName,
   openCheckpoint,
   pathsOf,
@@ -56,6 +58,7 @@ export class ModelWatch {
    * directory, also once for each state of the directory.
    */
   poll(version: ServedVersion): ModelUpdate | undefined {
+    if (isObjectAddress(this.#directory)) return undefined;
     this.#polls++;
     if (this.#version !== version.digest) this.#tried.clear();
     this.#version = version.digest;

@@ -6,6 +6,8 @@
 //   nats                   a key-value bucket of the cluster's nats-server
 
 import { randomUUID } from "node:crypto";
+import { openObjectStore } from "../../src/objects/open-object-store.ts";
+import { isS3 } from "../../src/objects/s3-address.ts";
 import type { ObjectStore } from "../../src/ports/object-store.ts";
 import { FileJournal } from "../../storage/cluster/file-journal.ts";
 import { alwaysWhole, KeptMark, type Mark } from "../../storage/cluster/kept-mark.ts";
@@ -35,6 +37,7 @@ export async function openLeasePlace(
   { directory, leaseMs }: { readonly directory: string; readonly leaseMs: number },
 ): Promise<LeasePlace> {
   if (directory === "nats") return storedPlace(await openNats(network, leaseMs));
+  if (isS3(directory)) return storedPlace(await openObjectStore(directory, network.disk));
   return directoryPlace(network.disk, directory);
 }
 

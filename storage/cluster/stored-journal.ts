@@ -78,7 +78,6 @@ export class StoredJournal<Event> implements RunJournal<Event> {
   }
 
   async begin(entries: Iterable<JournalEntry<Event>>): Promise<void> {
-    this.#isForgotten = false;
     this.#series++;
     this.#lines = [...entries].map(lineOf); // They include what was appended.
     this.#objects = 0;
@@ -86,10 +85,15 @@ export class StoredJournal<Event> implements RunJournal<Event> {
     this.#cut();
     this.#begun = this.#objects;
     this.#begunBytes = this.#bytes;
-    const own = seriesOf(this.#options.term, this.#series);
-    this.#writes.push({ key: `${own}/begun`, text: "" });
+    const { term } = this.#options;
+    // Marks are counted from the first one: if they may be forgotten, that one is written last.
+    const oldest = this.#isForgotten ? 1 : this.#series;
+    this.#isForgotten = false;
+    for (let series = this.#series; series >= oldest; series--) {
+      this.#writes.push({ key: `${seriesOf(term, series)}/begun`, text: "" });
+    }
     await this.synced();
-    await this.#removeFormer(own);
+    await this.#removeFormer(seriesOf(term, this.#series));
   }
 
   get isLong(): boolean {

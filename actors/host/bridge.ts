@@ -4,10 +4,10 @@
 //   opening ──thread listens──▶ carrying
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   buddy.keep
+// Takes   buddy.keep · buddy.left · part.offered, for which it starts an adopter
 // Emits   buddy.kept, to the checkpoint coordinator
 
-import { enqueueActions, sendParent, setup } from "xstate";
+import { type ErrorActorEvent, enqueueActions, sendParent, setup } from "xstate";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
@@ -15,8 +15,9 @@ import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import type { BridgeReport } from "../threads/bridge-program.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
-import { headOf } from "../threads/generation-spec.ts";
+import { headOf, hostPlaces } from "../threads/generation-spec.ts";
 import type { ReplicaCommand } from "../threads/replica-service.ts";
+import { adopterMachine } from "./adopter.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
 export interface BridgeInput {
@@ -42,7 +43,8 @@ type Kept = Extract<BridgeReport, { type: "kept" }>;
 type BridgeEvent =
   | { readonly type: "thread.ready" }
   | { readonly type: "thread.kept"; readonly kept: Pick<Kept, "manifest" | "missing"> }
-  | MessageEvent<"buddy.keep">
+  | MessageEvent<"buddy.keep" | "buddy.left" | "part.offered">
+  | ErrorActorEvent<unknown, string>
   | ThreadEnded;
 
 const thread = threadLogic<BridgeContext, ReplicaCommand, BridgeReport>((input) => {
@@ -62,7 +64,7 @@ const thread = threadLogic<BridgeContext, ReplicaCommand, BridgeReport>((input) 
           return void replicas.put(report.copy);
         case "kept": {
           const { files, cut, manifest, missing } = report;
-          replicas.retain(files, cut);
+          replicas.retain(files, cut - 1); // Parts of this cut that were handed over stay.
           return { type: "thread.kept", kept: { manifest, missing } };
         }
         case "corrupt":
@@ -78,8 +80,25 @@ const thread = threadLogic<BridgeContext, ReplicaCommand, BridgeReport>((input) 
 
 const machine = setup({
   types: {} as { context: BridgeContext; input: BridgeInput; events: BridgeEvent },
-  actors: { thread },
+  actors: { thread, adopter: adopterMachine },
   actions: {
+    adopt: enqueueActions(({ context, event, self, enqueue }) => {
+      if (event.type !== "part.offered") return;
+      const { cut, device, of, parts } = event.body;
+      if (device >= context.generation.spec.devices) return; // Unknown device.
+      const id = `adopter:${device}`;
+      if (self.getSnapshot().children[id as never] === undefined) {
+        enqueue.spawnChild("adopter", { id, input: { ...context, device, cut, of } });
+      }
+      enqueue.sendTo(id as never, { type: "parts.offered", cut, parts } as never);
+    }),
+    letGo: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "buddy.left") return;
+      const places = hostPlaces(context.generation.spec);
+      const gone = places.filter(({ host }) => event.body.hosts.includes(host));
+      const command = { type: "left", positions: gone.map(({ position }) => position) } as const;
+      enqueue.sendTo("thread", { type: "command", command });
+    }),
     // The thread reads the manifest: with 10,000 tables that takes long.
     keep: enqueueActions(({ event, enqueue }) => {
       if (event.type !== "buddy.keep") return;
@@ -93,6 +112,7 @@ const machine = setup({
     },
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, context.name);
+      if ("error" in event) throw event.error;
     },
   },
 }).createMachine({
@@ -109,7 +129,10 @@ const machine = setup({
   invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
+    "xstate.error.actor.*": { actions: "lose" },
     "thread.kept": { actions: "sendKept" },
+    "part.offered": { actions: "adopt" },
+    "buddy.left": { actions: "letGo" },
     "buddy.keep": { actions: "keep" },
   },
   initial: "opening",

@@ -361,7 +361,7 @@ function commandOf(event: Question): DeviceCommand {
     case "device.evaluate":
       return { type: "evaluate", part: event.body.part };
     case "device.save":
-      return { type: "save", cut: event.body.cut, isBaseline: event.body.isBaseline };
+      return { ...event.body, type: "save" };
     default:
       return event satisfies never;
   }

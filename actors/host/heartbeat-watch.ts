@@ -84,16 +84,17 @@ const machine = setup({
 export const hostWatchMachine = defineActor(machine, { receives: "nothing" });
 
 /**
- * Raises host.gone when a host of the generation has left the cluster; rechecks on every change of
- * the membership.
+ * Raises host.gone for each host of the generation that has left the cluster; rechecks on every
+ * change of the membership.
  */
 export const watchingMembership = fromCallback<
   { type: string },
   { readonly membership: Membership; readonly hosts: readonly HostShare[] }
 >(({ input: { membership, hosts }, sendBack }) => {
   const look = () => {
-    const gone = hosts.find(({ host }) => !membership.has(host));
-    if (gone !== undefined) sendBack({ type: "host.gone", host: gone.host });
+    for (const { host } of hosts) {
+      if (!membership.has(host)) sendBack({ type: "host.gone", host });
+    }
   };
   look();
   return membership.onChange(look);

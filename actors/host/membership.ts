@@ -99,7 +99,8 @@ export class Membership {
   readonly #members = new Map<number, Member>();
   readonly #listeners = new Set<() => void>();
   readonly #onFree = new Set<() => void>();
-  readonly #held = new Set<readonly HostShare[]>();
+  /** The hosts of generations, with those that a generation needs no more. */
+  readonly #held = new Map<readonly HostShare[], Set<number>>();
   readonly #taken = new Map<string, readonly HostShare[]>();
   #boundOf: (run: string) => number = () => Number.POSITIVE_INFINITY;
   #nextHost = 1;
@@ -144,7 +145,10 @@ export class Membership {
 
   /** Whether a leaving host is free to leave. M3 */
   mayLeave(host: number): boolean {
-    return this.isLeaving(host) && ![...this.#held].flat().some((share) => share.host === host);
+    const isHeld = [...this.#held].some(
+      ([shares, gone]) => !gone.has(host) && shares.some((share) => share.host === host),
+    );
+    return this.isLeaving(host) && !isHeld;
   }
 
   isLeaving(host: number): boolean {
@@ -155,8 +159,13 @@ export class Membership {
    * Keeps leaving hosts in the membership for a generation, until the returned function is called.
    */
   hold(shares: readonly HostShare[]): () => void {
-    this.#held.add(shares);
+    this.#held.set(shares, new Set());
     return () => this.#held.delete(shares);
+  }
+
+  /** Lets a host go that holds nothing any more for the generation of these shares. */
+  letGoOf(host: number, shares: readonly HostShare[]): void {
+    this.#held.get(shares)?.add(host);
   }
 
   /** Gives indices from `host` on, a range that no other leader of the cluster uses. */

@@ -7,15 +7,17 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   writer.save { cut }
-// Emits   to the checkpoint coordinator part.saved, repeated on writer.save; to the training
-//         coordinator writer.room; to its host generation parts.saved
+// Emits   to the checkpoint coordinator part.saved and, of a host that leaves, to the bridge of
+//         another one part.offered, both repeated on writer.save; to the training coordinator
+//         writer.room; to its host generation parts.saved
 //
 // Invariants
-//   W1. A part is reported, with its hash, only after it is on disk.
+//   W1. A part is reported as saved, with its hash, only after it is on disk.
 
 import { assign, sendParent, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { inTurns, type Steps } from "../../src/ports/turns.ts";
+import { isInMemory } from "../../storage/checkpoints/replicas/parts-in-memory.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
@@ -50,6 +52,8 @@ type WriterEvent =
   | { readonly type: "thread.writing" | "thread.paused" }
   | { readonly type: "thread.saved"; readonly report: Saved }
   | ThreadEnded;
+
+const checkpoint = { role: "checkpoint", index: 0 } as const;
 
 const thread = threadLogic<WriterInput, never, WriterReport>((input) => {
   const { launcher, generation, device, replicas } = input;
@@ -88,10 +92,19 @@ const machine = setup({
     // Several turns, as there may be many batches. The coordinator requests again what it misses.
     sendSaved: ({ context: { network, mailbox, saved, device } }) => {
       if (saved === undefined) return;
+      const { cut, parts: all, to = 0 } = saved;
+      const of = all.length;
       const sending = function* (): Steps<void> {
-        for (const parts of batchesOf(saved.parts)) {
-          const body = { cut: saved.cut, device, of: saved.parts.length, parts }; // W1
-          mailbox.send({ role: "checkpoint", index: 0 }, "part.saved", body);
+        // A host that leaves may go once this is known.
+        if (of === 0) mailbox.send(checkpoint, "part.saved", { cut, device, of, parts: [] });
+        for (const parts of batchesOf(all.filter((part) => !isInMemory(part)))) {
+          const body = { cut, device, of, parts }; // W1
+          mailbox.send(checkpoint, "part.saved", body);
+          yield;
+        }
+        for (const parts of batchesOf(all.filter(isInMemory))) {
+          const body = { cut, device, of, parts };
+          mailbox.send({ role: "bridge", index: to }, "part.offered", body);
           yield;
         }
       };
@@ -144,7 +157,7 @@ const machine = setup({
 const hashesMax = 1000;
 
 /** The parts in order, several a message: neither messages nor their number grow without limit. */
-function* batchesOf(parts: Saved["parts"]): Generator<Saved["parts"]> {
+export function* batchesOf(parts: Saved["parts"]): Generator<Saved["parts"]> {
   let [batch, hashes]: [Saved["parts"][number][], number] = [[], 0];
   for (const part of parts) {
     const more = 1 + part.base.length + part.leaves.length;

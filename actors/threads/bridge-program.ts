@@ -62,7 +62,9 @@ export async function runBridge(
   });
   void bridge.ready.then(() => report({ type: "ready" }));
   const place = { generation, position: index, cluster, transport, clock, cells, replicas };
-  const replicating = hasBuddies(spec) ? [runReplicaService({ ...place, take, report })] : [];
+  const letGo = (position: number) => bridge.letGo(position);
+  const service = { ...place, take, report, letGo };
+  const replicating = hasBuddies(spec) ? [runReplicaService(service)] : [];
   try {
     await Promise.race([bridge.run(), ...replicating]);
   } catch (error) {

@@ -64,7 +64,13 @@ export type DeviceCommand =
       readonly plateau: number;
     }
   | { readonly type: "evaluate"; readonly part: "evaluation" | "test" }
-  | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
+  /** `to`: the host that takes the parts over, because this one leaves. */
+  | {
+      readonly type: "save";
+      readonly cut: number;
+      readonly isBaseline: boolean;
+      readonly to?: number | undefined;
+    }
   /** `isFirst`: this device also writes the state replicated on all devices. */
   | { readonly type: "dump"; readonly isFirst: boolean }
   | { readonly type: "end" };
@@ -237,8 +243,8 @@ async function serve(
         break;
       }
       case "save": {
-        const { cut, isBaseline } = command;
-        const stallMs = await meter.cut(() => trace.cut(cut, () => save(cut, isBaseline)));
+        const { cut } = command;
+        const stallMs = await meter.cut(() => trace.cut(cut, () => save(command)));
         log("debug", "cut", { step: cut, stallMs });
         report({ type: "cut", cut, stallMs });
         break;
@@ -260,7 +266,7 @@ interface Serving {
   readonly progress: Progress;
   readonly meter: StepMeter;
   readonly trace: StepTrace;
-  readonly save: (cut: number, isBaseline: boolean) => Promise<void>;
+  readonly save: ReturnType<typeof createSaves>;
   /** Writes the counters of its tiers, which the host samples. */
   readonly watch: () => void;
 }
@@ -347,6 +353,8 @@ const undoLogWasFull =
   "the undo log was full before this cut, so that a failure would have read all rows of the " +
   "device; raise checkpoint.undoBytes, or take checkpoints more often";
 
+type Cutting = Extract<DeviceCommand, { type: "save" }>;
+
 /**
  * Passes the parts of this device to its writer, cut by cut. `kept`: shards that a durable tier
  * kept, for which it is unknown which rows changed since the baseline.
@@ -372,14 +380,14 @@ function createSaves(
   const cutter = createCutter(device, { differential, restored, kept, inPlace });
   const hasWholeRows = (parts: readonly CutPart[]) =>
     parts.some(({ name, isWhole }) => isWhole && tableOfPart(name, job.model.tables) !== undefined);
-  return async (cut: number, isBaseline: boolean): Promise<void> => {
+  return async ({ cut, isBaseline, to }: Cutting): Promise<void> => {
     await pipe.drained();
     pipe.rewind();
     const parts = cutter(isBaseline);
     keeper?.beginCut(hasWholeRows(parts));
     for (const part of parts) {
       const { name, isWhole } = part;
-      await sendItem(pipe, { kind: "part", cut, name, isWhole });
+      await sendItem(pipe, { kind: "part", cut, name, isWhole, to });
       for await (const bytes of part.bytes()) await sendItem(pipe, { kind: "bytes", bytes });
       await sendItem(pipe, { kind: "leaves", leaves: await part.leaves() });
     }

@@ -34,7 +34,9 @@ export type ReplicaCommand =
   /** A writer of this host has written this file. */
   | { readonly type: "copy"; readonly copy: PartReplica }
   /** This checkpoint was committed, or is being restored. `manifest`: as JSON. */
-  | { readonly type: "keep"; readonly manifest: string };
+  | { readonly type: "keep"; readonly manifest: string }
+  /** The hosts at these positions leave: their silence is no failure. */
+  | { readonly type: "left"; readonly positions: readonly number[] };
 
 /** Reports of the thread to the bridge. */
 export type ReplicaReport =
@@ -64,6 +66,8 @@ export interface ReplicaServiceOptions {
   readonly replicas: readonly PartReplica[];
   take(): ReplicaCommand | undefined;
   report(report: ReplicaReport): void;
+  /** Expects no further frame of the host at this position. */
+  letGo(position: number): void;
 }
 
 /** Interval between requests for a file that no host has yet. */
@@ -171,9 +175,10 @@ class ReplicaService {
 
   /** Executes pending commands. Always false: the wait for commands never ends by itself. */
   #takeCommands(): false {
-    const { take, report } = this.#options;
+    const { take, report, letGo } = this.#options;
     for (let command = take(); command !== undefined; command = take()) {
       if (command.type === "copy") this.#replicas.put(command.copy);
+      else if (command.type === "left") command.positions.forEach(letGo);
       else if (command.manifest === this.#keptText) {
         if (this.#report !== undefined) report(this.#report);
       } else {
@@ -214,7 +219,7 @@ class ReplicaService {
       await new Promise<void>((resume) => clock.after(againMs, resume));
     }
     const { sha256, cut } = manifest;
-    this.#replicas.retain(files, cut);
+    this.#replicas.retain(files, cut - 1); // Parts of this cut that were handed over stay.
     this.#report = { type: "kept", manifest: sha256, cut, files, missing: missing.length };
     report(this.#report);
   }

@@ -10,6 +10,7 @@ import { openKernels, useThreads } from "../../src/kernels/index.ts";
 import type { Log } from "../../src/ports/log.ts";
 import type { TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { TierCommand } from "../../storage/tiers/serve.ts";
+import type { AdopterCommand, AdopterTask } from "./adopter-program.ts";
 import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationTask } from "./calibration-program.ts";
 import type { CostProbeTask } from "./costs/cost-probe-program.ts";
@@ -37,6 +38,7 @@ export type ThreadTask =
   | ReaderTask
   | WorkerTask
   | BridgeTask
+  | AdopterTask
   | CalibrationTask
   | CostProbeTask
   | LinkTask
@@ -128,6 +130,12 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const { runBridge } = await import("./bridge-program.ts");
         const take = () => ports.take() as ReplicaCommand | undefined;
         return await runBridge(generation, task, { clock, cells, dial: ports.dial, take, report });
+      }
+      case "adopter": {
+        const { runAdopter } = await import("./adopter-program.ts");
+        const take = () => ports.take() as AdopterCommand | undefined;
+        const given = { clock, disk, dial: ports.dial, take, report };
+        return await runAdopter(openGeneration(task), task, given);
       }
       case "prepare": {
         const onProgress = (fraction: number) => report({ type: "preparing", fraction });

@@ -11,8 +11,10 @@ import type { Cells } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { isFull } from "../../src/ports/disk-refusals.ts";
+import { isInMemory, leftInMemory } from "../../storage/checkpoints/replicas/parts-in-memory.ts";
 import type { PartReplica } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
+import type { PartStore } from "../../storage/checkpoints/store/part-files.ts";
 import { receiveItem } from "../../storage/checkpoints/store/part-stream.ts";
 import {
   createSaving,
@@ -20,7 +22,7 @@ import {
   type Saving,
 } from "../../storage/checkpoints/store/part-writer.ts";
 import { type Generation, holdOf, pipePlaceOf } from "./generation-memory.ts";
-import { hasBuddies, roomWaitMs } from "./generation-spec.ts";
+import { hasBuddies, hostPlaceOf, roomWaitMs } from "./generation-spec.ts";
 
 export type WriterReport =
   /** Writing of a cut has begun or resumed. */
@@ -29,8 +31,13 @@ export type WriterReport =
   | { readonly type: "paused" }
   /** A part was written: its bytes, for the replica caches of hosts. */
   | { readonly type: "copy"; readonly copy: PartReplica }
-  /** All parts of the device are on disk. */
-  | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
+  /** All parts of the device are on disk, or in memory, to be handed over to the host `to`. */
+  | {
+      readonly type: "saved";
+      readonly cut: number;
+      readonly parts: readonly SavedPart[];
+      readonly to?: number | undefined;
+    };
 
 export interface WriterPorts {
   readonly cells: Cells;
@@ -63,6 +70,15 @@ export async function runWriter(
   let stored = (bytes: Uint8Array) => bytes;
   const copyBytesMax = hasBuddies(spec) ? generation.memory.replicaBytes : 0;
   let copied = createCopier(copyBytesMax);
+  /** The host that takes the parts over, because this one leaves. */
+  let to: number | undefined;
+  const handedBytesMax = Math.floor(copyBytesMax / hostPlaceOf(spec, rank).count);
+  const handingOver = ({ packWriter }: Pick<PartStore, "packWriter">) => ({
+    packWriter(...place: Parameters<typeof packWriter>) {
+      const packs = packWriter(...place);
+      return to === undefined ? packs : leftInMemory(packs, handedBytesMax);
+    },
+  });
   let cut = 0;
   for (;;) {
     const item = await receiveItem(pipe);
@@ -70,8 +86,10 @@ export async function runWriter(
       case "part": {
         if (!isWriting) report({ type: "writing" });
         isWriting = true;
-        const own = saving ?? createSaving({ ...about, store: openParts(directory, disk) });
+        const store = handingOver(openParts(directory, disk));
+        const own = saving ?? createSaving({ ...about, store });
         saving = own;
+        to = item.to;
         stored = bits === 32 ? (bytes) => bytes : createPartQuantiser(bits);
         await patiently(() => own.begin(item.cut, item.name, item.isWhole));
         copied = createCopier(copyBytesMax);
@@ -86,16 +104,20 @@ export async function runWriter(
       }
       case "leaves":
         if (saving !== undefined) {
-          const { name, bytes, sha256 } = saving.end(item.leaves);
+          const part = saving.end(item.leaves);
+          const isHandedOver = to !== undefined;
+          // A written part must not take the room of one that is in memory alone.
+          if (isHandedOver && !isInMemory(part)) break;
+          const { name, bytes, sha256 } = part;
           const memory = copied.memory();
-          const copy = { name, cut, generation: spec.generation, bytes, sha256 };
+          const copy = { name, cut, generation: spec.generation, bytes, sha256, isHandedOver };
           if (memory !== undefined) report({ type: "copy", copy: { ...copy, memory } });
         }
         break;
       case "cut": {
         pipe.rewind();
         const parts = (await patiently(() => saving?.finish())) ?? [];
-        report({ type: "saved", cut: item.cut, parts });
+        report({ type: "saved", cut: item.cut, parts, to });
         isWriting = false;
         break;
       }

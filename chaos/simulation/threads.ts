@@ -9,6 +9,7 @@
 //       next wait the world catches up.
 
 // The programs are loaded before any thread starts: waiting for an import would take real time.
+import "../../actors/threads/adopter-program.ts";
 import "../../actors/threads/bridge-program.ts";
 import "../../actors/threads/device-program.ts";
 import "../../actors/threads/link-program.ts";
@@ -220,7 +221,8 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
       clock: {
         now: () => this.nowMs(),
         date: () => world.clock.date(),
-        after: (delayMs, task) => world.clock.after(delayMs, () => this.#enter(task)),
+        after: (delayMs, task) =>
+          world.clock.after(delayMs + this.#caughtUp(), () => this.#enter(task)),
       },
       disk,
       sleep,
@@ -261,9 +263,15 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   /** Resumes after a random time, by which threads interleave. */
   #turn(resume: () => void): void {
     const { world } = this.#process;
-    const ms = this.#factor * world.between(0, this.#speed.turnMs) + this.#aheadMs;
-    this.#aheadMs = 0; // T3
-    this.#later(resume, ms);
+    const ms = this.#factor * world.between(0, this.#speed.turnMs);
+    this.#later(resume, ms + this.#caughtUp());
+  }
+
+  /** T3. The milliseconds by which its time ran ahead, for which it now waits. */
+  #caughtUp(): number {
+    const ms = this.#aheadMs;
+    this.#aheadMs = 0;
+    return ms;
   }
 
   #later(resume: () => void, delayMs: number): void {
@@ -298,7 +306,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   /** T2. Delivers reports in order, each after a random delay. */
   #post(task: () => void): void {
     const { world } = this.#process;
-    const atMs = world.clock.now() + world.between(0, this.#speed.turnMs);
+    const atMs = this.nowMs() + world.between(0, this.#speed.turnMs);
     this.#sentMs = Math.max(this.#sentMs, atMs);
     world.clock.after(this.#sentMs - world.clock.now(), () => this.#process.enter(task));
   }

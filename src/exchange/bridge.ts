@@ -61,6 +61,8 @@ export interface Bridge {
    * @throws TransportLostError where the connection was lost
    */
   run(): Promise<void>;
+  /** Expects no further frame of a host, which leaves after the last step of the generation. */
+  letGo(host: number): void;
   /** Bytes and frames sent so far. */
   readonly traffic: BridgeTraffic;
 }
@@ -89,6 +91,8 @@ class ExchangeBridge implements Bridge {
   /** Routes with a round of which some bytes have arrived, and their number. */
   readonly #arriving = new Map<number, { readonly round: number; bytes: number }>();
   readonly #links: ReadonlyMap<number, Link>;
+  /** Hosts whose silence is no fault. */
+  readonly #left = new Set<number>();
   readonly #deadlines: Deadlines;
   readonly #tickMs: number;
   readonly #silenceMs: number;
@@ -143,6 +147,10 @@ class ExchangeBridge implements Bridge {
       status.unsubscribe();
       subscription.unsubscribe();
     }
+  }
+
+  letGo(host: number): void {
+    this.#left.add(host);
   }
 
   /** Sends the parts that the devices of this host publish, until the generation ends. */
@@ -299,7 +307,7 @@ class ExchangeBridge implements Bridge {
     this.#tickedMs = nowMs;
     for (const link of this.#links.values()) {
       if (hasSlept && link.receivedMs !== undefined) link.receivedMs = nowMs; // This host was asleep.
-      const fault = this.#faultOf(link, nowMs);
+      const fault = this.#left.has(link.host) ? undefined : this.#faultOf(link, nowMs);
       if (fault !== undefined) this.#fail(fault);
       const { oldest } = link;
       // The interval between resends grows with the age of the oldest frame (half of it), so that a

@@ -12,7 +12,8 @@
 //   committing   (the checkpoint store)                  the manifest is on disk
 //   any          buddy.keep (replicate-checkpoint.ts)    buddy.kept; nothing waits for it
 //
-// Takes   checkpoint.cut · checkpoint.commit of the training coordinator, device.cut, part.saved
+// Takes   checkpoint.cut · checkpoint.commit of the training coordinator, device.cut, part.saved,
+//         part.held. Hosts that leave: hand-over.ts; checkpoint.handed tells when they may
 //
 // Invariants
 //   C1. The manifest is written only when every part of the job is on disk, and only by this
@@ -49,6 +50,7 @@ import {
 import { waiting } from "../../runtime/wait-graph.ts";
 import { hasBuddies } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
+import { adoptersOf, afterSecured, handedHosts, type Secured } from "./hand-over.ts";
 import { copying } from "./replicate-checkpoint.ts";
 import { transferDeadlines } from "./transfer-deadlines.ts";
 
@@ -76,6 +78,8 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   readonly tally: PartTally;
   /** How many parts the writer of each device has reported, of how many. */
   readonly reported: ReadonlyMap<number, { readonly parts: number; readonly of: number }>;
+  /** Of the devices of hosts that leave. */
+  readonly secured: Secured;
   /** Start of the current wait for devices or writers. */
   readonly waitsSinceMs: number;
   /** The last committed checkpoint. */
@@ -83,7 +87,7 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
 }
 
 type CheckpointEvent =
-  | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
+  | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved" | "part.held">
   | ErrorActorEvent<unknown, "copying">;
 
 /** Most missing parts that an error names. */
@@ -146,14 +150,17 @@ const machine = setup({
       tally: ({ context }) => createPartTally(context.job.model.tables),
       reported: new Map(),
       stalls: new Map(),
+      secured: new Map(),
     }),
     startWait: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
     requestCut: ({ context }) => {
-      const { mailbox, cut, devices, job, latest } = context;
+      const { mailbox, cut, devices, job, latest, hosts } = context;
       if (cut === undefined) return;
+      const adopters = adoptersOf(hosts, cut.leaving ?? []);
       const isBaseline = needsBaseline(job.checkpoint.differential, latest);
       for (let index = 0; index < devices; index++) {
-        const body = { command: cut.command, cut: cut.cut, isBaseline };
+        const to = adopters.get(index);
+        const body = { command: cut.command, cut: cut.cut, isBaseline, to };
         mailbox.send({ role: "device", index }, "device.save", body);
       }
     },
@@ -190,6 +197,19 @@ const machine = setup({
       const now = { parts: before + parts.size - sizeBefore, of };
       return { reported: new Map([...context.reported, [device, now]]) };
     }),
+    secure: assign(({ context: { cut, secured }, event }) => {
+      if (event.type !== "part.saved" && event.type !== "part.held") return {};
+      if (event.body.cut !== cut?.cut || (cut.leaving ?? []).length === 0) return {};
+      const { device, of } = event.body;
+      const names =
+        event.type === "part.held" ? event.body.names : event.body.parts.map(({ name }) => name);
+      return { secured: afterSecured(secured, { device, of, names }) };
+    }),
+    sendHanded: ({ context: { mailbox, cut, hosts, secured } }) => {
+      const handed = handedHosts(hosts, cut?.leaving ?? [], secured);
+      if (handed.length === 0) return;
+      mailbox.send({ role: "coordinator", index: 0 }, "checkpoint.handed", { hosts: handed });
+    },
     sendCommitted: ({ context }) => {
       if (context.committed === undefined) return;
       const to = { role: "coordinator" as const, index: 0 };
@@ -236,6 +256,7 @@ const machine = setup({
     parts: new Map(),
     tally: createPartTally(input.job.model.tables),
     reported: new Map(),
+    secured: new Map(),
     waitsSinceMs: 0,
     committed: undefined,
   }),
@@ -243,7 +264,8 @@ const machine = setup({
   on: {
     // Replicas only save reading the store: the next commit requests them again.
     "xstate.error.actor.copying": {},
-    "part.saved": { actions: "collect" },
+    "part.saved": { actions: ["collect", "secure", "sendHanded"] },
+    "part.held": { actions: ["secure", "sendHanded"] },
     "checkpoint.commit": { guard: "isCommitted", actions: "sendCommitted" },
     "checkpoint.cut": { guard: "isTaken", actions: "sendTaken" },
   },
@@ -279,7 +301,13 @@ const machine = setup({
       states: {
         waiting: {
           invoke: { src: "waiting", input: ({ context }) => writerWait(context) },
-          after: { repeatMs: { target: "waiting", reenter: true, actions: "requestParts" } },
+          after: {
+            repeatMs: {
+              target: "waiting",
+              reenter: true,
+              actions: ["requestParts", "sendHanded"],
+            },
+          },
         },
       },
     },

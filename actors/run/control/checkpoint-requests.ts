@@ -5,6 +5,7 @@ import { fromPromise } from "xstate";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { durableRanks } from "../../../storage/tiers/shape.ts";
+import type { HostShare } from "../../host/membership.ts";
 import {
   type Address,
   type Mailbox,
@@ -14,11 +15,13 @@ import {
 } from "../../runtime/mailbox.ts";
 import type { GenerationLayout } from "../../threads/generation-layout.ts";
 import type { DataPlan } from "../../threads/generation-schema.ts";
+import { hostPlaceOf } from "../../threads/generation-spec.ts";
 import type { RunMetrics } from "../state/run-metrics.ts";
 import { type Transfer, transferDeadlines } from "./transfer-deadlines.ts";
 
 /** The part of the coordinator's context from which these requests are built. */
-export interface CheckpointRequestInput extends Omit<Transfer, "job"> {
+export interface CheckpointRequestInput extends Omit<Transfer, "job" | "hosts"> {
+  readonly hosts: readonly HostShare[];
   readonly network: Network;
   readonly mailbox: Mailbox;
   readonly job: JobSpec;
@@ -33,6 +36,8 @@ export interface CheckpointRequestInput extends Omit<Transfer, "job"> {
   readonly layout: (() => GenerationLayout) | undefined;
   /** The cut that was taken and is not committed yet. */
   readonly taken: { readonly step: number } | undefined;
+  readonly leaving: readonly number[];
+  readonly left: readonly number[];
 }
 
 const checkpoint: Address = { role: "checkpoint", index: 0 };
@@ -42,7 +47,7 @@ export const cutting = fromPromise<
   MessageEvent<"checkpoint.taken">["body"],
   CheckpointRequestInput
 >(async ({ input, signal }) => {
-  const { network, mailbox, metrics, step, arithmetic, command, plan } = input;
+  const { network, mailbox, metrics, step, arithmetic, command, plan, leaving } = input;
   const [taken] = await request({
     network,
     mailbox,
@@ -51,6 +56,7 @@ export const cutting = fromPromise<
     body: {
       ...{ command, cut: step, arithmetic, best: metrics.isBest, metrics },
       means: plan?.means,
+      leaving: [...leaving],
     },
     answer: (message) =>
       message.type === "checkpoint.taken" && message.body.command === command
@@ -93,9 +99,11 @@ export const persisting = fromPromise<
   MessageEvent<"tier.persisted">["body"][],
   CheckpointRequestInput
 >(async ({ input, signal }) => {
-  const { network, mailbox, job, manifest, command, layout } = input;
+  const { network, mailbox, job, manifest, command, layout, left } = input;
+  const hosts = [...input.hosts];
   const hasDurable = job.model.tables.some(({ keep }) => keep === "durable");
-  const devices = hasDurable && layout !== undefined ? durableRanks(layout().topology) : [];
+  const ranks = hasDurable && layout !== undefined ? durableRanks(layout().topology) : [];
+  const devices = ranks.filter((rank) => !left.includes(hostPlaceOf({ hosts }, rank).host));
   if (devices.length === 0 || manifest === undefined) return [];
   return await request({
     network,

@@ -23,6 +23,7 @@ import { dealSlices, noStragglers, type StragglerWatch } from "../state/straggle
 import { noTiers, type TierWatch } from "../state/tier-watch.ts";
 import type { Assembled, RequestInput, TakenCut } from "./coordinator-requests.ts";
 import { noPins } from "./follow-pins.ts";
+import { leavingHosts } from "./hand-over.ts";
 import { announcedSpeeds } from "./host-hardware.ts";
 import { isDueForRun, type RunPosition, withInterval } from "./next-action.ts";
 
@@ -113,6 +114,8 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     isCancelled: false,
     isScaleRequested: input.record.isYieldRequested,
     taken: undefined,
+    leaving: [],
+    left: [],
     waitsSinceMs: 0,
     waitedMs: 0,
   };
@@ -127,10 +130,11 @@ export function hostWatchesOf({ network, hosts, scope, membership }: TrainingCoo
 /** The changes when a cut is taken: one made only to change devices is no point of the history. */
 export function beforeCutting(
   context: TrainingCoordinatorContext,
-): Pick<TrainingCoordinatorContext, "waitedMs" | "metrics"> {
+): Pick<TrainingCoordinatorContext, "waitedMs" | "metrics" | "leaving"> {
   const { network, waitsSinceMs, metrics, step } = context;
   return {
     waitedMs: network.clock.now() - waitsSinceMs,
+    leaving: leavingHosts(context),
     metrics: isDueForRun(context)
       ? afterCheckpoint(metrics, step)
       : { ...metrics, savedStep: step },

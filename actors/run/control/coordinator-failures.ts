@@ -40,18 +40,20 @@ export function waitsOf({ waits, network, scope }: TrainingCoordinatorContext): 
   return [...[...waits.values()].flat(), ...network.waits.waits(scope.run)];
 }
 
-/** The error that ends a generation after a host reported a failure. */
-export function failureOf(
-  context: TrainingCoordinatorContext,
-  failed: MessageEvent<"host.failed">["body"],
-): ActorFailedError {
-  const incident = incidentOf(context, failed);
-  return new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
-}
+type Failure =
+  | MessageEvent<"host.failed">
+  | { readonly type: "host.gone"; readonly host: number }
+  | { readonly type: string; readonly error: unknown };
 
-/** The error that ends a generation after one of its hosts left the cluster. */
-export function goneOf(host: number): PeerLostError {
-  return new PeerLostError(`host:${host}`, "the host is no longer a member of the cluster");
+/** Ends a generation: a host reported a failure, or left the cluster, or an actor failed. */
+export function failBy(context: TrainingCoordinatorContext, event: Failure): never {
+  if ("error" in event) throw event.error;
+  if ("host" in event) {
+    const reason = "the host is no longer a member of the cluster";
+    throw new PeerLostError(`host:${event.host}`, reason);
+  }
+  const incident = incidentOf(context, event.body);
+  throw new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
 }
 
 /** The error of a generation that completed no step for twice its deadline. */

@@ -83,6 +83,9 @@ export interface RequestInput {
   readonly layout: (() => GenerationLayout) | undefined;
   /** The cut that was taken and is not committed yet. */
   readonly taken: TakenCut | undefined;
+  /** Hosts that leave after the cut that is made, and those that have handed all of theirs over. */
+  readonly leaving: readonly number[];
+  readonly left: readonly number[];
 }
 
 /** A cut that the writers are still writing. */
@@ -331,16 +334,17 @@ async function evaluate(
 /** Resolves once all hosts have released the generation. */
 export const releasing = fromPromise<void, RequestInput & RunPosition>(
   async ({ input, signal }) => {
-    const { network, mailbox, job, command } = input;
+    const { network, mailbox, job, command, left } = input;
+    const hosts = input.hosts.filter(({ host }) => !left.includes(host));
     await request({
       network,
       mailbox,
-      to: hostsOf(input),
+      to: hostsOf({ hosts }),
       type: "host.release",
       body: { command, isOver: isRunDone(input) },
       answer: (message) => {
         if (message.type !== "host.released") return undefined;
-        const from = input.hosts.findIndex(({ host }) => host === message.body.host);
+        const from = hosts.findIndex(({ host }) => host === message.body.host);
         return from < 0 ? undefined : { from, answer: true };
       },
       deadlineMs: deadlinesOf(job).step,
@@ -349,7 +353,7 @@ export const releasing = fromPromise<void, RequestInput & RunPosition>(
   },
 );
 
-function hostsOf({ hosts }: RequestInput): Address[] {
+function hostsOf({ hosts }: Pick<RequestInput, "hosts">): Address[] {
   return hosts.map(({ host }) => ({ role: "host", index: host }));
 }
 

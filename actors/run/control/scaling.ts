@@ -135,6 +135,13 @@ export const holding = fromCallback<{ type: string }, Pick<ScalingInput, "member
   ({ input }) => input.membership.hold(input.hosts),
 );
 
+/** Requests a pause where a user requested a checkpoint. */
+export function requestPauseToSave(
+  run: Parameters<typeof requestPause>[0] & Pick<ScalingInput, "record">,
+): void {
+  if (run.record.isCheckpointRequested) requestPause(run);
+}
+
 /** Tells device 0 to pause after its current step; the other devices pause with it. */
 export function requestPause({
   command,

@@ -22,8 +22,8 @@
 //   persisting   tier.persist, to durable tiers            tier.persisted
 //   releasing    host.release, to all hosts                host.released
 //
-// In every state it receives host.progress, host.mended, host.failed and writer.room; run.cancel,
-// run.rescale, run.yield and run.checkpoint of its children and of the job supervisor; host.gone.
+// In every state it receives host.progress, host.mended, host.failed, writer.room, checkpoint.handed,
+// host.gone; run.cancel, .rescale, .yield and .checkpoint of its children and the job supervisor.
 //
 // See coordinator-context.ts (context), next-action.ts (decisions), coordinator-requests.ts and
 // reader-commands.ts (requests), heartbeat-progress.ts and coordinator-{failures,events}.ts.
@@ -65,16 +65,18 @@ import {
   publishStarted,
   resultOfRun,
 } from "./coordinator-events.ts";
-import { failureOf, goneOf, raise, stallOf, stepWait } from "./coordinator-failures.ts";
+import { failBy, raise, stallOf, stepWait } from "./coordinator-failures.ts";
 import * as requests from "./coordinator-requests.ts";
 import { placesOf } from "./follow-pins.ts";
+import { hasLeft, isWatched, letGo } from "./hand-over.ts";
 import { afterHeartbeat, afterProgress, findStragglers, hasMoved } from "./heartbeat-progress.ts";
 import { afterPrepared, afterPreparing, indexWait, unindexedOf } from "./indexing.ts";
 import { type Action, cutAfter, isOver, isRunDone, nextAction } from "./next-action.ts";
-import { noteScaling, requestPause, watchingCheckpoint, watchingScale } from "./scaling.ts";
+import * as scaling from "./scaling.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing" | "writer.room">
+  | MessageEvent<"checkpoint.handed">
   | { readonly type: "host.gone"; readonly host: number }
   | { readonly type: "run.cancel" | "run.rescale" | "run.yield" | "run.checkpoint" };
 
@@ -87,10 +89,10 @@ const machine = setup({
   },
   actors: {
     watchingMembership,
-    watchingScale,
+    watchingScale: scaling.watchingScale,
     adaptingPlan,
     waiting,
-    watchingCheckpoint,
+    watchingCheckpoint: scaling.watchingCheckpoint,
     hostWatch: hostWatchMachine,
     preprocessing: supervisorMachine,
     ...requests,
@@ -114,7 +116,7 @@ const machine = setup({
     forward: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress") return;
       const { host } = event.body;
-      if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
+      if (isWatched(context, host)) enqueue.sendTo(`watch:${host}`, event);
       enqueue.sendTo("adaptingPlan", event);
     }),
     watch: assign(({ context, event }) =>
@@ -132,15 +134,17 @@ const machine = setup({
     takePreparing: assign(({ context, event }) =>
       event.type === "host.preparing" ? afterPreparing(context, event.body) : {},
     ),
-    requestPause: ({ context }) => requestPause(context),
+    requestPause: ({ context }) => scaling.requestPause(context),
     noteCancel: assign({ isCancelRequested: true }),
-    noteScale: assign(({ context }) => noteScaling(context)),
+    noteScale: assign(({ context }) => scaling.noteScaling(context)),
     noteYield: assign({ isScaleRequested: true }),
-    requestPauseToSave: ({ context }) => {
-      if (context.record.isCheckpointRequested) requestPause(context);
-    },
-    fail: ({ event }) => raise("error" in event ? event.error : undefined),
-    failGone: ({ event }) => raise(event.type === "host.gone" ? goneOf(event.host) : undefined),
+    requestPauseToSave: ({ context }) => scaling.requestPauseToSave(context),
+    fail: ({ context, event }) => failBy(context, event as Parameters<typeof failBy>[1]),
+    letGo: enqueueActions(({ context, event, enqueue }) => {
+      const left = letGo(context, event);
+      for (const host of left) enqueue.stopChild(`watch:${host}`);
+      enqueue.assign({ left });
+    }),
   },
   guards: {
     isNext: ({ context }, action: Action) => nextAction(context) === action,
@@ -148,6 +152,7 @@ const machine = setup({
     isOver: ({ context }) => isOver(context),
     isBeingCommitted: ({ context }) => context.taken !== undefined,
     isCommitted: ({ context }) => context.taken === undefined,
+    hasLeft: ({ context, event }) => hasLeft(context, event),
     waitsForRoom: ({ context }) => isPaused(context.tierWatch),
     hasMoved: ({ context, event }) =>
       event.type === "host.progress" && hasMoved(context, event.body),
@@ -161,8 +166,9 @@ const machine = setup({
     { src: "watchingScale", input: ({ context }) => context },
   ],
   on: {
-    "host.gone": { actions: "failGone" }, // T3
-    "host.failed": { actions: ({ context, event }) => raise(failureOf(context, event.body)) }, // T3
+    "checkpoint.handed": { actions: "letGo" },
+    "host.gone": [{ guard: "hasLeft" }, { actions: "fail" }], // T3
+    "host.failed": [{ guard: "hasLeft" }, { actions: "fail" }], // T3
     "host.mended": { actions: ({ context, event }) => publishMended(context, event.body) },
     "writer.room": { actions: ({ context, event }) => publishRoom(context, event.body) },
     "xstate.error.actor.preprocessing": { actions: "fail" },

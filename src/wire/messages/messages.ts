@@ -19,6 +19,10 @@
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
 //   writer ──▶ coordinator        writer.room
+//   writer ──▶ bridge             part.offered
+//   adopter ──▶ checkpoint        part.held · part.saved
+//   checkpoint ──▶ coordinator    checkpoint.handed
+//   coordinator ──▶ bridge        buddy.left
 //   checkpoint ──▶ bridge         buddy.keep
 //   bridge ──▶ checkpoint         buddy.kept
 //   coordinator ──▶ tier          tier.persist
@@ -227,7 +231,8 @@ export const messages = defineMessages({
    */
   "device.run": z.object({ command, toStep: step, lossSum: figure, plateau: figure }),
   "device.evaluate": z.object({ command, part: z.enum(["evaluation", "test"]) }),
-  "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
+  /** `to`: the host that takes the device's parts over, because the device's own host leaves. */
+  "device.save": z.object({ command, cut: step, isBaseline: z.boolean(), to: host.optional() }),
   "device.pause": z.object({ command, afterStep: step }),
   /**
    * Requests a device of a failed generation to write its surviving state. `first` also writes the
@@ -270,6 +275,8 @@ export const messages = defineMessages({
     metrics: z.unknown(),
     /** As in the manifest. */
     means: z.record(z.string(), z.number()).optional(),
+    /** Hosts that leave after this cut, and hand their parts over. */
+    leaving: z.array(host).optional(),
   }),
   /** All devices have taken the cut and may go on; `stallMs`: the longest stall of a device. */
   "checkpoint.taken": z.object({ command, cut: step, stallMs: z.number().min(0) }),
@@ -306,6 +313,27 @@ export const messages = defineMessages({
     of: z.int().min(0),
     parts: z.array(savedPart).readonly(),
   }),
+  /**
+   * Some of the `of` parts of a device of a leaving host, which are in its memory alone: the
+   * receiver is to take them over. Of their places only hash and bytes count.
+   */
+  "part.offered": z.object({
+    cut: step,
+    device,
+    of: z.int().min(0),
+    parts: z.array(savedPart).readonly(),
+  }),
+  /** The receiver of part.offered has these parts, so that the leaving host is not needed. */
+  "part.held": z.object({
+    cut: step,
+    device,
+    of: z.int().min(0),
+    names: z.array(z.string()).readonly(),
+  }),
+  /** All parts of these leaving hosts are in the store, or in the memory of hosts that stay. */
+  "checkpoint.handed": z.object({ hosts: z.array(host).readonly() }),
+  /** These hosts may leave now: their silence is no failure. */
+  "buddy.left": z.object({ hosts: z.array(host).readonly() }),
   /**
    * The checkpoint disk is full and the writer waits for room (`isAwaited`), or it has continued.
    */
@@ -368,6 +396,10 @@ export const takers = {
   "tier.persist": "tier",
   "tier.persisted": "coordinator",
   "part.saved": "checkpoint",
+  "part.offered": "bridge",
+  "part.held": "checkpoint",
+  "checkpoint.handed": "coordinator",
+  "buddy.left": "bridge",
   "writer.room": "coordinator",
   "chaos.throw": "any",
 } as const satisfies Record<keyof Messages, SubjectRole | "any">;

@@ -17,6 +17,8 @@ export interface NamedFile extends Pick<BasePart, "cut" | "generation" | "bytes"
 /** The bytes in memory. Written once, then never again. */
 export interface PartReplica extends NamedFile {
   readonly memory: SharedArrayBuffer;
+  /** Its host leaves, and has it in memory alone: all older replicas make room for it. */
+  readonly isHandedOver?: boolean;
 }
 
 /** The bytes that make up a part, newest first. */
@@ -85,6 +87,7 @@ export class ReplicaCache {
 
   /** Adds a replica, if it fits. */
   put(copy: PartReplica): void {
+    if (copy.isHandedOver === true) this.retain([], copy.cut - 1);
     if (this.#replicas.has(keyOf(copy)) || !this.hasRoom(copy)) return;
     this.#replicas.set(keyOf(copy), copy);
     this.#bytes += copy.bytes;

@@ -14,6 +14,8 @@ export type StreamItem =
       readonly name: string;
       /** False: the part is an increment. */
       readonly isWhole: boolean;
+      /** The host to which the parts of the cut are handed over; left out: none. */
+      readonly to?: number | undefined;
     }
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
   | { readonly kind: "leaves"; readonly leaves: readonly string[] }

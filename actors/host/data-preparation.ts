@@ -3,13 +3,13 @@
 // of this host and of the others, help to index files of data without a cache. A run may begin
 // while they do: then the preparation goes on beside it, and tells how far it may train.
 //
-// Takes   host.prepare · host.index, through host.ts
+// Takes   host.prepare, through host.ts
 // Emits   host.preparing · host.prepared; host.failed where the thread fails, or ends without a
 //         data plan
 
 import { availableParallelism, totalmem } from "node:os";
 import { fromCallback } from "xstate";
-import { claimsMemory, FileClaims, orderOfHost } from "../../src/data/file-index/claims.ts";
+import { FileClaims } from "../../src/data/file-index/claims.ts";
 import { idsRoom } from "../../src/data/ids-room.ts";
 import {
   BuffersExceededError,
@@ -33,7 +33,7 @@ import {
   type RunScope,
 } from "../runtime/mailbox.ts";
 import { planSearchModule } from "../threads/data/cost-files.ts";
-import { type DataPart, type IndexTask, indexedPart } from "../threads/data/index-program.ts";
+import type { DataPart, IndexTask } from "../threads/data/index-program.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
 import { allSteps } from "../threads/data/ready-steps.ts";
 import type { GenerationLayout } from "../threads/generation-layout.ts";
@@ -77,14 +77,19 @@ interface IndexingReport {
   readonly files: number;
 }
 
-type PrepareReport =
+/** Progress of a thread that makes caches. */
+export type CacheProgress =
   | { readonly type: "preparing"; readonly fraction: number }
-  | IndexingReport
+  | IndexingReport;
+
+type PrepareReport =
+  | CacheProgress
   | { readonly type: "prepared"; readonly plan: DataPlan }
   | { readonly type: "indexed"; readonly steps: number; readonly fraction: number }
   | { readonly type: "placed"; readonly placement: RunPlan };
 
-const coordinator: Address = { role: "coordinator", index: 0 };
+/** The receiver of what this host emits. */
+export const coordinator: Address = { role: "coordinator", index: 0 };
 
 /** The actor that an incident names when the preparation fails: it runs on a reader's thread. */
 const preparer = "reader:0";
@@ -219,26 +224,6 @@ function tellingIndexed(
   };
 }
 
-export interface IndexingInput {
-  readonly network: Network;
-  readonly launcher: Launcher;
-  /** The received request. */
-  readonly question: MessageEvent<"host.index">;
-  /** The job in the request, validated. */
-  readonly job: JobSpec;
-}
-
-/** Indexes files of a part beside the host that prepares the data, until none is left. */
-export const indexing = fromCallback<{ type: string }, IndexingInput>(({ input }) => {
-  const { network, launcher, question, job } = input;
-  const { part, share, hosts } = question.body;
-  const files = indexedPart(job, part)?.paths.length ?? 0;
-  const helpers = helpersOf(launcher, job, memoryOf(network), 1);
-  const claims = claimsMemory(orderOfHost(files, share, hosts));
-  if (files > 0) helpers.start({ part, claims, files });
-  return () => helpers.kill();
-});
-
 /** Most threads that index files: more would wait for the disk. */
 const indexersMax = 16;
 /** Memory for each: a row group, its columns and its samples. */
@@ -254,7 +239,7 @@ export function indexersFor(files: number, cores: number, memoryBytes: number): 
  * The threads that help to index files, from number `first` on. One that ends gives back what it
  * had claimed.
  */
-function helpersOf(launcher: Launcher, job: JobSpec, memoryBytes: number, first = 2) {
+export function helpersOf(launcher: Launcher, job: JobSpec, memoryBytes: number, first = 2) {
   const running = new Set<Thread<never, never>>();
   return {
     start({ part, claims, files }: Omit<IndexingReport, "type">): void {
@@ -273,11 +258,6 @@ function helpersOf(launcher: Launcher, job: JobSpec, memoryBytes: number, first 
       for (const thread of running) thread.kill();
     },
   };
-}
-
-/** Id of the indexing of a request: a repeated request finds it running. */
-export function indexingId(question: RunScope & { body: { part: DataPart } }): string {
-  return `${preparingsOf(question)}${question.body.part}`;
 }
 
 /** Id of the preparation of a request: a repeated request finds it running. */

@@ -12,7 +12,7 @@
 //   G1. The layout is computed and the memory allocated once per generation, by this actor: a
 //       heartbeat only reads both.
 //   G2. When it ends, for any reason, every thread that waits on its memory is woken first.
-//   G3. No actor starts before this host has seen the files that the other hosts write.
+//   G3. No actor starts before this host has seen that it shares the checkpoints of the others.
 
 import { resolve } from "node:path";
 import {
@@ -350,23 +350,17 @@ function placeOf({ places, spec }: HostGenerationContext, reader: number): Threa
 }
 
 /**
- * Checks that this host, which may be another machine, sees the files of the cluster: the
- * generation's record, just written, and the data caches.
+ * Checks that this host, which may be another machine, sees the checkpoints of the cluster: the
+ * generation's record, just written.
  * @throws PathNotSharedError naming host and path
  */
-export function checkShared(
-  { job, data, generation }: GenerationSpec,
-  host: number,
-  disk: Disk,
-): void {
+export function checkShared({ job, generation }: GenerationSpec, host: number, disk: Disk): void {
   if (host === 0) return; // Host 0 is the process that wrote them.
   const { directory } = job.checkpoint;
   // A device's thread reads an object store: this one must not wait for the network.
-  const record = isObjectAddress(directory) ? undefined : pathsOf(directory).generation(generation);
-  for (const path of [record, data.training.path, data.evaluation?.path, data.test?.path]) {
-    if (path === undefined || disk.exists(path)) continue;
-    throw new PathNotSharedError(`host:${host}`, resolve(path));
-  }
+  if (isObjectAddress(directory)) return;
+  const record = pathsOf(directory).generation(generation);
+  if (!disk.exists(record)) throw new PathNotSharedError(`host:${host}`, resolve(record));
 }
 
 /** The waits of the threads of the host at `place`, for every heartbeat: no layout is made (G1). */

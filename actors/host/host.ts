@@ -5,9 +5,9 @@
 //   host.assemble ──▶ opening ──▶ a generation ──▶ host.release, or a newer generation: stopped
 //                                             └──▶ ended with an error: host.failed is sent
 //
-// Takes   host.prepare · host.index · host.measure · host.assemble · host.release
-// Emits   host.preparing · host.prepared · host.measured · host.failed · host.released; its
-//         generation sends the coordinator host.progress · host.mended
+// Takes   host.prepare · host.index · host.cache · host.measure · host.assemble · host.release
+// Emits   host.preparing · host.prepared · host.cached · host.measured · host.failed ·
+//         host.released; its generation sends the coordinator host.progress · host.mended
 //
 // Invariants
 //   H1. A generation that is not newer than the last generation of its run is not assembled: its
@@ -50,14 +50,8 @@ import {
 } from "../threads/generation-schema.ts";
 import { type GenerationSpec, placeOfHost, replicaBytesOf } from "../threads/generation-spec.ts";
 import { KeptRows } from "../threads/kept-rows.ts";
-import {
-  indexing,
-  indexingId,
-  memoryOf,
-  preparing,
-  preparingId,
-  preparingsOf,
-} from "./data-preparation.ts";
+import { memoryOf, preparing, preparingId, preparingsOf } from "./data-preparation.ts";
+import { caching, cachingId, indexing, indexingId } from "./further-host.ts";
 import { hostGenerationMachine } from "./host-generation.ts";
 import { linkProbeId, probingLinks } from "./link-probe.ts";
 import { devicesOf } from "./membership.ts";
@@ -100,7 +94,8 @@ export interface Opened {
 
 type HostEvent =
   | Opened
-  | MessageEvent<"host.prepare" | "host.index" | "host.measure" | "host.assemble" | "host.release">
+  | MessageEvent<"host.prepare" | "host.index" | "host.cache" | "host.measure">
+  | MessageEvent<"host.assemble" | "host.release">
   | { readonly type: "host.forget"; readonly id: string }
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>;
@@ -168,6 +163,7 @@ const machine = setup({
   actors: {
     preparing,
     indexing,
+    caching,
     probingLinks,
     opening,
     repeatingFailed,
@@ -187,10 +183,7 @@ const machine = setup({
         return context.network.onCorrupt(new FrameCorruptError(event.type, fault?.message ?? ""));
       }
       // A preparation beside a run that has begun ends with its generation.
-      for (const [old, child] of Object.entries(self.getSnapshot().children)) {
-        const isOld = old.startsWith(`preparing:${event.run}:`);
-        if (isOld && !old.startsWith(preparingsOf(event))) enqueue.stopChild(child as never);
-      }
+      for (const old of olderThan(event, self.getSnapshot().children)) enqueue.stopChild(old);
       const request = { question: event, job, pins: pins.data, measured: measured.data };
       enqueue.spawnChild("preparing", { id, input: { ...context, ...request } });
     }),
@@ -203,6 +196,23 @@ const machine = setup({
         return context.network.onCorrupt(new FrameCorruptError(event.type, error?.message ?? ""));
       }
       enqueue.spawnChild("indexing", { id, input: { ...context, question: event, job } });
+    }),
+    cache: enqueueActions(({ context, event, self, enqueue }) => {
+      if (event.type !== "host.cache") return;
+      const { network, host } = context;
+      const id = cachingId(event);
+      if (self.getSnapshot().children[id as never] !== undefined) return; // A repeat.
+      const { command, caches } = event.body;
+      if (caches.every(({ path }) => network.disk.exists(path))) {
+        const mailbox = openMailbox(network, event, hostAddress(context));
+        return mailbox.send(coordinator, "host.cached", { command, host });
+      }
+      const { data: job, error } = jobInMessage.safeParse(event.body.job);
+      if (job === undefined) {
+        return network.onCorrupt(new FrameCorruptError(event.type, error?.message ?? ""));
+      }
+      for (const old of olderThan(event, self.getSnapshot().children)) enqueue.stopChild(old);
+      enqueue.spawnChild("caching", { id, input: { ...context, question: event, job } });
     }),
     measure: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.measure" || !event.body.hosts.includes(context.host)) return;
@@ -324,6 +334,7 @@ const machine = setup({
   on: {
     "host.prepare": { actions: "prepare" },
     "host.index": { actions: "index" },
+    "host.cache": { actions: "cache" },
     "host.measure": { actions: "measure" },
     "host.forget": { actions: "forget" },
     "host.assemble": { guard: "isNewer", actions: "open" },
@@ -338,6 +349,12 @@ export const hostMachine = defineActor(machine, { receives: listeningAsHost });
 
 function hostAddress(context: HostContext): Address {
   return { role: "host", index: context.host };
+}
+
+/** The ids of the preparations for earlier generations of the run of a request. */
+function olderThan(request: RunScope, children: object): string[] {
+  const ids = Object.keys(children).filter((id) => id.startsWith(`preparing:${request.run}:`));
+  return ids.filter((id) => !id.startsWith(preparingsOf(request)));
 }
 
 function openingId({ run, generation }: RunScope): string {

@@ -15,6 +15,7 @@ import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationTask } from "./calibration-program.ts";
 import type { CostProbeTask } from "./costs/cost-probe-program.ts";
 import type { DataPart, IndexTask } from "./data/index-program.ts";
+import type { CacheTask } from "./data/own-caches.ts";
 import type { PlanRequest } from "./data/plan-program.ts";
 import type { DrainWorker, WorkerTask } from "./data/worker-program.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
@@ -43,6 +44,7 @@ export type ThreadTask =
   | CostProbeTask
   | LinkTask
   | PrepareTask
+  | CacheTask
   | IndexTask
   | ProbeTask;
 
@@ -138,16 +140,10 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         return await runAdopter(openGeneration(task), task, given);
       }
       case "prepare": {
-        const onProgress = (fraction: number) => report({ type: "preparing", fraction });
+        const { onProgress, helpFor } = preparingFor(ports, task.hostCount);
         const { prepareData } = await import("./data/prepare-data.ts");
         const learned = await learnedCostsOf(task);
         const { heldBytesMax } = await import("../../src/data/sample-order.ts");
-        const helpFor = (part: DataPart): IndexHelp => ({
-          hosts: task.hostCount,
-          start: (claims, files) => report({ type: "indexing", part, claims, files }),
-          // It blocks: a wait in the event loop alone would end the thread.
-          waitOn: ports.sleep ?? ((words, at, value, ms) => Atomics.wait(words, at, value, ms)),
-        });
         const { statistics, goOn, ...plan } = await prepareData(
           task.job,
           disk,
@@ -165,6 +161,11 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
           report({ type: "placed", placement });
         }
         return await goOn?.((steps, fraction) => report({ type: "indexed", steps, fraction }));
+      }
+      case "cache": {
+        const { onProgress, helpFor } = preparingFor(ports);
+        const { makeCaches } = await import("./data/own-caches.ts");
+        return await makeCaches(task, disk, onProgress, helpFor);
       }
       case "index": {
         const { runIndexing } = await import("./data/index-program.ts");
@@ -192,6 +193,19 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
     log("error", record.message, { code: record.code, stack });
     ports.fail(record);
   }
+}
+
+/** Reports the progress of a preparation, and the files that further threads may index. */
+function preparingFor({ report, sleep }: ThreadPorts, hosts?: number) {
+  return {
+    onProgress: (fraction: number) => report({ type: "preparing", fraction }),
+    helpFor: (part: DataPart): IndexHelp => ({
+      hosts,
+      start: (claims, files) => report({ type: "indexing", part, claims, files }),
+      // It blocks: a wait in the event loop alone would end the thread.
+      waitOn: sleep ?? ((words, at, value, ms) => Atomics.wait(words, at, value, ms)),
+    }),
+  };
 }
 
 const noRows: RowsToKeep = { tiles: [], undoBytes: 0 };

@@ -21,15 +21,15 @@ export class HostsMissingError extends errorClass(
     "start hosts with `osiris host`, or ask for fewer devices",
 ) {}
 
-/** A host does not see the files that the other hosts write or read. */
+/** A host does not see the checkpoints that the other hosts write. */
 export class PathNotSharedError extends errorClass(
   "PATH_NOT_SHARED",
   "stop",
   (host: string, path: string) => ({
     message:
-      `${host} does not see ${path}: data caches and the checkpoint directory must lie ` +
-      "on a file system that all hosts share, under a path that is the same on each of them, " +
-      "or in an object store that each of them reaches (`s3://bucket/prefix`)",
+      `${host} does not see ${path}: the checkpoint directory must lie on a file system that all ` +
+      "hosts share, under a path that is the same on each of them, or in an object store that " +
+      "each of them reaches (`s3://bucket/prefix`)",
     path,
   }),
 ) {}

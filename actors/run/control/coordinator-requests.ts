@@ -25,6 +25,7 @@ import {
   type RunScope,
   request,
 } from "../../runtime/mailbox.ts";
+import { cachesOf } from "../../threads/data/stream-origins.ts";
 import { type GenerationLayout, layoutOnDemand } from "../../threads/generation-layout.ts";
 import { dataPlanSchema } from "../../threads/generation-schema.ts";
 import {
@@ -147,6 +148,7 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const plan = { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
   const memoryBytes = found?.memoryBytes ?? Number.POSITIVE_INFINITY;
   const { machines } = hardware;
+  await caching(input, plan, signal);
   const spec = { ...input, plan, pins: [] };
   const planned = { hosts, machines, memoryBytes };
   const { fleet } = fleetIn(planned, "each");
@@ -159,6 +161,27 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const followed = followPins(pins, { ...spec, placement }, bytesOfHosts(planned));
   return { plan, placement, memoryBytes, pins: followed };
 });
+
+/** Has the other hosts make the caches that the first host has made, unless they see them. */
+async function caching(input: RequestInput, plan: DataPlan, signal: AbortSignal): Promise<void> {
+  const { network, mailbox, job, command } = input;
+  const [, ...others] = hostsOf(input);
+  if (others.length === 0) return;
+  await request({
+    network,
+    mailbox,
+    to: others,
+    type: "host.cache",
+    body: { command, job: jobTextOf(job), caches: cachesOf(plan) },
+    answer(message) {
+      if (message.type !== "host.cached" || message.body.command !== command) return undefined;
+      const from = others.findIndex(({ index }) => index === message.body.host);
+      return from < 0 ? undefined : { from, answer: true };
+    },
+    deadlineMs: Number.POSITIVE_INFINITY, // As for host.prepare.
+    signal,
+  });
+}
 
 /** The previous generation's plan, if it can be kept: only pinned shards move. */
 function knownFor(

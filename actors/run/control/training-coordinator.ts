@@ -14,6 +14,7 @@
 //
 //   state        repeats                                   until it receives
 //   preparing    host.prepare, to the first host           host.prepared (progress: host.preparing)
+//                host.cache, to the other hosts            host.cached (progress likewise)
 //   assembling   host.assemble, to all hosts               device.ready of all, host.progress
 //   running      device.run, to all devices                device.reached; device.pause ends it
 //   evaluating, testing  device.evaluate, to all devices   device.evaluated

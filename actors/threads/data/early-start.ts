@@ -159,7 +159,7 @@ class EarlyRun implements EarlyStart {
     run.onSign = onSign;
     try {
       const early = { run, index: this.#index };
-      await prepareCache(options, tables, disk, onProgress, undefined, undefined, early);
+      await prepareCache(options, tables, disk, onProgress, undefined, undefined, { early });
     } finally {
       run.stop();
     }

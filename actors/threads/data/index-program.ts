@@ -6,6 +6,7 @@ import { isIndexedByFile } from "../../../src/data/data-kinds.ts";
 import { FileClaims } from "../../../src/data/file-index/claims.ts";
 import { fileIndexOf, hasIndex, indexedData } from "../../../src/data/file-index/index-file.ts";
 import { indexOwn } from "../../../src/data/file-index/write-index.ts";
+import type { SamplesOrigin } from "../../../src/data/open-samples.ts";
 import type { ResolvedTableOptions } from "../../../src/data/options.ts";
 import { factsOf } from "../../../src/data/remote/file-facts.ts";
 import { keyColumnOf } from "../../../src/data/split-keys.ts";
@@ -26,21 +27,28 @@ export interface IndexTask {
   readonly thread: number;
 }
 
-/** The options of a part whose files have indexes of their own; undefined: it has none. */
-export function indexedPart(job: JobSpec, part: DataPart): ResolvedTableOptions | undefined {
-  const section = job.evaluation;
+/** What the samples of a part are made of; undefined: the job has no such data. */
+export function originOf(job: JobSpec, part: DataPart): SamplesOrigin | undefined {
+  const { evaluation: section } = job;
   const all = { training: job.data, evaluation: section?.data, test: section?.test?.data };
   const options = all[part];
+  const key = part === "training" ? keyColumnOf(section?.split) : undefined;
+  return options && { options, tables: shapesOf(job.model), key };
+}
+
+/** The options of a part whose files have indexes of their own; undefined: it has none. */
+export function indexedPart(job: JobSpec, part: DataPart): ResolvedTableOptions | undefined {
+  const { options } = originOf(job, part) ?? {};
   return options !== undefined && isIndexedByFile(options) ? options : undefined;
 }
 
 /** Indexes files until none is left. */
 export async function runIndexing(task: IndexTask, disk: Disk): Promise<void> {
   const { job, part } = task;
-  const options = indexedPart(job, part);
-  if (options === undefined) return;
-  const key = part === "training" ? keyColumnOf(job.evaluation?.split) : undefined;
-  const data = indexedData({ options, tables: shapesOf(job.model), key, disk });
+  const origin = originOf(job, part);
+  if (origin === undefined || !isIndexedByFile(origin.options)) return;
+  const { options } = origin;
+  const data = indexedData({ ...origin, options, disk });
   const claims = new FileClaims(task.claims, task.thread);
   await indexOwn(claims, async (place) => {
     const file = { place, facts: await factsOf(options.paths[place] ?? "") };

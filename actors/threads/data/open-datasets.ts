@@ -8,11 +8,15 @@ import type { OpenBlocks } from "../../../src/data/cache/cache-reader.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
 import { type OpenLimits, openSamples } from "../../../src/data/open-samples.ts";
 import { splitDataset } from "../../../src/data/split.ts";
-import { InputUnusableError } from "../../../src/errors/errors.ts";
 import type { Stream } from "../../../src/exchange/batch-ring.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import type { DatasetPlan } from "../generation-spec.ts";
-import { type DataFiles, type StreamOrigin, streamOriginsOf } from "./stream-origins.ts";
+import {
+  type DataFiles,
+  otherSamples,
+  type StreamOrigin,
+  streamOriginsOf,
+} from "./stream-origins.ts";
 
 export interface Datasets {
   readonly training: Dataset;
@@ -67,10 +71,7 @@ async function openSame(origin: StreamOrigin, disk: Disk, limits: OpenLimits): P
   const dataset = await openSamples(path, disk, origin, limits);
   if (dataset.digest !== digest) {
     dataset.close();
-    const message =
-      `The data cache ${path} has other samples on this host than on the first host: let ` +
-      "`data.cache` be one directory that all hosts share, or give all of them the same files";
-    throw new InputUnusableError(path, message);
+    throw otherSamples(path);
   }
   return dataset;
 }

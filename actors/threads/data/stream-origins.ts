@@ -3,9 +3,11 @@
 import type { DataContents } from "../../../src/data/contents.ts";
 import type { SamplesOrigin } from "../../../src/data/open-samples.ts";
 import { keyColumnOf } from "../../../src/data/split-keys.ts";
+import { InputUnusableError } from "../../../src/errors/errors.ts";
 import type { Stream } from "../../../src/exchange/batch-ring.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import type { DataPlan, DatasetPlan, GenerationSpec } from "../generation-spec.ts";
+import type { DataPart } from "./index-program.ts";
 
 /** Origin of the samples of a stream. Plain data, sent over the wire. */
 export interface StreamOrigin extends SamplesOrigin {
@@ -41,4 +43,28 @@ export function streamOriginsOf({
     evaluation: evaluation && held(evaluation, contents.evaluation, section?.data),
     test: test && held(test, contents.test, section?.test?.data),
   };
+}
+
+/** A cache or index that the first host has made. */
+export interface FoundCache extends Pick<StreamOrigin, "path" | "digest"> {
+  readonly part: DataPart;
+}
+
+/** The caches of a run's data: held-out samples of the training data have none of their own. */
+export function cachesOf({ training, evaluation, test, contents }: DataPlan): FoundCache[] {
+  const of = (part: DataPart, plan: DatasetPlan | undefined, own: DataContents | undefined) =>
+    plan === undefined || own === undefined ? [] : [{ part, path: plan.path, digest: own.digest }];
+  return [
+    ...of("training", training, contents.training),
+    ...of("evaluation", evaluation, contents.evaluation),
+    ...of("test", test, contents.test),
+  ];
+}
+
+/** The error of a host whose data are not those of the first host. */
+export function otherSamples(path: string): InputUnusableError {
+  const message =
+    `The data cache ${path} has other samples on this host than on the first host: give all hosts ` +
+    "the same files, or let `data.cache` be one directory that they share";
+  return new InputUnusableError(path, message);
 }

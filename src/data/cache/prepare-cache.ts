@@ -45,14 +45,21 @@ export interface CacheReport extends CacheMeta {
   readonly filesRead?: number | undefined;
 }
 
+/** What the caller of `prepareCache` has. */
+export interface GivenCache {
+  /** The index with which a run has begun, and the indexing that has begun with it. */
+  readonly early?: { readonly run: IndexRun; readonly index: EarlyIndex } | undefined;
+  /** The path of the cache that another host has made. @default named by the files of this host */
+  readonly path?: string | undefined;
+}
+
 type OnProgress = (progress: CacheProgress) => void;
 
 /**
  * Returns the cache of this data for these tables, and builds it if it does not exist. Its name is
  * a hash of the files (path, size, modification time), the options that determine its content, the
  * tables, and `key`, the column that splits the data. Generating samples blocks the thread; reading
- * files is asynchronous. `help`: further threads that index files. `early`: the index with which a
- * run has begun, and the indexing that has begun with it.
+ * files is asynchronous. `help`: further threads that index files. `given`: what the caller has.
  * @throws InvalidOptionError if columns and tables do not match
  * @throws InputUnusableError if a file cannot be read, or has no good line
  * @throws DataRejectedError if too many lines are bad
@@ -66,11 +73,11 @@ export async function prepareCache(
   onProgress: OnProgress = () => {},
   key?: KeyColumn,
   help?: IndexHelp,
-  early?: { readonly run: IndexRun; readonly index: EarlyIndex },
+  { early, path: given }: GivenCache = {},
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
   const facts = await factsOfAll(pathsOf(options));
-  const path = pathOf(options, tables, key, facts);
+  const path = given ?? pathOf(options, tables, key, facts);
   const check = (meta: CacheMeta) => {
     if (options.kind !== "synthetic") checkRejected(options, meta);
   };

@@ -41,22 +41,30 @@ export interface EarlyIndex {
 /** Number of files whose Parquet footers are read concurrently. */
 const askedAtOnce = 16;
 
+const earlySuffix = `.early.index${cacheSuffix}`;
+
+/** Whether the file at a path is an early index. */
+export function isEarlyIndex(path: string): boolean {
+  return path.endsWith(earlySuffix);
+}
+
 /** Path of the early index of data. */
 export function earlyPathOf(
   { options, tables }: Pick<IndexedData, "options" | "tables">,
   facts: readonly FileFacts[],
 ): string {
   const key = cacheKey(options, tables, undefined, facts);
-  return join(options.cache, `${options.kind}-${key}.early.index${cacheSuffix}`);
+  return join(options.cache, `${options.kind}-${key}${earlySuffix}`);
 }
 
 /**
- * Reads the footers and writes the early index. Undefined: the samples depend on what only the rows
+ * Reads the footers and writes the early index. `at`: its path, if not that of the data. Undefined: the samples depend on what only the rows
  * tell. @throws InputUnusableError if a file cannot be read
  */
 export async function earlyIndexOf(
   data: IndexedData,
   facts: readonly FileFacts[],
+  at?: string,
 ): Promise<EarlyIndex | undefined> {
   const { options, tables, disk } = data;
   if (options.kind !== "parquet" || data.key !== undefined || options.damagedMax > 0) {
@@ -73,7 +81,7 @@ export async function earlyIndexOf(
   }
   const index = totals.index(data, facts);
   if (index === undefined) return undefined;
-  const { path, meta, starts } = index;
+  const { path = index.path, meta, starts } = { ...index, path: at };
   const building = freeName(path, disk);
   onDisk("make", options.cache, () => disk.makeDirectory(options.cache));
   const file = onDisk("make", building, () => disk.open(building, "write"));
@@ -81,7 +89,7 @@ export async function earlyIndexOf(
   onDisk("sync", building, () => file.sync());
   file.close();
   onDisk("rename", building, () => disk.rename(building, path));
-  return index;
+  return { ...index, path };
 }
 
 /** What the footer of a file proves. */

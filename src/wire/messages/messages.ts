@@ -1,9 +1,10 @@
 // The messages between actors, with the sender and the receiver (`takers`) of each. Each is checked
 // on arrival.
 //
-//   coordinator ──▶ host          host.prepare · host.index · host.assemble · host.release
-//   host ──▶ coordinator          host.preparing · host.prepared · host.progress · host.mended ·
-//                                 host.failed · host.released
+//   coordinator ──▶ host          host.prepare · host.index · host.cache · host.assemble ·
+//                                 host.release
+//   host ──▶ coordinator          host.preparing · host.prepared · host.cached · host.progress ·
+//                                 host.mended · host.failed · host.released
 //   coordinator ──▶ device        device.run · device.evaluate · device.pause
 //   device ──▶ coordinator        device.ready · device.reached · device.evaluated
 //   coordinator ──▶ checkpoint    checkpoint.cut
@@ -135,6 +136,17 @@ export const messages = defineMessages({
     share: z.int().min(1),
     hosts: z.int().min(2),
   }),
+  /**
+   * Has a further host make the caches that the first host has made, unless it sees them. `digest`:
+   * of their samples.
+   */
+  "host.cache": z.object({
+    command,
+    job: z.string(),
+    caches: z.array(z.object({ part: dataPart, path: z.string(), digest: z.string() })).readonly(),
+  }),
+  /** The host sees all of these caches. */
+  "host.cached": z.object({ command, host }),
   /** `assembly`: the spec of the generation without its job, as JSON. */
   "host.assemble": z.object({ command, job: z.string(), assembly: z.string() }),
   /** `isOver`: the run is, too, so that nothing of it need be kept. */
@@ -353,6 +365,8 @@ export const takers = {
   "host.measure": "host",
   "host.measured": "coordinator",
   "host.index": "host",
+  "host.cache": "host",
+  "host.cached": "coordinator",
   "host.assemble": "host",
   "host.release": "host",
   "host.released": "coordinator",

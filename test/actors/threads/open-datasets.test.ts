@@ -35,7 +35,8 @@ test("a host whose cache has other samples than the first host's refuses to read
       () => openDatasets({ job, data: { ...data, contents } }, realDisk),
       {
         instanceOf: InputUnusableError,
-        message: /has other samples on this host than on the first host: let `data\.cache` be one/,
+        message:
+          /has other samples on this host than on the first host: give all hosts the same files/,
       },
     );
     t.is(error.path, path ?? "");

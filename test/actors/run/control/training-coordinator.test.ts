@@ -19,7 +19,11 @@ const devices = [0, 1].map((index) => ({ role: "device" as const, index }));
 /**
  * A coordinator with ready devices. With `joined` hosts they have not been commanded to run yet.
  */
-async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {}) {
+async function startRunning(
+  overrides: Partial<Network> = {},
+  given: { readonly joined?: number; readonly cached?: number } = {},
+) {
+  const { joined = 0, cached = joined } = given;
   const place = startSimulatedNetwork(overrides);
   const { network, say, pass } = place;
   const { job, data } = smallGenerationSpec();
@@ -48,6 +52,8 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
     plan: data,
     placement: { report: { by: "as-written" } },
   });
+  await pass(0);
+  for (let host = 1; host <= cached; host++) say(self, "host.cached", { command: 1, host });
   await pass(0);
   for (let index = 0; index < membership.devices; index++) {
     const restored = { memoryBytes: 0, storeBytes: 0, keptBytes: 0 };
@@ -107,6 +113,22 @@ test("the steps of a fast generation's losses are among those of a slow one", (t
   t.true(fast.every((step) => slow.includes(step)));
   t.true(between(0, 1024).length <= 8);
   t.deepEqual(between(5, 5), []);
+});
+
+test("no generation is assembled before each further host has the caches of the first", async (t) => {
+  const { heard, say, pass } = await startRunning({}, { joined: 2, cached: 1 });
+  const asked = (index: number, type: string) =>
+    heard({ role: "host", index }).filter((message) => message.type === type);
+  await pass(3000); // The request is repeated to the host that has not answered.
+  t.is(asked(0, "host.cache").length, 0);
+  t.is(asked(1, "host.cache").length, 1);
+  t.true(asked(2, "host.cache").length >= 3);
+  const caches = [{ part: "training", path: "nowhere", digest: "" }];
+  t.like(asked(2, "host.cache")[0]?.body, { caches });
+  t.is(asked(2, "host.assemble").length, 0);
+  say(self, "host.cached", { command: 1, host: 2 });
+  await pass(0);
+  t.is(asked(2, "host.assemble").length, 1);
 });
 
 test("a host that is silent for a second is lost", async (t) => {

@@ -251,6 +251,7 @@ export {
   type CachedSource,
   type CacheList,
   type CacheRecord,
+  type FileCount,
   type CacheRemoval,
   listCaches,
   removeCaches,

@@ -363,3 +363,12 @@ export const startEarly = z
   .describe(
     "Parquet without a cache: `true`: training begins as soon as the files of the first steps are indexed, if the footers prove the number of samples; `false`: when all files are. The model is the same. Left out: `true` with 1 GiB of files or more to index.",
   );
+
+/** The limit of the ranges of remote files. */
+export const remoteBytesMax = z
+  .int()
+  .min(0)
+  .optional()
+  .describe(
+    "Parquet and Arrow without a cache, on servers: limit in bytes of the ranges of files that each host keeps beside its index. `0`: none. Left out: a quarter of the free disk.",
+  );

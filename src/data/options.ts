@@ -21,6 +21,7 @@ import {
   missingLabels,
   named,
   predicate,
+  remoteBytesMax,
   startEarly,
   transformsOptions,
   withColumnRules,
@@ -180,6 +181,7 @@ const columnFiles = {
     .describe(
       "Parquet, Arrow and generated data: `true` makes the samples anew in every epoch, and keeps only an index instead of a cache.",
     ),
+  remoteBytesMax,
 };
 
 export const arrowOptions = z

@@ -237,6 +237,7 @@ const free: ReadonlySet<string> = new Set([
     "cache",
     "cacheBytesMax",
     "startEarly",
+    "remoteBytesMax",
     "delimiter",
     "quarantineMax",
     "rejectedMax",

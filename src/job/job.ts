@@ -285,7 +285,7 @@ function withoutPlace(data: JobSpec["data"]) {
   // Credentials in signed URLs are no part of the data.
   const paths = "paths" in others ? { paths: others.paths.map(shownPath) } : {};
   const limits = { quarantineMax: undefined, rejectedMax: undefined, damagedMax: undefined };
-  const early = { startEarly: undefined };
+  const early = { startEarly: undefined, remoteBytesMax: undefined };
   return { ...rest, ...paths, ...limits, ...early, labelAsFeature: undefined };
 }
 

@@ -162,6 +162,7 @@ test("the list of caches names sources, and which of them have changed or are go
     caches: [],
     leftovers: [],
     fileIndexes: { count: 0, bytes: 0 },
+    ranges: { count: 0, bytes: 0 },
   });
 });
 

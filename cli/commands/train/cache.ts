@@ -5,6 +5,7 @@ import {
   type CachedSource,
   type CacheList,
   type CacheRecord,
+  type FileCount,
   listCaches,
   removeCaches,
 } from "../../../internal.ts";
@@ -78,24 +79,33 @@ function addRemove(cache: Command): void {
       console.log(JSON.stringify({ report: "cache.rm", ...removal, dryRun: choice.dryRun }));
       return;
     }
-    const { removed, inUse } = removal;
+    const { removed, inUse, ranges } = removal;
     for (const { path, bytes: size } of removed) {
       console.log(`${choice.dryRun ? "would remove" : "removed"} ${path} (${bytes(size)})`);
     }
+    if (ranges.count > 0) {
+      const ofRemote = `${plural(ranges.count, "range")} of remote files`;
+      console.log(
+        `${choice.dryRun ? "would remove" : "removed"} ${ofRemote} (${bytes(ranges.bytes)})`,
+      );
+    }
     for (const { path } of inUse) console.log(`kept ${path}: a run has just used it`);
-    const total = `${plural(removed.length, "file")}, ${bytes(removal.bytes)}`;
-    const again = choice.dryRun && removed.length > 0 ? "; `--yes` removes them" : "";
+    const files = removed.length + ranges.count;
+    const total = `${plural(files, "file")}, ${bytes(removal.bytes)}`;
+    const again = choice.dryRun && files > 0 ? "; `--yes` removes them" : "";
     console.log(`${total}${again}`);
   });
 }
 
 function linesOf(list: CacheList, nowMs: number): string[] {
-  const { directory, caches, fileIndexes, leftovers } = list;
+  const { directory, caches, fileIndexes, ranges, leftovers } = list;
   const size = caches.reduce((sum, one) => sum + one.bytes, 0);
-  const ofFiles = `; ${count(fileIndexes.count)} indexes of files, ${bytes(fileIndexes.bytes)}`;
+  const counted = ({ count: files, bytes: own }: FileCount, what: string) =>
+    files === 0 ? "" : `; ${count(files)} ${what}, ${bytes(own)}`;
   const head =
     `${plural(caches.length, "cache")} in ${directory}, ${bytes(size)}` +
-    (fileIndexes.count === 0 ? "" : ofFiles);
+    counted(fileIndexes, "indexes of files") +
+    counted(ranges, "ranges of remote files");
   const titles = ["NAME", "SAMPLES", "BYTES", "USED", "SOURCE"];
   const cells = caches.map((cache) => cellsOf(cache, nowMs));
   const left = leftovers.map(({ path, bytes: own }) => `left behind: ${path} (${bytes(own)})`);

@@ -28,7 +28,7 @@ export const cacheSuffix = ".cache";
 /** File name suffix of the index of a file, and the directory of these, in that of the caches. */
 export const fileSuffix = ".file";
 export const filesDirectory = "file-indexes";
-const buildingName = /\.(?:cache|file)\.building-(.+)-\d+$/;
+const buildingName = /\.(?:cache|file|range)\.building-(.+)-\d+$/;
 const setAsideSuffix = ".damaged";
 
 /**
@@ -170,7 +170,7 @@ function fileAt(path: string, disk: Disk): CacheFile {
 /**
  * Runs `work`, ignoring disk errors: a failed clean-up wastes disk space but must not stop a run.
  */
-function attempt<Result>(work: () => Result): Result | undefined {
+export function attempt<Result>(work: () => Result): Result | undefined {
   try {
     return work();
   } catch (error) {

@@ -49,7 +49,10 @@ function made(options: ResolvedDataOptions): { readonly transforms?: object } {
 }
 
 /** Options that decide whether data are refused, or when training begins, but no sample. */
-const undeciding = { rejectedMax: undefined, labelAsFeature: undefined, startEarly: undefined };
+const undeciding = {
+  ...{ rejectedMax: undefined, labelAsFeature: undefined },
+  ...{ startEarly: undefined, remoteBytesMax: undefined },
+};
 
 /** The shape of the samples that these options and tables produce. */
 export function cacheShapeOf(

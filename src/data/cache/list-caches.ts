@@ -10,6 +10,7 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, realDisk } from "../../ports/disk.ts";
 import { isAddress } from "../remote/addresses.ts";
+import { rangesIn } from "../remote/range-cache.ts";
 import {
   type CacheFile,
   cachesIn,
@@ -37,13 +38,21 @@ export interface CacheRecord extends CacheFile {
   readonly damage?: string;
 }
 
+/** Number and size of files that are too many to be listed. */
+export interface FileCount {
+  readonly count: number;
+  readonly bytes: number;
+}
+
 /** The content of a cache directory. */
 export interface CacheList {
   readonly directory: string;
   /** Most recently used first. */
   readonly caches: readonly CacheRecord[];
   /** Indexes of single files, which indexes among the caches share. */
-  readonly fileIndexes: { readonly count: number; readonly bytes: number };
+  readonly fileIndexes: FileCount;
+  /** Ranges of remote files. */
+  readonly ranges: FileCount;
   /** Unfinished caches of dead writers, and damaged caches that were set aside. */
   readonly leftovers: readonly CacheFile[];
 }
@@ -61,13 +70,17 @@ export function listCaches(directory: string, nowMs: number, disk: Disk = realDi
     throw new InputUnusableError(directory, message, { cause });
   }
   const caches = cachesIn(directory, disk).reverse();
-  const own = fileIndexesIn(directory, disk);
   return {
     directory,
     caches: caches.map((file) => recordOf(file, disk, nowMs)),
-    fileIndexes: { count: own.length, bytes: own.reduce((sum, { bytes }) => sum + bytes, 0) },
+    fileIndexes: countOf(fileIndexesIn(directory, disk)),
+    ranges: countOf(rangesIn(directory, disk)),
     leftovers: leftoversIn(directory, disk, nowMs),
   };
+}
+
+function countOf(files: readonly CacheFile[]): FileCount {
+  return { count: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
 }
 
 function recordOf(file: CacheFile, disk: Disk, nowMs: number): CacheRecord {
@@ -104,12 +117,16 @@ export interface CacheChoice {
 export interface CacheRemoval {
   readonly removed: readonly CacheFile[];
   readonly inUse: readonly CacheFile[];
+  /** Ranges of remote files that were removed. */
+  readonly ranges: FileCount;
+  /** Of all that was removed. */
   readonly bytes: number;
 }
 
 /**
  * Removes the chosen caches of a fresh list, all leftovers, and indexes of files that no other
- * cache needs: those of the chosen ones, and the others by the same choice of age.
+ * cache needs: those of the chosen ones, and the others by the same choice of age, as ranges of
+ * remote files.
  * @throws InvalidOptionError if a name matches no cache or several, or nothing is chosen
  * @throws StoreFailedError if the disk fails
  */
@@ -142,10 +159,14 @@ export function removeCaches(
     const name = basename(path);
     return !needed.has(name) && (freed.has(name) || nowMs - usedMs >= oldMs);
   });
+  const old = rangesIn(directory, disk).filter(({ usedMs }) => nowMs - usedMs >= oldMs);
   const removed: CacheFile[] = [...unused, ...ofFiles, ...leftovers];
-  if (!dryRun) for (const { path } of removed) onDisk("remove", path, () => disk.remove(path));
-  const bytes = removed.reduce((sum, one) => sum + one.bytes, 0);
-  return { removed, inUse: chosen.filter(({ isInUse }) => isInUse), bytes };
+  for (const { path } of dryRun ? [] : [...removed, ...old]) {
+    onDisk("remove", path, () => disk.remove(path));
+  }
+  const ranges = countOf(old);
+  const bytes = countOf(removed).bytes + ranges.bytes;
+  return { removed, inUse: chosen.filter(({ isInUse }) => isInUse), ranges, bytes };
 }
 
 function oneNamed(caches: readonly CacheRecord[], name: string, directory: string): CacheRecord {

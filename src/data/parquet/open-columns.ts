@@ -2,6 +2,7 @@
 
 import type { RowBatch } from "../columnar/column.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
+import { rangeCacheOf } from "../remote/range-cache.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { type AskedColumns, askedColumns, type WantedColumn } from "../tables/asked-columns.ts";
 import { openFrom, type RangeReader } from "../tables/byte-ranges.ts";
@@ -28,13 +29,17 @@ export function openParquet(
   key?: KeyColumn,
   kept?: readonly string[],
 ): Promise<ParquetFile> {
-  return openFrom(path, async (file) => {
-    const footer = await readFooter(file);
-    const { schema } = footer;
-    const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
-    const asked = askedColumns(file.path, inFile, options, tables, { key, kept });
-    return tableOf(file, footer, asked);
-  });
+  return openFrom(
+    path,
+    async (file) => {
+      const footer = await readFooter(file);
+      const { schema } = footer;
+      const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
+      const asked = askedColumns(file.path, inFile, options, tables, { key, kept });
+      return tableOf(file, footer, asked);
+    },
+    rangeCacheOf(options),
+  );
 }
 
 /**

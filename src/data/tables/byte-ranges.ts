@@ -9,6 +9,7 @@
 
 import { open } from "node:fs/promises";
 import { isAddress } from "../remote/addresses.ts";
+import type { RangeCache } from "../remote/range-cache.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
 import { unreadable } from "../text/text-lines.ts";
 import { CorruptFile } from "./damage.ts";
@@ -42,10 +43,10 @@ export interface ReadCounts {
 /** Longest span of coalesced columns, and the window size in which a larger column is read. */
 export const spanBytesMax = 1.25 * 2 ** 20;
 
-/** Opens the local or remote file at `path`. @throws InputUnusableError */
-export async function openRanges(path: string): Promise<RangeReader> {
+/** Opens the local or remote file at `path`. `kept`: as of `openFrom`. @throws InputUnusableError */
+export async function openRanges(path: string, kept?: RangeCache): Promise<RangeReader> {
   try {
-    return await (isAddress(path) ? openWebRanges(path) : openLocalRanges(path));
+    return await (isAddress(path) ? openWebRanges(path, kept) : openLocalRanges(path));
   } catch (cause) {
     throw unreadable(path, cause);
   }
@@ -53,13 +54,15 @@ export async function openRanges(path: string): Promise<RangeReader> {
 
 /**
  * Opens the file at `path`, and returns what `open` makes of it; closes the file if `open` fails.
+ * `kept`: where ranges of remote files are kept.
  * @throws InputUnusableError
  */
 export async function openFrom<Opened>(
   path: string,
   open: (file: RangeReader) => Promise<Opened>,
+  kept?: RangeCache,
 ): Promise<Opened> {
-  const file = await openRanges(path);
+  const file = await openRanges(path, kept);
   try {
     return await open(file);
   } catch (error) {
@@ -92,7 +95,7 @@ async function openLocalRanges(path: string): Promise<RangeReader> {
   }
 }
 
-async function openWebRanges(address: string): Promise<RangeReader> {
+async function openWebRanges(address: string, kept?: RangeCache): Promise<RangeReader> {
   const file = await openWebFile(address);
   return {
     path: file.path,
@@ -100,7 +103,11 @@ async function openWebRanges(address: string): Promise<RangeReader> {
     tag: file.tag,
     async read(start, end, memory) {
       const bytes = memory ?? new Uint8Array(end - start + slackBytes);
-      bytes.set(await file.read(start, end));
+      const own = bytes.subarray(0, end - start);
+      const place = kept?.pathOf(file, start, end);
+      if (place !== undefined && kept?.read(place, own) === true) return bytes;
+      own.set(await file.read(start, end));
+      if (place !== undefined) kept?.write(place, own);
       return bytes;
     },
     async close() {},

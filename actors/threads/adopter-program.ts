@@ -17,7 +17,7 @@ import {
   replicaBytesMax,
 } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { fetchReplica } from "../../storage/checkpoints/replicas/replica-transfer.ts";
-import { openParts } from "../../storage/checkpoints/store/part-files.ts";
+import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
 import type { SavedPart } from "../../storage/checkpoints/store/part-writer.ts";
 import type { Connection } from "../runtime/mailbox.ts";
 import type { Generation, GenerationMemory } from "./generation-memory.ts";

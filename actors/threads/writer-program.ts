@@ -13,8 +13,7 @@ import type { Disk } from "../../src/ports/disk.ts";
 import { isFull } from "../../src/ports/disk-refusals.ts";
 import { isInMemory, leftInMemory } from "../../storage/checkpoints/replicas/parts-in-memory.ts";
 import type { PartReplica } from "../../storage/checkpoints/replicas/replica-cache.ts";
-import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
-import type { PartStore } from "../../storage/checkpoints/store/part-files.ts";
+import { openParts, type PartStore } from "../../storage/checkpoints/store/open-parts.ts";
 import { receiveItem } from "../../storage/checkpoints/store/part-stream.ts";
 import {
   createSaving,

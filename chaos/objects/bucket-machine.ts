@@ -18,6 +18,8 @@ import type { MemoryBucket } from "./memory-bucket.ts";
 export interface MachineHooks {
   /** Before each request. May throw, for a process that has ended. */
   readonly before?: (request: StoreRequest) => void;
+  /** After each request that the bucket was asked, whether its answer arrives or not. */
+  readonly after?: (request: StoreRequest) => void;
   /** Waits of the caller: before it tries again, and for slow answers. */
   readonly spend?: (ms: number) => void;
   readonly limits?: StoreLimits;
@@ -80,6 +82,7 @@ export class BucketMachine {
       return { status: 404, headers: {}, body };
     }
     const { afterMs, ...answer } = this.#bucket.answer(request);
+    this.#hooks.after?.(request);
     if (isLast) die();
     this.#hooks.spend?.(Math.min(afterMs, limits.attemptMs));
     if (afterMs > limits.attemptMs) return noAnswer(`no answer within ${limits.attemptMs} ms`);

@@ -285,9 +285,10 @@ export class SimulatedCluster {
     this.world.note("client", `receives ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);
-    // A full disk: an operator makes room and submits the job again.
-    const full = ["TIER_DISK_FULL", "DISK_REFUSED"];
-    if (type === "run.failed" && full.includes(event.error.code)) this.#attempt++;
+    // An operator submits the job again: after a full disk, with room on it, and after power was
+    // lost more often than a run may be tried.
+    const passing = ["TIER_DISK_FULL", "DISK_REFUSED", "RUN_SET_ASIDE"];
+    if (type === "run.failed" && passing.includes(event.error.code)) this.#attempt++;
     else if (type === "run.finished" || type === "run.failed") this.ending = event;
   }
 }

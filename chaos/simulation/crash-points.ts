@@ -6,12 +6,13 @@ import type { Scenario } from "./scenario.ts";
 import { simulate } from "./simulate.ts";
 
 /** Kinds of persisted state. */
-export type CrashKind = "checkpoints" | "tiers" | "dynamic" | "lease";
+export type CrashKind = "checkpoints" | "tiers" | "dynamic" | "lease" | "stored";
 
 interface Writing {
   readonly job: number;
   readonly devices: readonly number[];
   readonly leaseMs?: number;
+  readonly isStored?: boolean;
   /** Number of devices after scaling, so that persisted rows are taken up again. */
   readonly scaled?: number;
 }
@@ -25,13 +26,15 @@ const writings: Readonly<Record<CrashKind, Writing>> = {
   dynamic: { job: 6, devices: [1] },
   /** Also the leader's terms and run journal, which the next leader takes over. */
   lease: { job: 3, devices: [1], leaseMs: 400 },
+  /** Checkpoints in the bucket: power is lost before or after the effect of a request. */
+  stored: { job: 3, devices: [1], isStored: true },
 };
 
 export const crashKinds = Object.keys(writings) as readonly CrashKind[];
 
 /** A scenario that loses power at these operations, counted over all restarts. */
 export function crashing(kind: CrashKind, operations: readonly number[], seed = 1): Scenario {
-  const { job, devices, leaseMs, scaled } = writings[kind];
+  const { job, devices, leaseMs, scaled, isStored = false } = writings[kind];
   const shape = { devices, speed: { turnMs: 0.1, startMs: 1 }, delayMs: [0, 0.1] as const };
   const power = operations.map((count) => ({ kind: "power" as const, atMs: 0, operations: count }));
   const scale = { kind: "run.scale" as const, atMs: scaledAtMs, devices: scaled ?? 0 };
@@ -39,6 +42,7 @@ export function crashing(kind: CrashKind, operations: readonly number[], seed = 
     seed,
     job,
     shape: leaseMs === undefined ? shape : { ...shape, leaseMs },
+    isStored,
     faultsMs: 20_000,
     faults: scaled === undefined ? power : [...power, scale],
   };

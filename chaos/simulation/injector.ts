@@ -10,7 +10,7 @@ import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
 import type { SimulatedCluster } from "./cluster.ts";
-import type { DiskFault, DiskOperation } from "./machine.ts";
+import type { DiskFault, DiskOperation, RequestFault } from "./machine.ts";
 import { SimulatedProcess } from "./process.ts";
 import type { Scenario, SimulatedFault } from "./scenario.ts";
 import { InjectedError } from "./threads.ts";
@@ -58,6 +58,7 @@ export class Injector {
       });
     }
     cluster.machine.faultOf = (operation) => this.#diskFault(operation);
+    cluster.machine.requestFaultOf = (operation) => this.#requestFault(operation);
     cluster.machine.costOf = (operation) => this.#diskCost(operation);
   }
 
@@ -174,8 +175,12 @@ export class Injector {
     }
   }
 
-  #injectDiskFault(fault: Extract<SimulatedFault, { kind: `disk.${string}` | "power" }>): boolean {
+  #injectDiskFault(
+    fault: Extract<SimulatedFault, { kind: `disk.${string}` | `store.${string}` | "power" }>,
+  ): boolean {
     switch (fault.kind) {
+      case "store.error":
+      case "store.slow":
       case "disk.full":
       case "disk.error":
       case "disk.slow":
@@ -221,12 +226,7 @@ export class Injector {
 
   #diskFault({ kind, process, atMs }: DiskOperation): DiskFault | undefined {
     if (process === this.#chaos.id) return undefined;
-    const power = kind === "read" ? undefined : this.#powerAt.get(++this.#operations);
-    if (power !== undefined) {
-      this.#powerAt.delete(this.#operations);
-      this.#note(power);
-      return "power";
-    }
+    if (kind !== "read" && this.#isPowerLost()) return "power";
     for (const fault of this.#alive.keys()) {
       if (isOver(fault, atMs)) continue;
       if (fault.kind === "disk.full" && (kind === "write" || kind === "make")) return "ENOSPC";
@@ -234,6 +234,50 @@ export class Injector {
       return "EIO";
     }
     return undefined;
+  }
+
+  #requestFault({ kind, process, atMs }: DiskOperation): RequestFault | undefined {
+    if (process === this.#chaos.id) return undefined;
+    if (kind === "request" && this.#isPowerLost()) {
+      return { kind: "crash", isAfter: this.#random.below(2) === 1 };
+    }
+    for (const fault of this.#alive.keys()) {
+      if (isOver(fault, atMs)) continue;
+      if (fault.kind === "store.slow") return { kind: "slow", ms: fault.requestMs };
+      if (fault.kind !== "store.error" || this.#random.uniform() >= fault.probability) continue;
+      return requestFault(this.#random);
+    }
+    return undefined;
+  }
+
+  /** Counts an operation that changes something: whether power is lost at it. */
+  #isPowerLost(): boolean {
+    const power = this.#powerAt.get(++this.#operations);
+    if (power === undefined) return false;
+    this.#powerAt.delete(this.#operations);
+    this.#note(power);
+    return true;
+  }
+}
+
+/** A fault of one request to the bucket. */
+function requestFault(random: RandomStream): RequestFault {
+  const after = random.below(6);
+  switch (random.below(7)) {
+    case 0:
+      return { kind: "request-lost" };
+    case 1:
+      return { kind: "answer-lost" };
+    case 2:
+      return { kind: "duplicated", after };
+    case 3:
+      return { kind: "delayed", after };
+    case 4:
+      return { kind: "torn" };
+    case 5:
+      return { kind: "expired" };
+    default:
+      return { kind: "unavailable" };
   }
 }
 

@@ -8,6 +8,9 @@ const tables = ["a", "b", "c"].map((name) => ({ name, rows: 40, dim: 4 }));
 /** Checkpoint directory on the simulated disk. */
 export const directory = "/run";
 
+/** Address of the checkpoints of a scenario that has them in the bucket. */
+export const storedDirectory = "s3://bucket/run";
+
 const plain = {
   sharding: "as-written",
   model: { kind: "dlrm", dense: 2, tables, bottom: [4, 4], top: [4, 1] },

@@ -1,20 +1,33 @@
-// The simulated machine: one disk shared by all processes. Each process and each thread has its own
-// view of the disk, which refuses a dead owner and injects faults. An operation takes time only
-// where the scenario makes the disk slow.
+// The simulated machine: one disk shared by all processes, and a bucket elsewhere, which no power
+// failure reaches. Each process and each thread has its own view of both, which refuses a dead owner
+// and injects faults. An operation takes time only where the scenario makes the disk or the bucket
+// slow.
 //
 // Invariants
 //   M1. When power is lost, every process is killed before any other event.
 
+import type { StoreRequest } from "../../src/objects/requests.ts";
+import type { StoreLimits } from "../../src/objects/rules.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { SimulatedCrash, SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import { BucketMachine } from "../objects/bucket-machine.ts";
+import { MemoryBucket, type StoreFault } from "../objects/memory-bucket.ts";
 import type { World } from "./world.ts";
 
 /** Fault of one disk operation. */
 export type DiskFault = "ENOSPC" | "EIO" | "power";
 
-/** An operation, as input of fault injection. Opening for reading counts as `read`. */
+/** What happens to a request to the bucket; `crash`: power is lost before or after its effect. */
+export type RequestFault = StoreFault | { readonly kind: "crash"; readonly isAfter: boolean };
+
+/**
+ * An operation, as input of fault injection. Opening for reading counts as `read`. A request to the
+ * bucket is `request`, or `ask` if it changes nothing; its path is the key.
+ */
 export interface DiskOperation {
-  readonly kind: "open" | "write" | "read" | "sync" | "rename" | "remove" | "truncate" | "make";
+  readonly kind:
+    | ("open" | "write" | "read" | "sync" | "rename" | "remove" | "truncate" | "make")
+    | ("request" | "ask");
   readonly path: string;
   readonly process: string;
   /** Time on the owner's clock, which may be ahead for a thread. */
@@ -31,19 +44,27 @@ export interface DiskOwner {
   spend(ms: number): void;
 }
 
+/** Fewer attempts than usual, so that faults exceed them. */
+const storeLimits: StoreLimits = { attemptsMax: 4, attemptMs: 400, backoffMs: 10 };
+
 export class SimulatedMachine {
-  readonly disk: SimulatedDisk;
+  /** The disk and the bucket, past all faults. */
+  readonly disk: SimulatedDisk & Required<Pick<Disk, "objects">>;
+  readonly bucket = new MemoryBucket("bucket", { listLag: 3 });
   readonly #world: World;
   readonly #onPower = new Set<(power: "lost" | "back") => void>();
   readonly #onDone = new Set<(operation: DiskOperation) => void>();
   /** Decides the fault of each operation. */
   faultOf: (operation: DiskOperation) => DiskFault | undefined = () => undefined;
+  /** Decides the fault of each request to the bucket. */
+  requestFaultOf: (operation: DiskOperation) => RequestFault | undefined = () => undefined;
   /** Decides the duration of each operation. */
   costOf: (operation: DiskOperation) => number = () => 0;
 
   constructor(world: World, seed: number) {
     this.#world = world;
-    this.disk = new SimulatedDisk({ seed });
+    const { objects } = new BucketMachine(this.bucket);
+    this.disk = Object.assign(new SimulatedDisk({ seed }), { objects });
   }
 
   /**
@@ -92,6 +113,8 @@ export class SimulatedMachine {
       if (kind !== "read") for (const listener of this.#onDone) listener(operation);
       return result;
     };
+    const isEnded = () => process.isOver || owner.isOver;
+    const objects = this.#objectsOf(owner, { writer, process: process.id, isEnded });
     const fileOf = (file: DiskFile): DiskFile => ({
       path: file.path,
       write: (bytes, offset) => act("write", file.path, () => file.write(bytes, offset)),
@@ -119,7 +142,44 @@ export class SimulatedMachine {
       rename: (from, to) => act("rename", to, () => disk.rename(from, to)),
       remove: (path) => act("remove", path, () => disk.remove(path)),
       syncDirectory: (path) => act("sync", path, () => disk.syncDirectory(path)),
+      objects,
     };
+  }
+
+  /** The view of the bucket of an owner. */
+  #objectsOf(
+    owner: DiskOwner,
+    of: { readonly writer: string; readonly process: string; isEnded(): boolean },
+  ): NonNullable<Disk["objects"]> {
+    const { writer, process, isEnded } = of;
+    const operationOf = ({ method, key }: StoreRequest): DiskOperation => {
+      const kind = method === "GET" ? "ask" : "request";
+      return { kind, path: key, process, atMs: owner.nowMs() };
+    };
+    return new BucketMachine(this.bucket, {
+      limits: storeLimits,
+      spend: (ms) => owner.spend(ms),
+      before: (request) => {
+        if (isEnded()) throw new SimulatedCrash(`the process ${writer} has exited`);
+        const operation = operationOf(request);
+        const fault = this.requestFaultOf(operation);
+        const asked = `${request.method} ${request.key}`;
+        if (fault === undefined) this.#world.count(writer, asked);
+        else this.#world.note(writer, `${asked}: ${JSON.stringify(fault)}`);
+        if (fault?.kind !== "crash") {
+          if (fault !== undefined) this.bucket.fault(1, fault);
+          return;
+        }
+        if (fault.isAfter) this.bucket.answer(request);
+        this.losePower();
+        throw new SimulatedCrash(`${writer} has lost power`);
+      },
+      after: (request) => {
+        const operation = operationOf(request);
+        if (operation.kind === "ask") return;
+        for (const listener of this.#onDone) listener(operation);
+      },
+    }).objects;
   }
 }
 

@@ -32,7 +32,7 @@ import {
   pathsOf,
 } from "../../storage/checkpoints/store/store-paths.ts";
 import type { SimulatedCluster } from "./cluster.ts";
-import { directory } from "./jobs.ts";
+import { storedDirectory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";
 
 /** The reference run: the job without faults. */
@@ -49,6 +49,8 @@ export class SafetyError extends Error {
 
 export class Monitor {
   readonly #cluster: SimulatedCluster;
+  /** Directory or address of the checkpoints. */
+  readonly #directory: string;
   /** Undefined while the reference run itself is simulated. */
   readonly #reference: ReferenceRun | undefined;
   readonly #writers = new Map<number, string>();
@@ -57,12 +59,15 @@ export class Monitor {
   /** Digest of each cut reported to the client. */
   readonly digests = new Map<number, string>();
   #committed = 0;
+  /** Records in the bucket that were checked. */
+  #records = 0;
   /** Number of the last received event, by run. */
   readonly #received = new Map<string, number>();
 
   constructor(cluster: SimulatedCluster, reference: ReferenceRun | undefined) {
     this.#cluster = cluster;
     this.#reference = reference;
+    this.#directory = cluster.job.checkpoint?.directory ?? "";
     const guarded = (check: () => void) => {
       try {
         check();
@@ -89,8 +94,10 @@ export class Monitor {
 
   #check(): void {
     const { disk } = this.#cluster.machine;
-    if (!disk.exists(`${directory}/job.json`)) return;
-    const store = openExistingStore(directory, disk);
+    const isStored = this.#directory === storedDirectory;
+    if (isStored) this.#checkWriters();
+    if (isStored ? this.#records === 0 : !disk.exists(`${this.#directory}/job.json`)) return;
+    const store = openExistingStore(this.#directory, disk);
     const { manifests, damaged } = store.list();
     if (damaged[0] !== undefined && !this.#cluster.isDamaged) {
       throw new SafetyError(`${damaged[0].path} is damaged: ${damaged[0].reason}`);
@@ -105,6 +112,23 @@ export class Monitor {
     if (newest < this.#committed && !this.#cluster.isDamaged) {
       throw new SafetyError(`cut ${this.#committed} was committed, and the newest is ${newest}`); // S2
     }
+  }
+
+  /** S3, of the records in the bucket: each names its writer. */
+  #checkWriters(): void {
+    const { bucket } = this.#cluster.machine;
+    const keys = bucket.keys.filter((key) => key.startsWith("run/log/0"));
+    for (const key of keys.slice(this.#records)) {
+      const record = JSON.parse(new TextDecoder().decode(bucket.bytesOf(key)));
+      const [writer = ""] = String(record.writer).split(" ");
+      const { kind, generation } = record;
+      if (kind === "generation") this.#writers.set(generation, writer);
+      const owner = this.#writers.get(generation);
+      if (owner !== writer) {
+        throw new SafetyError(`${writer} adds ${key} to generation ${generation} of ${owner}`);
+      }
+    }
+    this.#records = keys.length;
   }
 
   /** Checks the result of the job. @throws SafetyError */
@@ -167,6 +191,10 @@ export class Monitor {
   }
 
   #disk({ kind, path, process }: DiskOperation): void {
+    if (kind === "request") {
+      if (path.startsWith("run/log/")) this.check();
+      return;
+    }
     const name = basename(path);
     if (kind === "open" && dirname(path).endsWith("/generations")) {
       const generation = parseGenerationName(name);
@@ -186,8 +214,9 @@ export class Monitor {
   /** Frees the numbers of claims that were not on disk when power was lost. */
   #powerIsBack(): void {
     const { disk } = this.#cluster.machine;
-    const paths = pathsOf(directory);
+    const paths = pathsOf(this.#directory);
     for (const generation of [...this.#writers.keys()]) {
+      if (this.#directory === storedDirectory) break; // The bucket loses nothing.
       if (!disk.exists(paths.generation(generation))) this.#writers.delete(generation);
     }
     this.check();

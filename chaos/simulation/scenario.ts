@@ -52,6 +52,10 @@ export type SimulatedFault =
   | (Lasting & { readonly kind: "disk.error"; readonly probability: number })
   /** Each disk operation takes `operationMs`. */
   | (Lasting & { readonly kind: "disk.slow"; readonly operationMs: number })
+  /** Each request to the bucket fails with this probability, in one of the ways of a real store. */
+  | (Lasting & { readonly kind: "store.error"; readonly probability: number })
+  /** Each request to the bucket takes `requestMs`. */
+  | (Lasting & { readonly kind: "store.slow"; readonly requestMs: number })
   /** The clock of a process jumps by `byMs`. */
   | (Moment & { readonly kind: "clock.jump"; readonly pick: number; readonly byMs: number })
   /** Power is lost at the `operations`-th disk operation from then on. */
@@ -82,6 +86,8 @@ export interface Scenario {
   /** Index of the job. */
   readonly job: number;
   readonly shape: ClusterShape;
+  /** Whether checkpoints lie in the bucket, and not on the disk. */
+  readonly isStored?: boolean;
   /** Time at which all remaining faults end: from then on the cluster must converge. */
   readonly faultsMs: number;
   readonly faults: readonly SimulatedFault[];
@@ -94,6 +100,9 @@ const shapes: readonly (readonly number[])[] = [[1], [2], [3], [1, 1], [2, 1], [
 
 /** One of so many seeds has a job with many tables. */
 const wideEvery = 40;
+
+/** One of so many seeds has its checkpoints in the bucket. */
+const storedEvery = 3;
 
 /** The scenario of a seed, with faults of these kinds. */
 export function drawScenario(seed: number, among: readonly FaultKind[] = faultKinds): Scenario {
@@ -126,8 +135,28 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
     const any = random.below(1 << 20);
     return faultOf(pick(kinds), { atMs, forMs, any, random, wide, pick });
   });
-  faults.sort((a, b) => a.atMs - b.atMs);
-  return { seed, job, shape, faultsMs, faults };
+  if (seed % storedEvery !== 1) return { seed, job, shape, faultsMs, faults: inOrder(faults) };
+  const ofStore = storeFaults(seed, among, faultsMs);
+  return { seed, job, shape, isStored: true, faultsMs, faults: inOrder([...faults, ...ofStore]) };
+}
+
+function inOrder(faults: readonly SimulatedFault[]): SimulatedFault[] {
+  return [...faults].sort((a, b) => a.atMs - b.atMs);
+}
+
+/** Faults of the bucket. They have a stream of their own, so that they change no other fault. */
+function storeFaults(seed: number, among: readonly FaultKind[], faultsMs: number) {
+  const random = new RandomStream(seed, purposes.faults, 3);
+  const wide = (least: number, most: number) => least * (most / least) ** random.uniform();
+  const kinds = ["store.error", "store.slow"] as const;
+  const drawn = kinds.filter((kind) => among === faultKinds || among.includes(kind));
+  if (drawn.length === 0) return [];
+  return Array.from({ length: random.below(4) }, (): SimulatedFault => {
+    const at = { atMs: faultsMs * random.uniform(), forMs: wide(50, 5000) };
+    const kind = drawn[random.below(drawn.length)];
+    if (kind === "store.slow") return { kind, ...at, requestMs: wide(1, 600) };
+    return { kind: "store.error", ...at, probability: wide(0.02, 0.7) };
+  });
 }
 
 /** Rough duration of a job without faults, so that faults are injected before it ends. */
@@ -223,6 +252,10 @@ function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
       return { kind, atMs, pick: any, byMs: pick([-1, 1]) * wide(10, 100_000) };
     case "disk.flip":
       return { kind, atMs, pick: any, bit: draw.random.below(2 ** 31) };
+    case "store.error":
+      return { kind, atMs, forMs, probability: wide(0.02, 0.7) };
+    case "store.slow":
+      return { kind, atMs, forMs, requestMs: wide(1, 600) };
     case "power":
       return { kind, atMs, operations: Math.ceil(wide(1, 100)) };
     default:

@@ -4,7 +4,7 @@
 
 import { SimulatedCluster } from "./cluster.ts";
 import { Injector } from "./injector.ts";
-import { jobs } from "./jobs.ts";
+import { jobs, storedDirectory } from "./jobs.ts";
 import { Monitor, type ReferenceRun, SafetyError } from "./monitor.ts";
 import { drawScenario, type FaultKind, type Scenario } from "./scenario.ts";
 import { World } from "./world.ts";
@@ -90,7 +90,9 @@ async function run(
   const drawn = jobs[scenario.job];
   if (drawn === undefined) throw new RangeError(`There is no job ${scenario.job}`);
   const { everySteps = drawn.checkpoint?.everySteps ?? 1, found } = options;
-  const job = { ...drawn, checkpoint: { ...drawn.checkpoint, everySteps } };
+  const checkpoint = { ...drawn.checkpoint, everySteps };
+  if (scenario.isStored === true) checkpoint.directory = storedDirectory;
+  const job = { ...drawn, checkpoint };
   const world = new World(seed);
   const unhandled = (error: unknown) => {
     world.crash ??= { where: "an unhandled promise rejection", error };

@@ -22,7 +22,7 @@ async function survives(t: ExecutionContext, scenario: Scenario): Promise<number
 }
 
 /** `npm test` tries one in this many operations of each kind of run. */
-const nth = { checkpoints: 29, tiers: 107, dynamic: 97, lease: 59 } as const;
+const nth = { checkpoints: 29, tiers: 107, dynamic: 97, lease: 59, stored: 29 } as const;
 
 for (const kind of crashKinds) {
   test.serial(`P7: power lost at any operation of a run: ${kind}`, async (t) => {

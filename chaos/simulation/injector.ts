@@ -15,6 +15,8 @@ import { SimulatedProcess } from "./process.ts";
 import type { Scenario, SimulatedFault } from "./scenario.ts";
 import { InjectedError } from "./threads.ts";
 
+/** Most requests that overtake one of a machine that has lost power. */
+const lateMax = 40;
 /** Lifetime of a zombie process after it resumes. */
 const zombieMs = 500;
 
@@ -239,7 +241,11 @@ export class Injector {
   #requestFault({ kind, process, atMs }: DiskOperation): RequestFault | undefined {
     if (process === this.#chaos.id) return undefined;
     if (kind === "request" && this.#isPowerLost()) {
-      return { kind: "crash", isAfter: this.#random.below(2) === 1 };
+      const kind = "crash";
+      const request = (["lost", "done", "late", "late"] as const)[this.#random.below(4)] ?? "lost";
+      if (request !== "late") return { kind, request };
+      // Late enough to come after the claim of the next leader, too.
+      return { kind, request, after: this.#random.below(lateMax) };
     }
     for (const fault of this.#alive.keys()) {
       if (isOver(fault, atMs)) continue;

@@ -17,8 +17,14 @@ import type { World } from "./world.ts";
 /** Fault of one disk operation. */
 export type DiskFault = "ENOSPC" | "EIO" | "power";
 
-/** What happens to a request to the bucket; `crash`: power is lost before or after its effect. */
-export type RequestFault = StoreFault | { readonly kind: "crash"; readonly isAfter: boolean };
+/**
+ * What happens to a request to the bucket. `crash`: power is lost, and the request is carried out
+ * never, before, or while others follow, after `after` of them.
+ */
+export type RequestFault =
+  | StoreFault
+  | { readonly kind: "crash"; readonly request: "lost" | "done" }
+  | { readonly kind: "crash"; readonly request: "late"; readonly after: number };
 
 /**
  * An operation, as input of fault injection. Opening for reading counts as `read`. A request to the
@@ -170,7 +176,10 @@ export class SimulatedMachine {
           if (fault !== undefined) this.bucket.fault(1, fault);
           return;
         }
-        if (fault.isAfter) this.bucket.answer(request);
+        if (fault.request === "late") {
+          this.bucket.fault(1, { kind: "delayed", after: fault.after });
+        }
+        if (fault.request !== "lost") this.bucket.answer(request);
         this.losePower();
         throw new SimulatedCrash(`${writer} has lost power`);
       },

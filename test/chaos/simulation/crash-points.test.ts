@@ -22,12 +22,13 @@ async function survives(t: ExecutionContext, scenario: Scenario): Promise<number
 }
 
 /** `npm test` tries one in this many operations of each kind of run. */
-const nth = { checkpoints: 29, tiers: 107, dynamic: 97, lease: 59, stored: 29 } as const;
+const nth = { checkpoints: 29, tiers: 107, dynamic: 97, lease: 59, stored: 5 } as const;
 
 for (const kind of crashKinds) {
   test.serial(`P7: power lost at any operation of a run: ${kind}`, async (t) => {
     const all = await crashPoints(kind);
-    t.true(all.length > 80, `${all.length} operations`);
+    // A bucket needs fewer requests than a disk needs operations.
+    t.true(all.length > (kind === "stored" ? 15 : 80), `${all.length} operations`);
     const some = thinned(`power lost at an operation: ${kind}`, all, nth[kind]);
     let losses = 0;
     for (const scenario of some) losses += await survives(t, scenario);

@@ -1,5 +1,5 @@
-// The doctor: checks a machine, a broker and a job with its data before a run, and gives advice on
-// problems. It changes nothing, and leaves nothing behind.
+// The doctor: checks a machine, a broker, an object store, and a job with its data before a run, and
+// gives advice on problems. It leaves nothing behind but its verdict in the store.
 
 import { TransportLostError } from "../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
@@ -12,6 +12,7 @@ import { probeServer } from "../../src/wire/transports/probe.ts";
 import { brokerChecks, type Check, check } from "./doctor-checks.ts";
 import { jobChecks } from "./doctor-job.ts";
 import { machineChecks } from "./doctor-machine.ts";
+import { storeChecks } from "./doctor-store.ts";
 
 /** Options of `diagnose`. */
 export interface DoctorOptions extends Credentials {
@@ -19,6 +20,8 @@ export interface DoctorOptions extends Credentials {
   readonly job?: JobOptions | undefined;
   /** A broker, `nats://host:4222`. @default an embedded broker, started for the check */
   readonly nats?: string | undefined;
+  /** An object store to try, `s3://bucket/prefix`. @default none */
+  readonly store?: string | undefined;
   /** Number of devices of the run on this machine. @default the job's, else 2 */
   readonly devices?: number | undefined;
 }
@@ -36,7 +39,7 @@ export interface Diagnosis {
 
 /** Runs all checks. @throws InvalidOptionError if the job or the credentials are wrong */
 export async function diagnose(options: DoctorOptions = {}): Promise<Diagnosis> {
-  const { job: given, nats, devices: wanted, ...credentials } = options;
+  const { job: given, nats, store, devices: wanted, ...credentials } = options;
   const job = given === undefined ? undefined : resolveJob(given);
   const devices = wanted ?? (job?.devices || 2);
   const { stepDeadlineMs } = job ?? {
@@ -46,6 +49,7 @@ export async function diagnose(options: DoctorOptions = {}): Promise<Diagnosis> 
   const checks = [
     ...(await machineChecks(devices, realClock)),
     ...ofJob,
+    ...(store === undefined ? [] : await storeChecks(store)),
     ...(await brokerFound(nats, credentials)),
   ];
   const isWell = (some: readonly Check[]) => some.every(({ state }) => state !== "fail");

@@ -10,6 +10,7 @@ import {
 } from "../../src/objects/requests.ts";
 import { type StoreLimits, usualStoreLimits } from "../../src/objects/rules.ts";
 import { s3Parts } from "../../src/objects/s3-address.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
 import type { BlockingObjectStore } from "../../src/ports/object-store.ts";
 import { SimulatedCrash } from "../../src/ports/simulated-disk.ts";
 import type { MemoryBucket } from "./memory-bucket.ts";
@@ -57,7 +58,11 @@ export class BucketMachine {
     const { bucket, key } = s3Parts(address);
     const { limits = usualStoreLimits, spend = () => {} } = this.#hooks;
     const prefix = key === "" ? "" : `${key}/`;
-    const place = { address, prefix, limits, newBytes: (count: number) => new Uint8Array(count) };
+    const place = {
+      ...{ address, prefix, limits, endpoint: "a bucket in memory", clock: new SimulatedClock() },
+      newBytes: (count: number) => new Uint8Array(count),
+      newName: () => `name-${this.#bucket.requests}`,
+    };
     return blockingStoreOf(place, {
       send: (request) => {
         const answer = this.#ask(bucket, request, limits);

@@ -2,7 +2,7 @@
 
 import { errorClass } from "./training-error.ts";
 
-/** A read or a write of the disk failed, or a data server did not respond. */
+/** A read or a write of the disk failed, or a data server or an object store did not respond. */
 export class StoreFailedError extends errorClass(
   "STORE_FAILED",
   "restore",
@@ -11,6 +11,22 @@ export class StoreFailedError extends errorClass(
       `Cannot ${action} ${path}` +
       (options?.cause instanceof Error ? `: ${options.cause.message}` : ""),
     path,
+  }),
+) {}
+
+/**
+ * An object store does not keep `If-None-Match: *`, or returns older bytes than were written: two
+ * leaders could both commit.
+ */
+export class StoreUnfencedError extends errorClass(
+  "STORE_UNFENCED",
+  "stop",
+  (address: string, did: string) => ({
+    message:
+      `Cannot keep checkpoints in ${address}: ${did}, so that two writers could both commit; use ` +
+      "a store that refuses the second, as Amazon S3, Ceph RGW and versitygw do, or a directory; " +
+      "`osiris doctor --store` shows what this one does",
+    path: address,
   }),
 ) {}
 

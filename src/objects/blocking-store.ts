@@ -19,6 +19,7 @@ import {
   rangeBytes,
   rangesAtOnce,
   remove,
+  runners,
   type StorePlace,
   size,
   type Task,
@@ -36,9 +37,8 @@ export interface RequestPort {
 
 export function blockingStoreOf(place: StorePlace, port: RequestPort): BlockingObjectStore {
   const run = <Result>(rule: Rule<Result>) => new Running(port, rule).result();
-  const { address } = place;
-  return {
-    address,
+  const store: BlockingObjectStore = {
+    address: place.address,
     get: (key, range) => owned(run(get(place, key, range))),
     size: (key) => run(size(place, key)),
     put: (key, bytes) => run(put(place, key, bytes)),
@@ -59,6 +59,8 @@ export function blockingStoreOf(place: StorePlace, port: RequestPort): BlockingO
       return first && new Reader(place, key, first, run);
     },
   };
+  runners.set(store, { place, run });
+  return store;
 }
 
 /** The bytes as the caller may have them: text cannot be decoded from shared memory. */

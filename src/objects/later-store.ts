@@ -3,7 +3,17 @@
 import type { Clock } from "../ports/clock.ts";
 import type { ObjectStore } from "../ports/object-store.ts";
 import type { StoreAnswer, StoreRequest } from "./requests.ts";
-import { create, get, list, put, type Rule, remove, type StorePlace, size } from "./rules.ts";
+import {
+  create,
+  get,
+  list,
+  put,
+  type Rule,
+  remove,
+  runners,
+  type StorePlace,
+  size,
+} from "./rules.ts";
 import { uploadTo } from "./uploads.ts";
 
 /** Answers requests, many at once. */
@@ -14,13 +24,9 @@ export interface Connection {
   close(): void;
 }
 
-export function laterStoreOf(
-  place: StorePlace,
-  connection: Connection,
-  clock: Pick<Clock, "after">,
-): ObjectStore {
-  const run = <Result>(rule: Rule<Result>) => runLater(rule, connection, clock);
-  return {
+export function laterStoreOf(place: StorePlace, connection: Connection): ObjectStore {
+  const run = <Result>(rule: Rule<Result>) => runLater(rule, connection, place.clock);
+  const store: ObjectStore = {
     address: place.address,
     get: (key, range) => run(get(place, key, range)),
     size: (key) => run(size(place, key)),
@@ -38,6 +44,8 @@ export function laterStoreOf(
     remove: (keys) => run(remove(place, keys)),
     close: async () => connection.close(),
   };
+  runners.set(store, { place, run });
+  return store;
 }
 
 async function runLater<Result>(

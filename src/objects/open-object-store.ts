@@ -1,19 +1,20 @@
 // Opens the object store at an address, `s3://bucket/prefix`.
 
+import { randomUUID } from "node:crypto";
 import { realClock } from "../ports/clock.ts";
 import type { Disk } from "../ports/disk.ts";
 import type { BlockingObjectStore, ObjectStore, Upload } from "../ports/object-store.ts";
 import { blockingStoreOf } from "./blocking-store.ts";
-import { storeEnvironment } from "./environment.ts";
+import { siteOf, storeEnvironment } from "./environment.ts";
 import { connectTo } from "./http-connection.ts";
 import { laterStoreOf } from "./later-store.ts";
-import { type StoreLimits, type StorePlace, usualStoreLimits } from "./rules.ts";
-import { s3Parts } from "./s3-address.ts";
+import { runners, type StoreLimits, type StorePlace, usualStoreLimits } from "./rules.ts";
+import { s3Parts, urlOf } from "./s3-address.ts";
 import { servicePort } from "./service-port.ts";
 
 /** A blocking store, as one that returns promises: for stores of simulated machines and tests. */
 export function promisesOf(store: BlockingObjectStore): ObjectStore {
-  return {
+  const later: ObjectStore = {
     address: store.address,
     get: async (key, range) => store.get(key, range),
     size: async (key) => store.size(key),
@@ -31,6 +32,9 @@ export function promisesOf(store: BlockingObjectStore): ObjectStore {
     remove: async (keys) => store.remove(keys),
     close: async () => store.close(),
   };
+  const runner = runners.get(store);
+  if (runner !== undefined) runners.set(later, runner);
+  return later;
 }
 
 /** Opens a store whose calls return promises. `disk`: of the machine, whose store it is. */
@@ -42,7 +46,7 @@ export async function openObjectStore(
   const simulated = disk?.objects?.(address);
   if (simulated !== undefined) return promisesOf(simulated);
   const place = placeOf(address, limits, (count) => new Uint8Array(count));
-  return laterStoreOf(place, connectTo(address, storeEnvironment(), limits), realClock);
+  return laterStoreOf(place, connectTo(address, storeEnvironment(), limits));
 }
 
 /** Opens a store whose calls block the thread. `disk`: of the machine, whose store it is. */
@@ -64,6 +68,9 @@ function placeOf(
   newBytes: (count: number) => Uint8Array,
 ): StorePlace {
   const address = given.replace(/\/+$/, "");
-  const { key } = s3Parts(address);
-  return { address, prefix: key === "" ? "" : `${key}/`, limits, newBytes };
+  const { bucket, key } = s3Parts(address);
+  const endpoint = urlOf(siteOf(storeEnvironment()), bucket, "").origin;
+  const prefix = key === "" ? "" : `${key}/`;
+  const known = { clock: realClock, newName: randomUUID, endpoint };
+  return { address, prefix, limits, newBytes, ...known };
 }

@@ -4,6 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { InputUnusableError, StoreFailedError } from "../errors/errors.ts";
+import type { Clock } from "../ports/clock.ts";
 import type { StoreAnswer, StoreRequest } from "./requests.ts";
 
 /** What a rule wants done; its runner returns the result into the rule. */
@@ -15,6 +16,15 @@ export type Effect =
   | { readonly kind: "join"; readonly task: unknown };
 
 export type Rule<Result> = Generator<Effect, Result, unknown>;
+
+/** Runs rules to their ends: at once, or as a promise. */
+export interface RuleRunner {
+  readonly place: StorePlace;
+  readonly run: <Result>(rule: Rule<Result>) => Result | Promise<Result>;
+}
+
+/** The runners of the stores that are open, for rules that are no calls of the port. */
+export const runners = new WeakMap<object, RuleRunner>();
 
 /** A rule that was started beside others. Only a runner looks inside. */
 export interface Task<Result> {
@@ -53,6 +63,11 @@ export interface StorePlace {
   readonly limits: StoreLimits;
   /** Memory for bytes that travel: shared, where another thread sends and receives them. */
   newBytes(count: number): Uint8Array;
+  /** The store behind the address, which one environment may have here and another there. */
+  readonly endpoint: string;
+  readonly clock: Clock;
+  /** A name that nobody else uses. */
+  newName(): string;
 }
 
 /** A request with the statuses that answer it, and with what it does, for messages. */
@@ -266,8 +281,10 @@ export function* remove(place: StorePlace, keys: readonly string[]): Rule<void> 
       ...{ method: "POST", key: "", query: { delete: "" }, body, answers: [200] },
       ...{ headers: { "content-md5": md5Of(body) }, action: "remove" },
       doubt: (answer) => {
-        const [key] = valuesOf(textOf(answer.body), "Key");
-        return key && `the store kept ${key} (${codeIn(answer.body)})`;
+        // Some stores name what they removed, too.
+        const [, problem] = /<Error>(.*?)<\/Error>/s.exec(textOf(answer.body)) ?? [];
+        const [key = "an object"] = valuesOf(problem ?? "", "Key");
+        return problem && `the store kept ${key} (${codeIn(answer.body)})`;
       },
     });
   }

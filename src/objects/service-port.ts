@@ -75,7 +75,7 @@ function sharing(request: StoreRequest): StoreRequest {
   const isShared = body.buffer instanceof SharedArrayBuffer;
   const copy = isShared ? body : shared(body.length);
   if (!isShared) copy.set(body);
-  return { ...request, body: copy, headers: { ...headers, ...sumHeader(copy) } };
+  return { ...request, body: copy, headers: { ...sumHeader(copy), ...headers } };
 }
 
 /** Whether a service beats (P1). */

@@ -1,5 +1,5 @@
-// osiris doctor [JOB]: checks whether a machine, a broker and a job with its data are fit for a
-// run, and lists every deadline of the job.
+// osiris doctor [JOB]: checks whether a machine, a broker, an object store and a job with its data
+// are fit for a run, and lists every deadline of the job.
 
 import { type Command, Option } from "commander";
 import { type Diagnosis, diagnose } from "../../../internal.ts";
@@ -19,6 +19,7 @@ import { checkLines } from "../../views/check-lines.ts";
 interface DoctorOptions extends CommonOptions, CredentialArguments {
   readonly nats?: string;
   readonly devices?: number;
+  readonly store?: string;
 }
 
 /** Adds the command. */
@@ -27,12 +28,16 @@ export function addDoctor(program: Command): void {
     .command("doctor")
     .argument("[job]", "job file: check its data, directories, memory and deadlines too")
     .description(
-      "check machine, broker and job before a run; exit code 1: machine or broker fails, 2: the job",
+      "check machine, broker, store and job before a run; exit code 1: one of the first fails, 2: the job",
     )
     .option(
       "--devices <N>",
       "check cores and memory for N devices (default: the job's, else 2)",
       integerFrom(1),
+    )
+    .option(
+      "--store <URL>",
+      "object store to try and to measure, s3://bucket/prefix: it must keep If-None-Match",
     )
     .addOption(
       new Option(
@@ -47,12 +52,13 @@ export function addDoctor(program: Command): void {
     );
   withCommon(withCredentials(command), [
     "doctor",
+    "doctor --store s3://bucket/checkpoints",
     "doctor job.yaml --devices 8 --nats nats://10.0.0.5:4222 --token 4f1c...",
   ]).action(async (path: string | undefined, options: DoctorOptions) => {
-    const { nats, devices, json } = options;
+    const { nats, devices, store, json } = options;
     const job = path === undefined ? undefined : await loadJob(path);
     const credentials = nats === undefined ? {} : credentialsFor(nats, options);
-    const diagnosis = await diagnose({ job, nats, devices, ...credentials });
+    const diagnosis = await diagnose({ job, nats, devices, store, ...credentials });
     if (json) console.log(JSON.stringify({ report: "doctor", ...diagnosis }));
     else for (const line of diagnosisLines(diagnosis)) console.log(line);
     const failed = diagnosis.isJobFit ? exitCodes.failed : exitCodes.wrong;

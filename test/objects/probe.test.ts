@@ -1,0 +1,97 @@
+// The trial of a store: which stores are refused, why, and what is kept in the store.
+
+import test, { type ExecutionContext } from "ava";
+import { BucketMachine } from "../../chaos/objects/bucket-machine.ts";
+import { type BucketFlaws, MemoryBucket } from "../../chaos/objects/memory-bucket.ts";
+import { openObjectStore } from "../../src/objects/open-object-store.ts";
+import { probeStore, requireFence, requireFenceBlocking } from "../../src/objects/probe.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { asks, startObjectStore } from "../data/remote/object-store.ts";
+import { quickLimits, startBucketServer } from "./bucket-server.ts";
+
+const address = "s3://bucket/some/prefix";
+
+async function startStore(flaws: BucketFlaws = {}) {
+  const bucket = new MemoryBucket("bucket", flaws);
+  const { objects } = new BucketMachine(bucket);
+  const open = () => openObjectStore(address, { ...realDisk, objects });
+  return { bucket, objects, open, store: await open() };
+}
+
+test("a store that keeps its promises is tried once, and leaves its verdict alone", async (t) => {
+  const { bucket, store, open } = await startStore();
+  await requireFence(store);
+  t.deepEqual(bucket.keys, ["some/prefix/store.json"]);
+  const { findings } = JSON.parse(String(await store.get("store.json").then(textOf)));
+  t.deepEqual(new Set(findings.map(({ state }: { state: string }) => state)), new Set(["ok"]));
+  const before = bucket.requests;
+  await requireFence(await open());
+  t.is(bucket.requests - before, 1, "a later opening reads the verdict");
+  await store.put("store.json", Buffer.from("{"));
+  await requireFence(store);
+  t.true(bucket.requests - before > 30, "a verdict that cannot be read is found anew");
+});
+
+const textOf = (bytes: Uint8Array | undefined) => Buffer.from(bytes ?? new Uint8Array());
+
+test("a store that overwrites is refused, by what it did, each time", async (t) => {
+  const { bucket, objects, store } = await startStore({ isUnfenced: true });
+  const refusal = {
+    code: "STORE_UNFENCED",
+    message: new RegExp(
+      `^Cannot keep checkpoints in ${address}: it let a second writer replace an object, and told ` +
+        "two that they had created it .*; it said that 8 of 8 writers that raced had created",
+    ),
+  };
+  await t.throwsAsync(requireFence(store), refusal);
+  const before = bucket.requests;
+  t.throws(() => requireFenceBlocking(objects(address)), refusal);
+  t.is(bucket.requests - before, 1);
+});
+
+test("a store with other flaws is named by them", async (t) => {
+  const stateOf = async (flaws: BucketFlaws, name: string) => {
+    const { findings } = await probeStore((await startStore(flaws)).store);
+    return findings.find((one) => one.name === name);
+  };
+  t.like(await stateOf({ takesDamaged: true }, "body with a wrong checksum"), { state: "warn" });
+  t.like(await stateOf({ hasBareEtags: true }, "ETags"), { state: "ok", found: "not quoted" });
+  t.like(await stateOf({ listLag: 9 }, "list"), { state: "ok", found: "lags behind" });
+  t.like(await stateOf({}, "upload in parts"), { state: "ok" });
+});
+
+test("an older object that is read after a write is found", async (t) => {
+  const { bucket, store } = await startStore();
+  const answer = bucket.answer.bind(bucket);
+  let old: ReturnType<typeof answer> | undefined;
+  bucket.answer = (request) => {
+    const given = answer(request);
+    const isWhole = request.headers?.range?.startsWith("bytes=0-");
+    if (!isWhole || !request.key.endsWith("/read")) return given;
+    old ??= given;
+    return old;
+  };
+  await t.throwsAsync(requireFence(store), {
+    code: "STORE_UNFENCED",
+    message: /a read after a write did not return what was written/,
+  });
+});
+
+async function refused(t: ExecutionContext, store: Parameters<typeof requireFence>[0]) {
+  const error = await t.throwsAsync(requireFence(store), { code: "STORE_UNFENCED" });
+  return error?.message ?? "";
+}
+
+test.serial("a store behind HTTP is tried, with writers that race", async (t) => {
+  await startBucketServer(t);
+  const store = await openObjectStore(address, undefined, quickLimits);
+  await t.notThrowsAsync(requireFence(store));
+  await store.close();
+});
+
+test.serial("s3rver, which ignores If-None-Match, is refused", async (t) => {
+  asks(t, await startObjectStore(t));
+  const store = await openObjectStore("s3://clicks/checkpoints", undefined, quickLimits);
+  t.regex(await refused(t, store), /it let a second writer replace an object/);
+  await store.close();
+});

@@ -62,6 +62,13 @@ export const rocksDb: Need = {
   isRequired: true,
 };
 
+/** Ceph's object gateway and what it stands on: a real S3 server. */
+export const radosGateway: Need = {
+  isMet: () => ["ceph-mon", "ceph-osd", "radosgw"].every((program) => runs(program, "--version")),
+  reason: "Ceph's object gateway is not installed (Debian: ceph-mon, ceph-osd, radosgw).",
+  isRequired: false,
+};
+
 export const networkNamespaces: Need = {
   isMet: hasNamespaces,
   reason: "This process may not make network namespaces (`ip netns add`).",

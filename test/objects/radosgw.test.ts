@@ -1,0 +1,91 @@
+// The client, its blocking form and the trial of stores over a real S3 server: what a store of our
+// own keeps would prove nothing alone.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { ExecutionContext } from "ava";
+import { AwsClient } from "aws4fetch";
+import {
+  blockingObjectStore,
+  openObjectStore,
+  promisesOf,
+} from "../../src/objects/open-object-store.ts";
+import { probeStore, requireFence } from "../../src/objects/probe.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { setEnvironment } from "../helpers/environment.ts";
+import { radosGateway, testAll, testIf } from "../helpers/needs.ts";
+import { keepsLongObjects, keepsObjects } from "../suites/object-store.ts";
+
+/** Three free ports in a row, as far as one can know. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  return Math.min(port, 65_000);
+}
+
+/** Starts a gateway with an empty bucket, and sets its client's environment. */
+async function startGateway(t: ExecutionContext): Promise<void> {
+  const home = mkdtempSync(join(tmpdir(), "osiris-ceph-"));
+  const script = resolve("test/objects/radosgw.sh");
+  const gateway = spawn("bash", [script, join(home, "ceph"), String(await freePort())], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const ended = once(gateway, "exit");
+  t.teardown(async () => {
+    gateway.stdin.end();
+    await ended;
+    rmSync(home, { recursive: true, force: true });
+  });
+  const line = await Promise.race([
+    once(gateway.stdout, "data").then(([chunk]) => String(chunk)),
+    ended.then(([code]) => Promise.reject(new Error(`the gateway ended with ${code}`))),
+  ]);
+  const variables = Object.fromEntries(
+    line
+      .trim()
+      .split(" ")
+      .map((one) => one.split("=")),
+  );
+  setEnvironment(t, variables);
+  const [accessKeyId, secretAccessKey] = [
+    variables.AWS_ACCESS_KEY_ID,
+    variables.AWS_SECRET_ACCESS_KEY,
+  ];
+  const client = new AwsClient({ accessKeyId, secretAccessKey, service: "s3" });
+  const { ok } = await client.fetch(`${variables.AWS_ENDPOINT_URL_S3}/bucket`, { method: "PUT" });
+  t.true(ok);
+}
+
+testIf(testAll, radosGateway).serial("a real S3 server keeps objects, and fences", async (t) => {
+  t.timeout(180_000);
+  await startGateway(t);
+  const store = await openObjectStore("s3://bucket/later");
+  await requireFence(store);
+  const verdict = await probeStore(store);
+  t.log(verdict.findings.map(({ name, found }) => `${name}: ${found}`).join("; "));
+  t.deepEqual(
+    verdict.findings.filter(({ state }) => state !== "ok"),
+    [],
+  );
+  await store.remove(["store.json"]);
+  await keepsObjects(t, store);
+  await keepsLongObjects(t, store);
+  await store.close();
+  const blocking = promisesOf(blockingObjectStore("s3://bucket/blocking", realDisk));
+  await keepsObjects(t, blocking);
+  await keepsLongObjects(t, blocking);
+  for (let round = 0; round < 10; round++) {
+    const racing = await openObjectStore(`s3://bucket/race-${round}`);
+    const made = await Promise.all(
+      Array.from({ length: 8 }, (_, i) => racing.create("one", Buffer.from(`racer ${i}`))),
+    );
+    t.is(made.filter((won) => won).length, 1);
+    await racing.close();
+  }
+});

@@ -30,6 +30,7 @@ import type { RowsToKeep } from "./kept-rows.ts";
 import type { LinkTask } from "./link-program.ts";
 import type { ReaderTask } from "./reader-program.ts";
 import type { ReplicaCommand } from "./replica-service.ts";
+import type { StoreCall, StoreTask } from "./store-program.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
 /** The task that a thread is started with. */
@@ -46,6 +47,7 @@ export type ThreadTask =
   | PrepareTask
   | CacheTask
   | IndexTask
+  | StoreTask
   | ProbeTask;
 
 /** A thread that prepares the data of a job, and then searches a plan if `planFor` is given. */
@@ -166,6 +168,11 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const { onProgress, helpFor } = preparingFor(ports);
         const { makeCaches } = await import("./data/own-caches.ts");
         return await makeCaches(task, disk, onProgress, helpFor);
+      }
+      case "store": {
+        const { runStoreThread } = await import("./store-program.ts");
+        const take = () => ports.take() as StoreCall | undefined;
+        return await runStoreThread(task, { disk, take, report });
       }
       case "index": {
         const { runIndexing } = await import("./data/index-program.ts");

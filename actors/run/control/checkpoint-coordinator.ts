@@ -32,10 +32,7 @@ import {
   type PartTally,
   shownPart,
 } from "../../../src/training/checkpoint/part-names.ts";
-import type {
-  CheckpointStore,
-  Manifest,
-} from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { needsBaseline } from "../../../storage/checkpoints/store/full-or-incremental.ts";
 import type { SavedPart } from "../../../storage/checkpoints/store/part-writer.ts";
 import { devicesOf, type HostShare } from "../../host/membership.ts";
@@ -50,8 +47,10 @@ import {
 import { waiting } from "../../runtime/wait-graph.ts";
 import { hasBuddies } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
+import { isStoreAway } from "./claim-generation.ts";
 import { adoptersOf, afterSecured, handedHosts, type Secured } from "./hand-over.ts";
 import { copying } from "./replicate-checkpoint.ts";
+import type { RunStore } from "./run-store.ts";
 import { transferDeadlines } from "./transfer-deadlines.ts";
 
 export interface CheckpointCoordinatorInput {
@@ -61,7 +60,7 @@ export interface CheckpointCoordinatorInput {
   /** Hosts of the saving devices, by rank. */
   readonly hosts: readonly HostShare[];
   readonly record: RunRecord;
-  readonly store: CheckpointStore;
+  readonly store: RunStore;
   /** The newest checkpoint, on which the next increment rests. */
   readonly latest: Manifest | undefined;
 }
@@ -107,7 +106,8 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
   const digest = digesting(leaves, job.model.tables);
   const modelDigest = await inTurns(network.clock, digest, begun.signal);
   await turn();
-  const manifest = store.commit({
+  const { saved: deadlineMs } = transferDeadlines(begun.input);
+  const manifest = await store.commit({
     run: scope.run,
     generation: scope.generation,
     cut: cut.cut,
@@ -121,9 +121,30 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
     createdBy: network.createdBy,
   });
   await turn();
-  await store.collect({ generation: scope.generation, keep: job.checkpoint.keep });
+  const { generation } = scope;
+  try {
+    await store.within(deadlineMs).collect({ generation, keep: job.checkpoint.keep });
+  } catch (error) {
+    if (!store.isRemote || !isStoreAway(error)) throw error;
+    tellUncollected(begun.input, manifest, error);
+  }
   return manifest;
 });
+
+/** Training goes on: the next checkpoint removes what this one could not. */
+function tellUncollected(
+  { record, scope, store }: CheckpointCoordinatorContext,
+  { cut }: Manifest,
+  error: unknown,
+): void {
+  const why = error instanceof Error ? error.message : String(error);
+  record.append(scope.generation, {
+    type: "run.alert",
+    code: "CHECKPOINT_STORE_AWAY",
+    step: cut,
+    message: `Old checkpoints in ${store.directory} stay until the next checkpoint: ${why}`,
+  });
+}
 
 const machine = setup({
   types: {} as {

@@ -17,6 +17,7 @@ import type { GenerationLayout } from "../../threads/generation-layout.ts";
 import type { DataPlan } from "../../threads/generation-schema.ts";
 import { hostPlaceOf } from "../../threads/generation-spec.ts";
 import type { RunMetrics } from "../state/run-metrics.ts";
+import type { RunStore } from "./run-store.ts";
 import { type Transfer, transferDeadlines } from "./transfer-deadlines.ts";
 
 /** The part of the coordinator's context from which these requests are built. */
@@ -91,6 +92,12 @@ export const committing = fromPromise<
   if (committed === undefined) throw new RangeError("Nothing was committed");
   return committed;
 });
+
+/** The checkpoints that the store has at the end of the run. */
+export const listing = fromPromise<
+  Awaited<ReturnType<RunStore["list"]>>,
+  { readonly store: RunStore }
+>(({ input }) => input.store.list());
 
 /**
  * Has durable tiers flush their rows beside the last checkpoint; resolves to one answer per tier.

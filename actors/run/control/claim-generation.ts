@@ -1,29 +1,28 @@
 // Claims a generation for a job supervisor: takes the next number in the checkpoint store, which
 // fences all older generations, and selects the checkpoint to restore. On a full disk it waits for
-// room, since a restart would fail in the same way.
+// room, and for an object store that is away until it answers, since a restart would fail in the
+// same way.
 
 import { fromPromise } from "xstate";
-import { ArithmeticMismatchError, StoreFailedError } from "../../../src/errors/errors.ts";
+import { ArithmeticMismatchError, StoreFailedError, TrainingError } from "../../../src/errors/errors.ts";
 import { type JobSpec, jobIdentity } from "../../../src/job/job.ts";
 import { shownJob } from "../../../src/job/shown-job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
+import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { isFull } from "../../../src/ports/disk-refusals.ts";
 import { nextTurn } from "../../../src/ports/turns.ts";
-import { adoptCheckpoint } from "../../../storage/checkpoints/adopt-checkpoint.ts";
-import type {
-  CheckpointStore,
-  Generation,
-} from "../../../storage/checkpoints/store/checkpoint-store.ts";
-import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
+import { isObjectAddress } from "../../../src/ports/object-store.ts";
+import type { Generation } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import type { HostShare } from "../../host/membership.ts";
 import type { Network } from "../../runtime/mailbox.ts";
 import { roomWaitMs } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
-import { roomAlert } from "./coordinator-events.ts";
+import { awayAlert, roomAlert } from "./coordinator-events.ts";
+import { openRunStore, type RunStore } from "./run-store.ts";
 
 /** A claimed generation, with its checkpoint store. */
-export type Claimed = Generation & { readonly store: CheckpointStore };
+export type Claimed = Generation & { readonly store: RunStore };
 
 export interface Claiming {
   readonly job: JobSpec;
@@ -43,13 +42,16 @@ export const claiming = fromPromise<Claimed, Claiming>(async ({ input, signal })
   await nextTurn(network.clock, signal);
   const jobText = JSON.stringify(shownJob(job));
   await nextTurn(network.clock, signal);
-  return await onceThereIsRoom(() => claim(input, identity, jobText), {
+  const isRemote = isObjectAddress(job.checkpoint.directory);
+  const alert = isRemote ? awayAlert : roomAlert;
+  return await onceThereIsRoom(() => claim(input, identity, jobText, signal), {
     ...{ clock: network.clock, patienceMs: roomWaitMs({ job, hosts }), signal },
-    tell: () => record.append(0, roomAlert({ job, hosts }, step, "ends with an error")),
+    mayPass: isRemote ? isStoreAway : isDiskFull,
+    tell: () => record.append(0, alert({ job, hosts }, step, "ends with an error")),
   });
 });
 
-/** Backoff between attempts on a full disk: first wait and longest wait, doubled in between. */
+/** Backoff between attempts: first wait and longest wait, doubled in between. */
 const [waitMs, waitMsMax] = [250, 5000];
 
 interface Patience {
@@ -57,25 +59,34 @@ interface Patience {
   readonly patienceMs: number;
   /** Aborted when the result is no longer needed. */
   readonly signal: AbortSignal;
-  /** Called once, at the first attempt on a full disk. */
+  /** Whether an error may pass with time. */
+  mayPass(error: unknown): boolean;
+  /** Called once, at the first attempt that failed so. */
   tell(): void;
 }
 
-/**
- * Calls `work` until it succeeds, retrying while the disk is full.
- * @throws StoreFailedError where the disk stays full for `patienceMs`
- */
+export function isDiskFull(error: unknown): boolean {
+  return error instanceof StoreFailedError && isFull(error.cause);
+}
+
+/** Whether a store over a network did not answer, or not as expected. */
+export function isStoreAway(error: unknown): boolean {
+  const away = new Set(["STORE_FAILED", "STEP_TIMEOUT", "PEER_LOST"]);
+  return error instanceof TrainingError && away.has(error.code);
+}
+
+/** Calls `work` until it succeeds. Rejects with its error where that may not pass, or stays. */
 export async function onceThereIsRoom<Result>(
-  work: () => Result,
-  { clock, patienceMs, signal, tell }: Patience,
+  work: () => Result | Promise<Result>,
+  { clock, patienceMs, signal, mayPass, tell }: Patience,
 ): Promise<Result> {
   const startMs = clock.now();
   for (let tries = 0; ; tries++) {
     try {
-      return work();
+      return await work();
     } catch (error) {
-      const mayPass = error instanceof StoreFailedError && isFull(error.cause);
-      if (!mayPass || signal.aborted || clock.now() - startMs >= patienceMs) throw error;
+      const isAway = mayPass(error);
+      if (!isAway || signal.aborted || clock.now() - startMs >= patienceMs) throw error;
     }
     if (tries === 0) tell();
     await new Promise<void>((resume) => {
@@ -84,21 +95,36 @@ export async function onceThereIsRoom<Result>(
   }
 }
 
-function claim({ job, network, passedOver }: Claiming, identity: string, jobText: string): Claimed {
+async function claim(
+  { job, network, passedOver }: Claiming,
+  jobIdentity: string,
+  jobText: string,
+  signal: AbortSignal,
+): Promise<Claimed> {
   const { directory } = job.checkpoint;
-  const store = openStore({ directory, disk: network.disk, jobIdentity: identity, jobText });
-  network.assertLeading?.();
-  const generation = store.beginGeneration(undefined, passedOver);
-  const actual = openKernels(job.arithmetic).arithmetic;
-  const isFirst = generation.latest === undefined && job.warmStart !== undefined;
-  const latest = isFirst
-    ? adoptCheckpoint(store, generation.generation, job, actual)
-    : generation.latest;
-  const expected = latest?.arithmetic;
-  if (expected !== undefined && expected !== actual) {
-    throw new ArithmeticMismatchError(expected, actual, directory);
+  const { disk, clock } = network;
+  const { step, saved } = deadlinesOf(job);
+  const opened = { directory, jobIdentity, jobText };
+  const store = openRunStore({ opened, disk, clock, deadlineMs: step });
+  try {
+    await store.open();
+    network.assertLeading?.();
+    const generation = await store.beginGeneration(passedOver);
+    const actual = openKernels(job.arithmetic).arithmetic;
+    const isFirst = generation.latest === undefined && job.warmStart !== undefined;
+    const latest = isFirst
+      ? await store.within(saved).adopt(generation.generation, job, actual)
+      : generation.latest;
+    const expected = latest?.arithmetic;
+    if (expected !== undefined && expected !== actual) {
+      throw new ArithmeticMismatchError(expected, actual, directory);
+    }
+    if (signal.aborted) store.close();
+    return { ...generation, latest, store };
+  } catch (error) {
+    store.close();
+    throw error;
   }
-  return { ...generation, latest, store };
 }
 
 /**

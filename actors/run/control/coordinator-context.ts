@@ -34,7 +34,7 @@ export interface TrainingCoordinatorInput {
   /** Hosts of the generation, in the order of their devices' ranks. */
   readonly hosts: readonly HostShare[];
   readonly membership: Membership;
-  readonly store: CheckpointStore;
+  readonly store: RunStore;
   readonly record: RunRecord;
   /** The checkpoint to restore; undefined: start from initial weights. */
   readonly latest: Manifest | undefined;
@@ -70,6 +70,9 @@ export interface TrainingCoordinatorContext
   /** Whether a step of this generation has completed. */
   readonly isFirstStepDone: boolean;
 
+  /** The checkpoints in the store, at the end of the run. */
+  readonly stored: Awaited<ReturnType<RunStore["list"]>> | undefined;
+
   /** Start and duration of the last cut's wait for the previous checkpoint. */
   readonly waitsSinceMs: number;
   readonly waitedMs: number;
@@ -95,6 +98,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     manifest: input.latest?.sha256,
     arithmetic: input.latest?.arithmetic ?? "",
     layout: undefined,
+    stored: undefined,
     readerLimit: 0,
     assemblyMs: 0,
     startedAtMs: 0,

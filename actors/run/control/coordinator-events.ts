@@ -115,6 +115,19 @@ export function roomAlert(run: Parameters<typeof roomWaitMs>[0], step: number, t
   };
 }
 
+/** The run.alert of an object store that does not answer. `then`: see `roomAlert`. */
+export function awayAlert(run: Parameters<typeof roomWaitMs>[0], step: number, then: string) {
+  const { directory } = run.job.checkpoint;
+  return {
+    type: "run.alert" as const,
+    code: "CHECKPOINT_STORE_AWAY" as const,
+    step,
+    message:
+      `The checkpoint store ${directory} does not answer: the run waits for it, at most ` +
+      `${roomWaitMs(run) / 1000} s, and then ${then}; look at the store, or cancel the run`,
+  };
+}
+
 /** Publishes run.recovered, where the generation follows a failure. */
 function publishRecovered(context: TrainingCoordinatorContext): void {
   const { record, scope, failedAtMs, network, latest, restored } = context;

@@ -44,7 +44,7 @@ import { isRunDone, type RunPosition, windowEnd } from "./next-action.ts";
 import { stayPlaced } from "./stay-placed.ts";
 import { transferDeadlines } from "./transfer-deadlines.ts";
 
-export { committing, cutting, persisting } from "./checkpoint-requests.ts";
+export { committing, cutting, listing, persisting } from "./checkpoint-requests.ts";
 export { commandingReaders } from "./reader-commands.ts";
 
 /** The context from which requests are built. */

@@ -93,10 +93,11 @@ type JobSupervisorEvent =
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>;
 
-/** J3. When stopped, requests that all hosts of the generation release it. */
+/** J3. When stopped, closes the store, and requests that all hosts release the generation. */
 const releasingAtStop = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
   const { network, record, claimed, hosts } = input;
   if (claimed === undefined) return;
+  claimed.store.close();
   const scope = { run: record.run, generation: claimed.generation };
   const mailbox = openMailbox(network, scope, { role: "job", index: 0 });
   for (const { host } of hosts) {

@@ -10,7 +10,7 @@
 import { fromPromise } from "xstate";
 import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
-import { commitPartial } from "../../../storage/checkpoints/partial-checkpoint.ts";
+import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { devicesOf, type HostShare } from "../../host/membership.ts";
 import {
   type Address,
@@ -44,7 +44,7 @@ export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
     if (claimed === undefined) return;
     const { store, generation } = claimed;
     const scope = { run: record.run, generation };
-    const before = store.latest();
+    const before = await store.latest();
     const left = ranksLeft(hosts, offender);
     const answers = new Map<number, Answer>();
     const [first] = left;
@@ -69,16 +69,12 @@ export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
     }
     const surviving = left.flatMap((rank) => answers.get(rank) ?? []);
     const steps = surviving[0]?.steps ?? 0;
-    const common = {
-      store,
-      disk: network.disk,
-      job,
-      run: record.run,
-      generation,
-      createdBy: network.createdBy,
-    };
+    const common = { job, run: record.run, generation, createdBy: network.createdBy };
     const devices = devicesOf(hosts);
-    const committed = await commitPartial({ ...common, steps, devices, surviving });
+    const { saved } = deadlinesOf(job);
+    const committed = await store
+      .within(saved)
+      .commitPartial({ ...common, steps, devices, surviving });
     if (committed === undefined) return;
     const { manifest, lost } = committed;
     const { rows, samples, pls } = lost;

@@ -1,6 +1,6 @@
 // Training coordinator: the step clock of one generation: its participants and their next step.
 //
-//   preparing ─▶ prepared ─▶ assembling ─▶ training ─▶ finished
+//   preparing ─▶ prepared ─▶ assembling ─▶ training ─▶ reporting ─▶ finished
 //
 //   training, three parallel regions:
 //     work      deciding ─┬─▶ running ────────────▶ deciding    a window, up to the next cut
@@ -22,6 +22,7 @@
 //   cut          checkpoint.commit, to checkpoint:0        checkpoint.committed
 //   persisting   tier.persist, to durable tiers            tier.persisted
 //   releasing    host.release, to all hosts                host.released
+//   reporting    (the checkpoint store)                    the checkpoints of the result
 //
 // In every state it receives host.progress, host.mended, host.failed, writer.room, checkpoint.handed,
 // host.gone; run.cancel, .rescale, .yield and .checkpoint of its children and the job supervisor.
@@ -151,6 +152,7 @@ const machine = setup({
     isNext: ({ context }, action: Action) => nextAction(context) === action,
     isIndexed: ({ context }) => nextAction(context) !== "index",
     isOver: ({ context }) => isOver(context),
+    isUndone: ({ context }) => !isRunDone(context),
     isBeingCommitted: ({ context }) => context.taken !== undefined,
     isCommitted: ({ context }) => context.taken === undefined,
     hasLeft: ({ context, event }) => hasLeft(context, event),
@@ -184,7 +186,7 @@ const machine = setup({
   initial: "preparing",
   states: {
     preparing: {
-      on: { "run.yield": "finished" },
+      on: { "run.yield": "reporting" },
       invoke: {
         src: "preparing",
         input: ({ context }) => context,
@@ -200,11 +202,11 @@ const machine = setup({
     prepared: {
       entry: ["nextCommand", ({ context }) => publishPrepared(context)],
       // A run that has already finished needs no devices.
-      always: [{ guard: "isOver", target: "finished" }, { target: "assembling" }],
+      always: [{ guard: "isOver", target: "reporting" }, { target: "assembling" }],
     },
     assembling: {
       entry: "serveSplits",
-      always: { guard: "isOver", target: "finished" },
+      always: { guard: "isOver", target: "reporting" },
       invoke: {
         src: "assembling",
         input: ({ context }) => context,
@@ -364,7 +366,7 @@ const machine = setup({
               invoke: {
                 src: "releasing",
                 input: ({ context }) => context,
-                onDone: "#trainingCoordinator.finished",
+                onDone: "#trainingCoordinator.reporting",
               },
             },
           },
@@ -391,6 +393,14 @@ const machine = setup({
             },
           },
         },
+      },
+    },
+    reporting: {
+      always: { guard: "isUndone", target: "finished" },
+      invoke: {
+        src: "listing",
+        input: ({ context }) => context,
+        onDone: { target: "finished", actions: assign({ stored: ({ event }) => event.output }) },
       },
     },
     finished: { type: "final" },

@@ -108,7 +108,7 @@ const eventBody = z.discriminatedUnion("type", [
     type: z.literal("run.alert"),
     code: z.enum([
       ...(["PIPELINE_SERIAL", "RECOVERY_SLOW", "REPLAN_FAILED"] as const),
-      ...(["CHECKPOINT_DISK_FULL", "DEVICES_IDLE"] as const),
+      ...(["CHECKPOINT_DISK_FULL", "CHECKPOINT_STORE_AWAY", "DEVICES_IDLE"] as const),
     ]),
     step: count,
     message: z.string(),

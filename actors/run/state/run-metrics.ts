@@ -261,7 +261,9 @@ export function afterCheckpoint(metrics: RunMetrics, step: number): RunMetrics {
  *   checkpoint have to be trained again
  */
 export function resultOf(context: {
-  readonly store: CheckpointStore;
+  readonly store: { readonly directory: string };
+  /** The checkpoints in the store. */
+  readonly stored: ReturnType<CheckpointStore["list"]> | undefined;
   /** Hash of the last checkpoint that was committed, or restored. */
   readonly manifest: string | undefined;
   readonly job: JobSpec;
@@ -281,7 +283,7 @@ export function resultOf(context: {
   readonly placed: RunResult["plan"];
 }): RunResult {
   const { store, job, scope, metrics, isCancelled, record, times, tiers, placed } = context;
-  const { manifests, damaged } = store.list();
+  const { manifests = [], damaged = [] } = context.stored ?? {};
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
   if (last?.sha256 !== context.manifest) {

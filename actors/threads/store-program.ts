@@ -6,7 +6,11 @@
 
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import { type OpenedStore, type StoreCalls, storeCalls } from "../../storage/checkpoints/store-calls.ts";
+import {
+  type OpenedStore,
+  type StoreCalls,
+  storeCalls,
+} from "../../storage/checkpoints/store-calls.ts";
 
 export interface StoreTask {
   readonly program: "store";

@@ -4,15 +4,19 @@
 // same way.
 
 import { fromPromise } from "xstate";
-import { ArithmeticMismatchError, StoreFailedError, TrainingError } from "../../../src/errors/errors.ts";
+import {
+  ArithmeticMismatchError,
+  StoreFailedError,
+  TrainingError,
+} from "../../../src/errors/errors.ts";
 import { type JobSpec, jobIdentity } from "../../../src/job/job.ts";
 import { shownJob } from "../../../src/job/shown-job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { isFull } from "../../../src/ports/disk-refusals.ts";
-import { nextTurn } from "../../../src/ports/turns.ts";
 import { isObjectAddress } from "../../../src/ports/object-store.ts";
+import { nextTurn } from "../../../src/ports/turns.ts";
 import type { Generation } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import type { HostShare } from "../../host/membership.ts";
 import type { Network } from "../../runtime/mailbox.ts";

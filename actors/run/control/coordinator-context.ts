@@ -1,10 +1,7 @@
 // Context of the training coordinator's machine (training-coordinator.ts), and its initial values.
 
 import type { JobSpec } from "../../../src/job/job.ts";
-import type {
-  CheckpointStore,
-  Manifest,
-} from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
 import {
   type MessageEvent,
@@ -26,6 +23,7 @@ import { noPins } from "./follow-pins.ts";
 import { leavingHosts } from "./hand-over.ts";
 import { announcedSpeeds } from "./host-hardware.ts";
 import { isDueForRun, type RunPosition, withInterval } from "./next-action.ts";
+import type { RunStore } from "./run-store.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;

@@ -22,7 +22,7 @@ test("a cut is saved once, by the requested devices, and an older cut is never s
   const { job, hosts } = smallGenerationSpec();
   const record = new Registry("r", () => {}).add(job);
   const committed = { cut: 30, modelDigest: "d", sha256: "m", parts: [] };
-  const store = { commit: () => committed, collect() {} } as never;
+  const store = { commit: () => committed, collect() {}, within: () => store } as never;
   const input = { network, scope, job, hosts, record, store, latest: undefined };
   const { ends } = startActor(place, checkpointCoordinatorMachine, input);
   const saves = () => heard({ role: "device", index: 0 }).map(({ body }) => body);

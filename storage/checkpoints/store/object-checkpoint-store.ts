@@ -126,12 +126,7 @@ function placeOf(files: ObjectPlace, jobIdentity: string): Place {
     },
     checkpoints: (isKnown) => checkpoints(own, isKnown),
     beginRemoval: (generation, names) => beginRemoval(own, generation, names),
-    removeCheckpoint(name) {
-      const { cut = 0, generation = 0 } = parseCheckpointName(name) ?? {};
-      objects.remove([keyOf(own.paths.manifest(cut, generation))]); // K3
-      objects.remove(objects.list(`${keyOf(own.paths.checkpoint(cut, generation))}/`));
-      own.garbage.delete(name);
-    },
+    removeCheckpoint: (name) => removeCheckpoint(own, name),
     tidy: () => undefined,
   };
 }
@@ -246,6 +241,21 @@ function beginRemoval(own: Own, generation: number, names: readonly string[]): v
   append(own, generation, "removal", ({ chain, ...rest }) => {
     return { ...rest, chain: chain.filter(stays) };
   });
+}
+
+function removeCheckpoint(own: Own, name: string): void {
+  const { objects, paths, keyOf, manifests } = own;
+  const { cut = 0, generation = 0 } = parseCheckpointName(name) ?? {};
+  objects.remove([keyOf(paths.manifest(cut, generation))]); // K3
+  // A list may lack files that the manifest names, and has those of no manifest.
+  const found = [...manifests.values()].find(
+    (one) => one.cut === cut && one.generation === generation,
+  );
+  const files = found === undefined ? [] : filesNeeded(found).filter(({ isOwn }) => isOwn);
+  const named = files.map(({ file }) => keyOf(paths.file(cut, generation, file)));
+  const listed = objects.list(`${keyOf(paths.checkpoint(cut, generation))}/`);
+  objects.remove([...new Set([...named, ...listed])]);
+  own.garbage.delete(name);
 }
 
 /** See `Place.checkpoints`. */

@@ -1,0 +1,187 @@
+// Every interleaving of processes that want to lead one cluster over one object store: terms, and
+// the journals of their leaders, by the real code. Any process may find the lease expired at any
+// time. Then the same with faults planted, each of which must be found.
+
+import test, { type ExecutionContext } from "ava";
+import { LeadershipLostError, StoreFailedError } from "../../../src/errors/errors.ts";
+import type { ObjectStore } from "../../../src/ports/object-store.ts";
+import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
+import { StoredJournal } from "../../../storage/cluster/stored-journal.ts";
+import { StoredLease } from "../../../storage/cluster/stored-lease.ts";
+import { rounds } from "../../helpers/thinned.ts";
+import { explore } from "./explore.ts";
+import { factsAlone, type Objects, type Program, type Scene, StoreModel } from "./store-model.ts";
+
+/** Faults of a leader's program. */
+interface Faults {
+  /** It acknowledges without having looked for a newer term. */
+  readonly confirmsNothing?: boolean;
+  /** It removes former journals without having looked for a newer term. */
+  readonly removesAtOnce?: boolean;
+  /** It reads the former journal before it claims its term. */
+  readonly readsFirst?: boolean;
+}
+
+type LeaderOptions = Partial<Program> & Faults & { readonly entries?: number };
+
+const namesOf = (entries: readonly JournalEntry<string>[]) => entries.map(({ run }) => run);
+
+/** A process that finds the lease expired, claims it, and acknowledges entries. */
+function leader(name: string, options: LeaderOptions = {}): Program {
+  const { entries: count = 1, confirmsNothing, removesAtOnce, readsFirst, ...rest } = options;
+  const journalAt = (objects: ObjectStore, term: number, confirm: () => Promise<void>) =>
+    new StoredJournal<string>({ objects, term, confirm });
+  return {
+    name,
+    attemptsMax: 1, // The journal itself tries again.
+    async run({ objects, note }) {
+      const lease = new StoredLease({ objects, claimant: name, onForgotten() {} });
+      const patient = async <Result>(body: () => Promise<Result>) => await untilAnswered(body);
+      const { newest } = await lease.current();
+      const term = newest + 1;
+      const own = { term, owner: name, beat: 0, isReleased: false };
+      const confirm = async () => {
+        if (!(await patient(() => lease.isNewest(own)))) throw new LeadershipLostError(term, "?");
+      };
+      const journal = journalAt(objects, term, removesAtOnce ? async () => {} : confirm);
+      const early = readsFirst ? await journal.readFormer() : undefined;
+      if (!(await patient(() => lease.claim(term, name)))) return;
+      note(`leads ${term}`);
+      const { entries } = early ?? (await journal.readFormer());
+      note(`reads ${term} ${namesOf(entries).join(" ")}`);
+      try {
+        await patient(() => journal.begin(entries));
+        for (let at = 1; at <= count; at++) {
+          const entry = `${name}${at}`;
+          journal.append([{ kind: "run", run: entry, job: {} }]);
+          await patient(() => journal.synced());
+          if (!confirmsNothing) await confirm();
+          note(`acknowledges ${term} ${entry}`);
+        }
+      } catch (error) {
+        if (!(error instanceof LeadershipLostError)) throw error;
+      }
+    },
+    ...rest,
+  };
+}
+
+/** Tries again while the store does not answer. */
+async function untilAnswered<Result>(body: () => Promise<Result>): Promise<Result> {
+  for (;;) {
+    try {
+      return await body();
+    } catch (error) {
+      if (!(error instanceof StoreFailedError)) throw error;
+    }
+  }
+}
+
+interface Said {
+  readonly leads: readonly number[];
+  readonly reads: readonly { readonly term: number; readonly entries: readonly string[] }[];
+  readonly acknowledged: readonly { readonly term: number; readonly entry: string }[];
+}
+
+function saidIn(facts: readonly string[]): Said {
+  const words = facts.map((fact) => fact.split(": ")[1]?.split(" ") ?? []);
+  const of = (what: string) => words.filter(([first]) => first === what);
+  return {
+    leads: of("leads").map(([, term]) => Number(term)),
+    reads: of("reads").map(([, term, ...entries]) => ({ term: Number(term), entries })),
+    acknowledged: of("acknowledges").map(([, term, entry = ""]) => ({ term: Number(term), entry })),
+  };
+}
+
+function wrongIn(facts: readonly string[]): string | undefined {
+  const failed = facts.find((fact) => fact.includes("ends with"));
+  if (failed !== undefined) return failed;
+  const { leads, reads, acknowledged } = saidIn(facts);
+  const twice = leads.find((term, at) => leads.indexOf(term) !== at);
+  if (twice !== undefined) return `two processes lead in term ${twice}`;
+  for (const { term, entries } of reads) {
+    const lost = acknowledged.find((one) => one.term < term && !entries.includes(one.entry));
+    if (lost !== undefined) return `the leader of term ${term} does not find ${lost.entry}`;
+  }
+  return undefined;
+}
+
+type Explored = Pick<Scene, "programs"> & Partial<Scene>;
+
+/** Explores a scene with a former leader, which has acknowledged an entry. */
+async function exploreScene(
+  t: ExecutionContext,
+  given: Explored,
+  depth: number = rounds("depth", 14, 18),
+): Promise<string | undefined> {
+  const former = leader("former");
+  const said = await factsAlone(former, new Map());
+  const recoveries = new Map<string, readonly string[]>();
+  /** What another process finds that leads after this, if nothing else happens. */
+  const successor = async (objects: Objects) => {
+    const key = [...objects].map(([name, bytes]) => `${name} ${bytes.length}`).join();
+    const facts = recoveries.get(key) ?? (await factsAlone(leader("next"), objects));
+    recoveries.set(key, facts);
+    return facts;
+  };
+  const scene: Scene = {
+    ...{ before: [former], faultsMax: 1, lasting: /^p\/terms\//, ...given },
+    async violation(own, objects) {
+      const facts = [...said, ...own];
+      const next = await successor(objects);
+      const goesOn = next.some((fact) => fact.startsWith("next: acknowledges"));
+      return (
+        wrongIn(facts) ?? wrongIn([...facts, ...next]) ?? (goesOn ? undefined : "no successor")
+      );
+    },
+  };
+  const { perDepth, violation: found } = await explore(await StoreModel.start(scene), depth);
+  const total = perDepth.reduce((sum, count) => sum + count, 0);
+  t.log(`${total} states; per depth ${perDepth.join(" ")}; ${recoveries.size} successors`);
+  for (const [at, line] of [...(found?.trace ?? []), ...(found ? [found.what] : [])].entries()) {
+    t.log(`${at + 1}. ${line}`);
+  }
+  return found?.what;
+}
+
+/** Two processes; the first has claimed its term, and is about to write. */
+const two = (options: LeaderOptions = {}) => [
+  leader("A", { ...options, until: /PUT runs.*begun/ }),
+  leader("B", options),
+];
+
+test("two processes: one leads in a term, and finds all that was acknowledged before", async (t) => {
+  t.is(await exploreScene(t, { programs: [leader("A"), leader("B")] }), undefined);
+});
+
+test("a leader writes while another takes over: an entry is found, or not acknowledged", async (t) => {
+  t.is(await exploreScene(t, { programs: two({ entries: 2 }) }), undefined);
+});
+
+test("three processes: the journal goes from term to term", async (t) => {
+  t.is(await exploreScene(t, { programs: [...two(), leader("C")], faultsMax: 0 }), undefined);
+});
+
+test("planted: a leader that does not look for a newer term acknowledges what is lost", async (t) => {
+  const programs = [
+    leader("A", { confirmsNothing: true, until: /PUT runs.*000001/ }),
+    leader("B", { until: /GET runs.*000001/ }), // It reads as many objects as may be there.
+  ];
+  const found = await exploreScene(t, { programs, faultsMax: 0 }, 20);
+  t.regex(found ?? "", /the leader of term 3 does not find A1/);
+});
+
+test("planted: a leader that removes former journals at once removes what a successor reads", async (t) => {
+  const found = await exploreScene(t, { programs: two({ removesAtOnce: true }) });
+  t.regex(found ?? "", /the leader of term 3 does not find former1/);
+});
+
+test("planted: a process that reads before it claims misses an entry", async (t) => {
+  const found = await exploreScene(t, { programs: two({ readsFirst: true }) });
+  t.regex(found ?? "", /the leader of term 3 does not find/);
+});
+
+test("planted: in a store that ignores conditions, two processes lead in one term", async (t) => {
+  const programs = [leader("A"), leader("B")];
+  t.regex((await exploreScene(t, { programs, isUnfenced: true })) ?? "", /two processes lead/);
+});

@@ -37,7 +37,10 @@ export async function openLeasePlace(
   { directory, leaseMs }: { readonly directory: string; readonly leaseMs: number },
 ): Promise<LeasePlace> {
   if (directory === "nats") return storedPlace(await openNats(network, leaseMs));
-  if (isS3(directory)) return storedPlace(await openObjectStore(directory, network.disk));
+  if (isS3(directory)) {
+    const limits = { attemptsMax: 3, attemptMs: leaseMs / 2, backoffMs: leaseMs / 50 };
+    return storedPlace(await openObjectStore(directory, network.disk, limits));
+  }
   return directoryPlace(network.disk, directory);
 }
 

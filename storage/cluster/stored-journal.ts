@@ -13,7 +13,7 @@
 //       the newest leader after that. Either the successor sees that series, or the leader sees
 //       the successor. Removal alone uses a listing.
 
-import { TrainingError } from "../../src/errors/errors.ts";
+import { LeadershipLostError, TrainingError } from "../../src/errors/errors.ts";
 import type { ObjectStore } from "../../src/ports/object-store.ts";
 import { grownBytesMax } from "./file-journal.ts";
 import type { Awaitable } from "./lease.ts";
@@ -169,7 +169,10 @@ export class StoredJournal<Event> implements RunJournal<Event> {
     }
   }
 
-  /** Removes older objects. The marks of this term's series stay, as they are counted upward. */
+  /**
+   * Removes older objects. The marks of this term's series stay, as they are counted upward.
+   * @throws LeadershipLostError: then what this leader read may lack what its successor removed
+   */
   async #removeFormer(own: string): Promise<void> {
     const { objects, confirm, term } = this.#options;
     try {
@@ -180,7 +183,8 @@ export class StoredJournal<Event> implements RunJournal<Event> {
       const old = (await objects.list("runs/")).filter(isOld);
       if (old.length > 0) await objects.remove(old);
     } catch (error) {
-      if (!(error instanceof TrainingError)) throw error; // The next `begin` removes them.
+      if (error instanceof LeadershipLostError || !(error instanceof TrainingError)) throw error;
+      // The store failed: the next `begin` removes them.
     }
   }
 }

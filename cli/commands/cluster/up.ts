@@ -116,8 +116,8 @@ export function addUp(program: Command): void {
       "file with the tenants and their limits, as for `osiris nats-config`",
     )
     .option(
-      "--state <DIR>",
-      "keep the job queue in this directory, so that runs continue after a restart",
+      "--state <PLACE>",
+      "keep the job queue in this directory or s3://bucket/prefix, so that runs survive a restart",
     )
     .option(
       "--finished <N>",
@@ -125,8 +125,8 @@ export function addUp(program: Command): void {
       integerFrom(0),
     )
     .option(
-      "--lease <DIR>",
-      "directory shared with other leaders: lead, or stand by until the leader is gone",
+      "--lease <PLACE>",
+      "lead, or stand by until the leader is gone; PLACE: a shared directory, s3://bucket/prefix, nats",
     )
     .option(
       "--events-days <N>",
@@ -151,7 +151,7 @@ export function addUp(program: Command): void {
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
     "up --devices 0 --min-devices 8      # of hosts only: osiris host",
     "up --dashboard-port 8080 --dashboard-allow control",
-    "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk --lease /shared/osiris   # on two machines",
+    "up --nats nats://10.0.0.5:4222 --lease s3://bucket/osiris   # on two machines, or --lease nats",
   ]).action(up);
 }
 

@@ -10,7 +10,14 @@ import { StoredJournal } from "../../../storage/cluster/stored-journal.ts";
 import { StoredLease } from "../../../storage/cluster/stored-lease.ts";
 import { rounds } from "../../helpers/thinned.ts";
 import { explore } from "./explore.ts";
-import { factsAlone, type Objects, type Program, type Scene, StoreModel } from "./store-model.ts";
+import {
+  factsAlone,
+  type Objects,
+  type Program,
+  type Scene,
+  StoreModel,
+  textOfObjects,
+} from "./store-model.ts";
 
 /** Faults of a leader's program. */
 interface Faults {
@@ -48,9 +55,9 @@ function leader(name: string, options: LeaderOptions = {}): Program {
       if (!(await patient(() => lease.claim(term, name)))) return;
       note(`leads ${term}`);
       const { entries } = early ?? (await journal.readFormer());
-      note(`reads ${term} ${namesOf(entries).join(" ")}`);
       try {
         await patient(() => journal.begin(entries));
+        note(`reads ${term} ${namesOf(entries).join(" ")}`); // And is the newest leader.
         for (let at = 1; at <= count; at++) {
           const entry = `${name}${at}`;
           journal.append([{ kind: "run", run: entry, job: {} }]);
@@ -112,14 +119,14 @@ type Explored = Pick<Scene, "programs"> & Partial<Scene>;
 async function exploreScene(
   t: ExecutionContext,
   given: Explored,
-  depth: number = rounds("depth", 14, 18),
+  depth: number = rounds("depth", 14, 30),
 ): Promise<string | undefined> {
   const former = leader("former");
   const said = await factsAlone(former, new Map());
   const recoveries = new Map<string, readonly string[]>();
   /** What another process finds that leads after this, if nothing else happens. */
   const successor = async (objects: Objects) => {
-    const key = [...objects].map(([name, bytes]) => `${name} ${bytes.length}`).join();
+    const key = textOfObjects(objects);
     const facts = recoveries.get(key) ?? (await factsAlone(leader("next"), objects));
     recoveries.set(key, facts);
     return facts;
@@ -168,17 +175,17 @@ test("planted: a leader that does not look for a newer term acknowledges what is
     leader("B", { until: /GET runs.*000001/ }), // It reads as many objects as may be there.
   ];
   const found = await exploreScene(t, { programs, faultsMax: 0 }, 20);
-  t.regex(found ?? "", /the leader of term 3 does not find A1/);
+  t.regex(found ?? "", /the leader of term \d does not find A1/);
 });
 
 test("planted: a leader that removes former journals at once removes what a successor reads", async (t) => {
   const found = await exploreScene(t, { programs: two({ removesAtOnce: true }) });
-  t.regex(found ?? "", /the leader of term 3 does not find former1/);
+  t.regex(found ?? "", /the leader of term \d does not find former1/);
 });
 
 test("planted: a process that reads before it claims misses an entry", async (t) => {
   const found = await exploreScene(t, { programs: two({ readsFirst: true }) });
-  t.regex(found ?? "", /the leader of term 3 does not find/);
+  t.regex(found ?? "", /the leader of term \d does not find/);
 });
 
 test("planted: in a store that ignores conditions, two processes lead in one term", async (t) => {

@@ -277,8 +277,10 @@ export class StoreModel implements Model<State> {
   }
 
   #interned(objects: Objects): number {
-    const text = [...objects].map(([key, bytes]) => `${key}=${latin(bytes)}`).join("\n");
-    return this.#objects.number(text, { objects, bucket: this.#bucketOf(objects) });
+    return this.#objects.number(textOfObjects(objects), {
+      objects,
+      bucket: this.#bucketOf(objects),
+    });
   }
 
   #bucketOf(objects: Objects): MemoryBucket {
@@ -411,6 +413,11 @@ class Records {
 
 function contentsOf(bucket: MemoryBucket): Objects {
   return new Map(bucket.keys.map((key) => [key, bucket.bytesOf(key) ?? new Uint8Array(0)]));
+}
+
+/** Equal for equal objects. */
+export function textOfObjects(objects: Objects): string {
+  return [...objects].map(([key, bytes]) => `${key}=${latin(bytes)}`).join("\n");
 }
 
 function latin(bytes: Uint8Array): string {

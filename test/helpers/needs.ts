@@ -11,6 +11,7 @@ import { resolve } from "node:path";
 import test, { type ExecutionContext, type Implementation, type SerialFn, type SkipFn } from "ava";
 import { createNative, isCompiledFor, limitIsa } from "../../src/kernels/native/native.ts";
 import { note } from "../runner/notes.ts";
+import { lacksForMachines } from "./machines/machines.ts";
 import { hasNatsServer } from "./nats/nats.ts";
 import { hasNamespaces } from "./nats/network-namespaces.ts";
 import { isTestAll } from "./thinned.ts";
@@ -72,6 +73,14 @@ export const radosGateway: Need = {
 export const networkNamespaces: Need = {
   isMet: hasNamespaces,
   reason: "This process may not make network namespaces (`ip netns add`).",
+  isRequired: false,
+};
+
+export const separateMachines: Need = {
+  isMet: () => lacksForMachines() === undefined,
+  get reason() {
+    return lacksForMachines() ?? "";
+  },
   isRequired: false,
 };
 

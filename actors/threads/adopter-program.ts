@@ -72,7 +72,7 @@ export async function runAdopter(
   const transport = await dial(connection, `osiris-${cluster}-adopter`);
   const role = { role: "copies", index: position, action: "fetch" } as const;
   const subject = subjectOf({ cluster, run, generation, ...role });
-  const patienceMs = job.stepDeadlineMs / 4;
+  const patienceMs = job.stepDeadlineMs; // Heartbeats tell earlier that the host is lost.
   const how = { transport, subject, clock, patienceMs, isOver: () => false, onPiece: () => {} };
   const store = openParts(job.checkpoint.directory, disk);
   let left = roomBytes;

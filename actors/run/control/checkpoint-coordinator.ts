@@ -226,7 +226,9 @@ const machine = setup({
         event.type === "part.held" ? event.body.names : event.body.parts.map(({ name }) => name);
       return { secured: afterSecured(secured, { device, of, names }) };
     }),
-    sendHanded: ({ context: { mailbox, cut, hosts, secured } }) => {
+    // Only a device that is known to have taken the cut is not needed any more.
+    sendHanded: ({ context: { mailbox, cut, hosts, secured, stalls, devices } }) => {
+      if (stalls.size < devices) return;
       const handed = handedHosts(hosts, cut?.leaving ?? [], secured);
       if (handed.length === 0) return;
       mailbox.send({ role: "coordinator", index: 0 }, "checkpoint.handed", { hosts: handed });
@@ -303,7 +305,11 @@ const machine = setup({
     taking: {
       entry: "startWait",
       initial: "waiting",
-      always: { guard: "isTakenByAll", target: "collecting", actions: "sendTaken" },
+      always: {
+        guard: "isTakenByAll",
+        target: "collecting",
+        actions: ["sendTaken", "sendHanded"],
+      },
       on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
       after: { takenMs: { actions: "giveUpDevices" } },
       states: {

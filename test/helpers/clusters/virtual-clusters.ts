@@ -28,7 +28,10 @@ import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
 import type { Launcher, Thread } from "../../../src/ports/launcher.ts";
 import { encodeBody } from "../../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../../src/wire/messages/subjects.ts";
-import { createMemoryBroker } from "../../../src/wire/transports/memory-transport.ts";
+import {
+  createMemoryBroker,
+  type MemoryFaults,
+} from "../../../src/wire/transports/memory-transport.ts";
 import { smallJobs } from "./clusters.ts";
 import type { EitherCluster, EitherOptions, JoinedHost } from "./either-cluster.ts";
 
@@ -38,6 +41,8 @@ interface Options extends EitherOptions {
   readonly links?: Network["links"];
   /** Largest frame of the broker. @default 1 MiB */
   readonly frameBytesMax?: number;
+  /** Faults of the broker, besides delays of a millisecond. @default none */
+  readonly faults?: readonly MemoryFaults[];
   /** The duration of a disk sync of an actor's thread (`writer:0`). @default 0 */
   readonly syncMsOf?: (actor: string) => number;
   /** The duration of a disk read. @default 0 */
@@ -70,6 +75,7 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
     frameBytesMax: options.frameBytesMax ?? 1024 * 1024,
     onError: (error) => world.note("broker", String(error)),
   });
+  broker.setFaults({ delayMs: [0, 1] }, ...(options.faults ?? []));
   const machine = machineOf(world, options);
   const threads = new SimulatedThreads(machine, speed);
   const breaks = breaksOf(world, threads, options.storeMsOf ?? (() => 0));

@@ -1,4 +1,4 @@
-// The doctor's trial of an object store: whether it keeps what checkpoints need, and how fast it is.
+// The doctor's trial of an object store: whether it keeps what checkpoints need, and its speed.
 
 import { TrainingError } from "../../src/errors/errors.ts";
 import { openObjectStore } from "../../src/objects/open-object-store.ts";

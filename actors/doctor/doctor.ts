@@ -1,5 +1,5 @@
-// The doctor: checks a machine, a broker, an object store, and a job with its data before a run, and
-// gives advice on problems. It leaves nothing behind but its verdict in the store.
+// The doctor: checks a machine, a broker, an object store, and a job with its data before a run,
+// and gives advice on problems. It leaves nothing behind but its verdict in the store.
 
 import { TransportLostError } from "../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";

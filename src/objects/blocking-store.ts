@@ -68,7 +68,7 @@ function owned(bytes: Uint8Array | undefined): Uint8Array | undefined {
   return bytes?.buffer instanceof SharedArrayBuffer ? new Uint8Array(bytes) : bytes;
 }
 
-/** A rule that runs on this thread: until its first request, then whenever somebody waits for it. */
+/** A rule that runs on this thread: until its first request, then while somebody waits for it. */
 class Running<Result> {
   readonly #port: RequestPort;
   readonly #rule: Rule<Result>;

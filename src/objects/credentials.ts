@@ -2,7 +2,7 @@
 //
 //   the environment     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
 //   a profile           keys in ~/.aws/credentials or ~/.aws/config
-//   the AWS SDK         @aws-sdk/credential-providers, if installed: knows SSO and processes as well
+//   the AWS SDK         @aws-sdk/credential-providers, if installed: it knows SSO and processes
 //   web identity        AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN, or the same of a profile
 //   the container       AWS_CONTAINER_CREDENTIALS_FULL_URI, …_RELATIVE_URI
 //   the machine         instance metadata (IMDSv2)
@@ -35,13 +35,14 @@ const againMs = 60_000;
 export class CredentialChain {
   readonly #env: StoreEnvironment;
   readonly #clock: Clock;
+  readonly #loadSdk: () => Promise<Sdk | undefined>;
   #held: Credentials | undefined;
   /** Not before this time is a source asked; undefined: at once. */
   #nextMs: number | undefined;
   #asking: Promise<Credentials | undefined> | undefined;
 
-  constructor(env: StoreEnvironment, clock: Clock = realClock) {
-    [this.#env, this.#clock] = [env, clock];
+  constructor(env: StoreEnvironment, clock: Clock = realClock, loadSdk = importSdk) {
+    [this.#env, this.#clock, this.#loadSdk] = [env, clock, loadSdk];
   }
 
   /**
@@ -73,7 +74,7 @@ export class CredentialChain {
   }
 
   async #renewed(): Promise<Credentials | undefined> {
-    this.#held = await findCredentials(this.#env);
+    this.#held = await findCredentials(this.#env, this.#loadSdk);
     const nowMs = this.#clock.date().getTime();
     const { expiresMs } = this.#held ?? {};
     if (this.#held === undefined) this.#nextMs = nowMs + againMs;
@@ -95,7 +96,10 @@ export function chainOf(env: StoreEnvironment): CredentialChain {
   return chain;
 }
 
-async function findCredentials(env: StoreEnvironment): Promise<Credentials | undefined> {
+async function findCredentials(
+  env: StoreEnvironment,
+  loadSdk: () => Promise<Sdk | undefined>,
+): Promise<Credentials | undefined> {
   const named = keysIn(
     [env.AWS_ACCESS_KEY_ID, env.AWS_SECRET_ACCESS_KEY, env.AWS_SESSION_TOKEN],
     "the environment",
@@ -109,7 +113,7 @@ async function findCredentials(env: StoreEnvironment): Promise<Credentials | und
   } = profile;
   const kept = keysIn([id, secret, token], "a profile of ~/.aws");
   if (kept !== undefined) return kept;
-  const sdk = await fromSdk();
+  const sdk = await ofSdk(await loadSdk());
   if (sdk !== undefined) return sdk;
   const tokenFile = env.AWS_WEB_IDENTITY_TOKEN_FILE ?? profile.web_identity_token_file;
   const role = env.AWS_ROLE_ARN ?? profile.role_arn;
@@ -130,7 +134,7 @@ function keysIn(
 }
 
 /** What the package has that we call. */
-interface Sdk {
+export interface Sdk {
   fromNodeProviderChain(): () => Promise<
     Pick<Credentials, "accessKeyId" | "secretAccessKey" | "sessionToken"> & {
       readonly expiration?: Date;
@@ -138,15 +142,19 @@ interface Sdk {
   >;
 }
 
-/** Credentials that the AWS SDK finds; undefined: it is not installed, or finds none. */
-async function fromSdk(): Promise<Credentials | undefined> {
-  const name = "@aws-sdk/credential-providers"; // Optional: no dependency.
-  let sdk: Sdk;
+/** The AWS SDK, if the user has installed it. */
+async function importSdk(): Promise<Sdk | undefined> {
+  const name = "@aws-sdk/credential-providers"; // A name that no bundler follows.
   try {
-    sdk = (await import(name)) as Sdk;
+    return (await import(name)) as Sdk;
   } catch {
     return undefined;
   }
+}
+
+/** Credentials that the AWS SDK finds; undefined: it is not installed, or finds none. */
+async function ofSdk(sdk: Sdk | undefined): Promise<Credentials | undefined> {
+  if (sdk === undefined) return undefined;
   try {
     const { accessKeyId, secretAccessKey, sessionToken, expiration } =
       await sdk.fromNodeProviderChain()();

@@ -301,8 +301,8 @@ export function addressOf({ address }: StorePlace, key: string): string {
 
 /** The texts of all elements with a name. */
 export function valuesOf(xml: string, name: string): string[] {
-  const found = xml.matchAll(new RegExp(`<${name}(?:\\s[^>]*)?>([^<]*)</${name}>`, "g"));
-  return [...found].map(([, text = ""]) => unescaped(text));
+  const found = xml.matchAll(/<(\w+)(?:\s[^>]*)?>([^<]*)<\/\1>/g);
+  return [...found].flatMap(([, one, text = ""]) => (one === name ? [unescaped(text)] : []));
 }
 
 const entities = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&" };

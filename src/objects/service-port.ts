@@ -29,7 +29,7 @@ const entry = entryFile("threads", "src/objects/object-service.js");
 const silentMs = 3000;
 /** How often a thread that waits looks for the beat. */
 const lookMs = 500;
-/** A thread starts the service itself if the first thread of the process does not, being blocked. */
+/** A thread starts the service itself if the process's first thread does not, being blocked. */
 const startMs = 1000;
 /** Deadline of the start. */
 const startMsMax = 30_000;

@@ -51,8 +51,8 @@ export interface ObjectStore {
   upload(key: string): Upload;
 
   /**
-   * Keys below a prefix, sorted. It is a hint: it may lack new objects and have removed ones. Use it
-   * to find garbage, never to decide what exists.
+   * Keys below a prefix, sorted. It is a hint: it may lack new objects and have removed ones. Use
+   * it to find garbage, never to decide what exists.
    */
   list(prefix: string): Promise<string[]>;
 

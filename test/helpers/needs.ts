@@ -63,10 +63,10 @@ export const rocksDb: Need = {
   isRequired: true,
 };
 
-/** Ceph's object gateway and what it stands on: a real S3 server. */
-export const radosGateway: Need = {
+/** Ceph's S3 server and what it stands on: a real S3 server. */
+export const cephServer: Need = {
   isMet: () => ["ceph-mon", "ceph-osd", "radosgw"].every((program) => runs(program, "--version")),
-  reason: "Ceph's object gateway is not installed (Debian: ceph-mon, ceph-osd, radosgw).",
+  reason: "Ceph's S3 server is not installed (Debian: ceph-mon, ceph-osd, radosgw).",
   isRequired: false,
 };
 

@@ -1,5 +1,5 @@
 // Who asks a store: each source of credentials, against servers of our own in the place of the
-// machine's metadata, of STS and of a container's agent; renewal before and after credentials expire.
+// machine's metadata, of STS and of a container's agent; renewal before and after they expire.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
@@ -174,6 +174,21 @@ test("a web identity becomes a role, and STS's refusal is named without the toke
     message: /web identity .*: it says 403 AccessDenied; look at the role and its trust policy$/,
   });
   t.notRegex(error?.message ?? "", /the-token/);
+});
+
+test("the AWS SDK, where it is installed, comes before all sources on the network", async (t) => {
+  const clock = new SimulatedClock();
+  const asked = async (find: () => Promise<{ accessKeyId: string; secretAccessKey: string }>) => {
+    const sdk = { fromNodeProviderChain: () => find };
+    const env = { HOME: startHome(t), AWS_EC2_METADATA_DISABLED: "true" };
+    return new CredentialChain(env, clock, async () => sdk).current();
+  };
+  const keys = { accessKeyId: "SSO", secretAccessKey: "s", expiration: new Date(hour) };
+  t.like(await asked(async () => keys), {
+    ...{ accessKeyId: "SSO", source: "the AWS SDK", expiresMs: hour },
+  });
+  const none = Object.assign(new Error("none"), { name: "CredentialsProviderError" });
+  t.is(await asked(() => Promise.reject(none)), undefined);
 });
 
 test("without any source, requests are not signed, and none is asked for a minute", async (t) => {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts a real S3 server on this machine: Ceph's object gateway over a storage daemon that keeps
+# Starts a real S3 server on this machine: Ceph's S3 server over a storage daemon that keeps
 # everything in memory (Debian: ceph-mon, ceph-osd, radosgw). Prints the variables of its client, and
 # stays until its standard input ends, or it is killed.
 #

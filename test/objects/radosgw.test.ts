@@ -17,7 +17,7 @@ import {
 import { probeStore, requireFence } from "../../src/objects/probe.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { setEnvironment } from "../helpers/environment.ts";
-import { radosGateway, testAll, testIf } from "../helpers/needs.ts";
+import { cephServer, testAll, testIf } from "../helpers/needs.ts";
 import { keepsLongObjects, keepsObjects } from "../suites/object-store.ts";
 
 /** Three free ports in a row, as far as one can know. */
@@ -29,22 +29,22 @@ async function freePort(): Promise<number> {
   return Math.min(port, 65_000);
 }
 
-/** Starts a gateway with an empty bucket, and sets its client's environment. */
-async function startGateway(t: ExecutionContext): Promise<void> {
+/** Starts a server with an empty bucket, and sets its client's environment. */
+async function startCeph(t: ExecutionContext): Promise<void> {
   const home = mkdtempSync(join(tmpdir(), "osiris-ceph-"));
   const script = resolve("test/objects/radosgw.sh");
-  const gateway = spawn("bash", [script, join(home, "ceph"), String(await freePort())], {
+  const server = spawn("bash", [script, join(home, "ceph"), String(await freePort())], {
     stdio: ["pipe", "pipe", "inherit"],
   });
-  const ended = once(gateway, "exit");
+  const ended = once(server, "exit");
   t.teardown(async () => {
-    gateway.stdin.end();
+    server.stdin.end();
     await ended;
     rmSync(home, { recursive: true, force: true });
   });
   const line = await Promise.race([
-    once(gateway.stdout, "data").then(([chunk]) => String(chunk)),
-    ended.then(([code]) => Promise.reject(new Error(`the gateway ended with ${code}`))),
+    once(server.stdout, "data").then(([chunk]) => String(chunk)),
+    ended.then(([code]) => Promise.reject(new Error(`the server ended with ${code}`))),
   ]);
   const variables = Object.fromEntries(
     line
@@ -62,9 +62,9 @@ async function startGateway(t: ExecutionContext): Promise<void> {
   t.true(ok);
 }
 
-testIf(testAll, radosGateway).serial("a real S3 server keeps objects, and fences", async (t) => {
+testIf(testAll, cephServer).serial("a real S3 server keeps objects, and fences", async (t) => {
   t.timeout(180_000);
-  await startGateway(t);
+  await startCeph(t);
   const store = await openObjectStore("s3://bucket/later");
   await requireFence(store);
   const verdict = await probeStore(store);

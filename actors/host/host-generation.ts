@@ -357,7 +357,7 @@ function placeOf({ places, spec }: HostGenerationContext, reader: number): Threa
 export function checkShared({ job, generation }: GenerationSpec, host: number, disk: Disk): void {
   if (host === 0) return; // Host 0 is the process that wrote them.
   const { directory } = job.checkpoint;
-  // A device's thread reads an object store: this one must not wait for the network.
+  // Of an object store, a device's thread checks it: this one must not wait for the network.
   if (isObjectAddress(directory)) return;
   const record = pathsOf(directory).generation(generation);
   if (!disk.exists(record)) throw new PathNotSharedError(`host:${host}`, resolve(record));

@@ -192,10 +192,9 @@ const machine = setup({
         input: ({ context }) => context,
         onDone: {
           target: "prepared",
-          actions: assign(({ context, event }) => ({
-            ...event.output,
-            ...afterPrepared(context, event.output),
-          })),
+          actions: assign(({ context, event }) => {
+            return { ...event.output, ...afterPrepared(context, event.output) };
+          }),
         },
       },
     },
@@ -383,10 +382,7 @@ const machine = setup({
                   target: "nothing",
                   actions: [
                     ({ context, event }) => publishCheckpointed(context, event.output),
-                    assign({
-                      taken: undefined,
-                      manifest: ({ event }) => event.output.manifest,
-                    }),
+                    assign({ taken: undefined, manifest: ({ event }) => event.output.manifest }),
                   ],
                 },
               },

@@ -14,7 +14,9 @@ export const checkpointOptions = z.strictObject({
     ),
   directory: pathOption("kept", z.string().min(1))
     .default("checkpoints")
-    .describe("Directory of the checkpoints; one directory holds one run."),
+    .describe(
+      "Directory of the checkpoints, or `s3://bucket/prefix` in an object store; one directory holds one run.",
+    ),
   keep: z
     .int()
     .min(1)

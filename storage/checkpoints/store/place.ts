@@ -50,7 +50,7 @@ export interface Place extends PartPlace {
    * checkpoints that this store has checked or committed need not be looked at again.
    */
   chain(isKnown: boolean): Iterable<Manifest | Damage>;
-  /** Puts a manifest in place, after its files were checked; then it is on the chain, or refused. */
+  /** Puts a manifest in place, once its files were checked; then it is on the chain, or refused. */
   putManifest(manifest: Manifest, bytes: Uint8Array): void;
   /** The step from which a generation continued; undefined where that is unknown. */
   beginOf(generation: number): number | undefined;

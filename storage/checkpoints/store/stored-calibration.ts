@@ -7,7 +7,6 @@ import { z } from "zod";
 import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
 import { onDisk } from "../../disk/durable-files.ts";
 import { seal, unseal } from "../../disk/sealed-json.ts";
-import type { Place } from "./place.ts";
 import { below } from "./store-paths.ts";
 
 const count = z.int().nonnegative();
@@ -38,6 +37,14 @@ export const storedCalibrationSchema = z.object({
 export type Calibration = Readonly<z.output<typeof calibrationSchema>>;
 export type StoredCalibration = Readonly<z.output<typeof storedCalibrationSchema>>;
 
+/** Where a store keeps small files (place.ts). */
+interface SmallFiles {
+  readonly address: string;
+  size(path: string): number | undefined;
+  read(path: string): Uint8Array;
+  write(path: string, bytes: Uint8Array | undefined): void;
+}
+
 /** Path of the calibration of a model, by its digest in hexadecimal. */
 export function calibrationPath(directory: string, modelDigest: string): string {
   return below(directory, "calibrations", `${modelDigest}.json`);
@@ -47,7 +54,10 @@ export function calibrationPath(directory: string, modelDigest: string): string 
  * The calibration of a model in a store; undefined: there is none.
  * @throws CheckpointCorruptError where it is damaged, or of another model
  */
-export function readCalibration(place: Place, modelDigest: string): StoredCalibration | undefined {
+export function readCalibration(
+  place: SmallFiles,
+  modelDigest: string,
+): StoredCalibration | undefined {
   const path = calibrationPath(place.address, modelDigest);
   const bytes = onDisk("read", path, () =>
     place.size(path) === undefined ? undefined : place.read(path),
@@ -57,7 +67,7 @@ export function readCalibration(place: Place, modelDigest: string): StoredCalibr
 
 /** Stores the calibration of a model in a store, or removes it. @throws StoreFailedError */
 export function writeCalibration(
-  place: Place,
+  place: SmallFiles,
   modelDigest: string,
   calibration: StoredCalibration | undefined,
 ): void {

@@ -151,7 +151,7 @@ export function startDirectory(): StartedStore {
   };
 }
 
-/** A disk of a simulated machine with object stores in this bucket, whose requests `machine` counts. */
+/** A disk of a simulated machine, with object stores in this bucket. */
 export function diskOver(bucket: MemoryBucket, machine = new BucketMachine(bucket)): Disk {
   return { ...realDisk, writer: "simulated-1", objects: machine.objects };
 }

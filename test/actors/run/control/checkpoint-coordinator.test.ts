@@ -3,6 +3,7 @@
 import test from "ava";
 import { checkpointCoordinatorMachine } from "../../../../actors/run/control/checkpoint-coordinator.ts";
 import { Registry } from "../../../../actors/run/state/registry.ts";
+import { StoreFailedError } from "../../../../src/errors/errors.ts";
 import { missingParts } from "../../../../src/training/checkpoint/part-names.ts";
 import {
   scope,
@@ -17,12 +18,17 @@ const cutOf = (command: number) => ({
 });
 
 test("a cut is saved once, by the requested devices, and an older cut is never saved", async (t) => {
+  // The store goes away after the commit: training goes on.
+  const collect = () => {
+    throw new StoreFailedError("remove", "s3://bucket/run/checkpoints");
+  };
   const place = startSimulatedNetwork();
   const { network, say, heard, pass } = place;
   const { job, hosts } = smallGenerationSpec();
   const record = new Registry("r", () => {}).add(job);
   const committed = { cut: 30, modelDigest: "d", sha256: "m", parts: [] };
-  const store = { commit: () => committed, collect() {}, within: () => store } as never;
+  const remote = { directory: "s3://bucket/run", isRemote: true, within: () => remote };
+  const store = Object.assign(remote, { commit: () => committed, collect }) as never;
   const input = { network, scope, job, hosts, record, store, latest: undefined };
   const { ends } = startActor(place, checkpointCoordinatorMachine, input);
   const saves = () => heard({ role: "device", index: 0 }).map(({ body }) => body);
@@ -58,6 +64,8 @@ test("a cut is saved once, by the requested devices, and an older cut is never s
   savedOf(parts.slice(2));
   await pass(0);
   t.is(taken().length, 2, "it is committed");
+  const alert = { type: "run.alert", code: "CHECKPOINT_STORE_AWAY", step: 30 };
+  t.like(record.since(0, 100).at(-1), alert);
   say(self, "checkpoint.cut", cutOf(2)); // A delayed message.
   await pass(0);
   t.deepEqual(saves(), [{ command: 3, cut: 30, isBaseline: true }]);

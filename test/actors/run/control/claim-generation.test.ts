@@ -1,8 +1,19 @@
 // The claim of a generation waits while the disk is full.
 
 import test from "ava";
-import { isDiskFull, onceThereIsRoom } from "../../../../actors/run/control/claim-generation.ts";
-import { StoreFailedError } from "../../../../src/errors/errors.ts";
+import {
+  isDiskFull,
+  isStoreAway,
+  onceThereIsRoom,
+} from "../../../../actors/run/control/claim-generation.ts";
+import {
+  GenerationFencedError,
+  InputUnusableError,
+  RemoteError,
+  recordError,
+  StepTimeoutError,
+  StoreFailedError,
+} from "../../../../src/errors/errors.ts";
 import { SimulatedClock } from "../../../../src/ports/clock.ts";
 
 function fullDisk(): StoreFailedError {
@@ -42,4 +53,15 @@ test("a claim fails if the disk stays full for the whole patience", async (t) =>
   const { end, atMs } = await claimed(1000, 20_000);
   t.true(end instanceof StoreFailedError);
   t.true((atMs.at(-1) ?? 0) >= 20_000 && atMs.length < 10);
+});
+
+test("a claim waits for an object store that is away, and not for one that refuses", (t) => {
+  const failed = new StoreFailedError("write", "s3://bucket/run/log/0000000001.json");
+  t.true(isStoreAway(failed));
+  t.true(isStoreAway(new RemoteError(recordError(failed))), "from the store's thread");
+  t.true(isStoreAway(new StepTimeoutError("the checkpoint store s3://bucket/run", 1000)));
+  t.false(isStoreAway(new GenerationFencedError("s3://bucket/run", 1, 2)));
+  t.false(isStoreAway(new InputUnusableError("s3://bucket/run", "no such bucket")));
+  t.false(isStoreAway(new Error("a mistake")));
+  t.false(isDiskFull(failed));
 });

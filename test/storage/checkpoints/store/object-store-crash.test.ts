@@ -1,5 +1,5 @@
-// A checkpoint store in an object store, whose machine crashes before and after every request, whose
-// requests and answers are lost, repeated or late, and whose writers race. After each, the newest
+// A checkpoint store in an object store: its machine crashes before and after every request, its
+// requests and answers are lost, repeated or late, and its writers race. After each, the newest
 // checkpoint is the one before or the one after, byte for byte, nothing counts as damaged, and the
 // run can finish.
 
@@ -21,8 +21,8 @@ import { stride, thinned } from "../../../helpers/thinned.ts";
 const cuts = [10, 20, 30, 40];
 
 /**
- * Resumes from the newest checkpoint and trains to the last cut, of which 20 and 30 are increments on 10;
- * calls `committed` after every commit.
+ * Resumes from the newest checkpoint and trains to the last cut; 20 and 30 are increments on 10.
+ * Calls `committed` after every commit.
  */
 async function train(
   t: ExecutionContext,
@@ -61,7 +61,7 @@ async function train(
   return from;
 }
 
-/** Trains until the machine crashes or the store fails; returns the newest cut that was committed. */
+/** Trains until the machine crashes or the store fails; returns the newest committed cut. */
 async function trainUntilFailure(
   t: ExecutionContext,
   machine: BucketMachine,

@@ -4,10 +4,10 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
-import { parseAllDocuments } from "yaml";
+import test from "ava";
 import { connect } from "../index.ts";
 import { directoryOf, jobOf } from "./cli/jobs.ts";
+import { checkCommand, documentsOf } from "./helpers/deploy-files.ts";
 import { startNatsServer } from "./helpers/nats/nats.ts";
 import { natsServer, testAll, testIf } from "./helpers/needs.ts";
 import { runCli } from "./helpers/processes/cli.ts";
@@ -15,74 +15,6 @@ import { lastJson, startCli } from "./helpers/processes/start-cli.ts";
 import { listTree } from "./helpers/tree.ts";
 
 const files = listTree().filter((path) => path.startsWith("deploy/"));
-
-interface Container {
-  readonly image: string;
-  readonly args?: readonly string[];
-  readonly env?: readonly {
-    readonly name: string;
-    readonly valueFrom?: { readonly secretKeyRef: { name: string } };
-  }[];
-  readonly ports?: readonly { readonly containerPort: number }[];
-  readonly readinessProbe?: { readonly httpGet: { readonly port: number } };
-  readonly volumeMounts?: readonly { readonly name: string }[];
-}
-
-/** The parts of Kubernetes objects that these files use. */
-interface KubernetesObject {
-  readonly kind: string;
-  readonly metadata: { readonly name: string };
-  readonly resources?: readonly string[];
-  readonly spec: {
-    readonly selector?: { readonly matchLabels?: Record<string, string> } & Record<string, unknown>;
-    readonly scaleTargetRef?: { readonly kind: string; readonly name: string };
-    readonly metrics?: readonly { readonly external: { readonly metric: { name: string } } }[];
-    readonly volumeClaimTemplates?: readonly KubernetesObject[];
-    readonly template: {
-      readonly metadata: { readonly labels: Record<string, string> };
-      readonly spec: {
-        readonly containers: readonly Container[];
-        readonly volumes?: readonly {
-          readonly name: string;
-          readonly persistentVolumeClaim: { readonly claimName: string };
-        }[];
-      };
-    };
-  };
-}
-
-function documentsOf<Document>(path: string): Document[] {
-  return parseAllDocuments(readFileSync(path, "utf8"), { merge: true }).map((document) => {
-    if (document.errors.length > 0) throw document.errors[0];
-    return document.toJS() as Document;
-  });
-}
-
-/** Options whose values are numbers. */
-const numeric = new Set(["--devices", "--min-devices", "--port", "--grace"]);
-
-/** Checks that the command is one of osiris's, called with options that it has, and reads `env`. */
-async function checkCommand(
-  t: ExecutionContext,
-  args: readonly string[],
-  env: readonly string[] = [],
-): Promise<void> {
-  const [command = "", ...rest] = args;
-  const { code, stdout } = await runCli([command, "--help"], ".");
-  const help = stdout.replace(/\s+/g, " ");
-  for (const name of env) t.true(help.includes(`env: ${name}`), `osiris ${command}: ${name}`);
-  for (const [at, option] of rest.entries()) {
-    const value = rest[at + 1] ?? "";
-    if (numeric.has(option)) t.regex(value, /^(\d+|\$\{\w+\})$/, `osiris ${command} ${option}`);
-    // The word between two options is the value of the first.
-    if (!option.startsWith("--")) t.true(rest[at - 1]?.startsWith("--"), option);
-  }
-  t.is(code, 0, command);
-  const options = new Set([...stdout.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, option]) => option));
-  for (const option of rest.filter((one) => one.startsWith("--"))) {
-    t.true(options.has(option), `osiris ${command} ${option}`);
-  }
-}
 
 test.serial("the Dockerfile copies existing files, and calls scripts of package.json", (t) => {
   const text = readFileSync("deploy/Dockerfile", "utf8");
@@ -153,7 +85,8 @@ test.serial("the services of compose.yaml run commands that exist", async (t) =>
     depends_on = [],
     volumes = [],
   } of services.values()) {
-    if (image === "osiris-train") await checkCommand(t, command, Object.keys(environment));
+    const names = Object.keys(environment).filter((name) => name.startsWith("OSIRIS_"));
+    if (image === "osiris-train") await checkCommand(t, command, names);
     for (const other of depends_on) t.true(services.has(other));
     for (const volume of volumes) {
       t.true(Object.hasOwn(compose?.volumes ?? {}, volume.split(":")[0] ?? ""), volume);
@@ -174,12 +107,14 @@ testIf(testAll, natsServer).serial(
     const here = (word: string) =>
       word
         .replace(/^\$\{OSIRIS_TOKEN\}$/, token)
-        .replace(/^\/(data|state)$/, (_, name) => join(directory, name));
+        .replace(/^\/data$/, join(directory, "data"))
+        .replace(/^s3:\/\/osiris\/leader$/, join(directory, "leader"));
     await using server = await startNatsServer(services.get("nats")?.command.map(here));
     const start = (name: string, more: readonly string[] = []) => {
       const { command = [], environment = {} } = services.get(name) ?? {};
       const given = { OSIRIS_NATS: server.url, OSIRIS_TOKEN: token };
-      t.deepEqual(Object.keys(environment), Object.keys(given));
+      const names = Object.keys(environment).filter((one) => one.startsWith("OSIRIS_"));
+      t.deepEqual(names, Object.keys(given));
       const env = Object.entries(given).map(([key, value]) => `${key}=${value}`);
       const process = startCli([...command.map(here), ...more], directory, ["env", ...env]);
       t.teardown(() => process.kill("SIGKILL"));
@@ -213,55 +148,6 @@ testIf(testAll, natsServer).serial(
     t.like(lastJson(alone), { status, digest }, "the model of one process");
   },
 );
-
-test.serial("Kubernetes objects select, mount and run things that exist", async (t) => {
-  const folder = "deploy/kubernetes/";
-  const [list] = documentsOf<KubernetesObject>(`${folder}kustomization.yaml`);
-  const listed = (list?.resources ?? []).map((name) => folder + name);
-  const there = files.filter((path) => path.startsWith(folder) && !path.endsWith("zation.yaml"));
-  t.deepEqual([...listed].sort(), there);
-  const objects = listed.flatMap((path) => documentsOf<KubernetesObject>(path));
-  const named = (kind: string) =>
-    objects.filter((one) => one.kind === kind).map(({ metadata }) => metadata.name);
-  const workloads = objects.filter(({ kind }) => kind === "Deployment" || kind === "StatefulSet");
-  t.is(workloads.length, 5);
-  for (const { spec } of workloads) {
-    const { metadata, spec: pod } = spec.template;
-    t.deepEqual(spec.selector?.matchLabels, metadata.labels);
-    const volumes = [
-      ...(pod.volumes ?? []).map(({ name }) => name),
-      ...(spec.volumeClaimTemplates ?? []).map((claim) => claim.metadata.name),
-    ];
-    for (const { persistentVolumeClaim } of pod.volumes ?? []) {
-      t.true(named("PersistentVolumeClaim").includes(persistentVolumeClaim.claimName));
-    }
-    for (const { image, args = [], env = [], volumeMounts = [], ...net } of pod.containers) {
-      const names = env.map(({ name }) => name);
-      if (image === "osiris-train") await checkCommand(t, args, names);
-      const probed = net.readinessProbe?.httpGet.port;
-      const ports = net.ports?.map(({ containerPort }) => containerPort) ?? [];
-      t.true(
-        probed === undefined || ports.includes(probed),
-        `${args[0]} is probed at a port it has`,
-      );
-      for (const { valueFrom } of env) {
-        if (valueFrom !== undefined) t.is(valueFrom.secretKeyRef.name, "osiris");
-      }
-      for (const { name } of volumeMounts) t.true(volumes.includes(name), name);
-    }
-  }
-  const labels = workloads.map(({ spec }) => spec.template.metadata.labels.app);
-  for (const { spec } of objects.filter(({ kind }) => kind === "Service")) {
-    t.true(labels.includes(spec.selector?.app as string));
-  }
-  const page = readFileSync("docs/operations.md", "utf8");
-  for (const { spec } of objects.filter(({ kind }) => kind === "HorizontalPodAutoscaler")) {
-    t.true(named(spec.scaleTargetRef?.kind ?? "").includes(spec.scaleTargetRef?.name ?? ""));
-    for (const { external } of spec.metrics ?? []) {
-      t.true(page.includes(`| \`${external.metric.name}\` |`), external.metric.name);
-    }
-  }
-});
 
 test.serial("systemd units are well formed and run commands that exist", async (t) => {
   for (const path of files.filter((one) => one.endsWith(".service"))) {

@@ -102,6 +102,31 @@ export const python3: Need = {
   isRequired: false,
 };
 
+/** Where Debian's Go finds the sources of Debian's packages, without a module proxy. */
+export const goEnvironment = { GO111MODULE: "off", GOPATH: "/usr/share/gocode" };
+
+export const goTemplates: Need = {
+  isMet: () =>
+    runs("go", "version") && existsSync(`${goEnvironment.GOPATH}/src/github.com/Masterminds/sprig`),
+  reason:
+    "Go, Sprig and its YAML (golang-go, golang-github-masterminds-sprig-dev, " +
+    "golang-k8s-sigs-yaml-dev) are not installed: no chart is rendered.",
+  isRequired: true,
+};
+
+export const kubernetesTypes: Need = {
+  isMet: () => {
+    try {
+      createRequire(import.meta.url).resolve("kubernetes-types/package.json");
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  reason: "kubernetes-types is not installed: run `npm ci`.",
+  isRequired: true,
+};
+
 export const packageTypes: Need = {
   isMet: () => existsSync("dist/index.d.ts"),
   reason: "The types of the package are not built; test/package.sh builds them and runs this test.",

@@ -14,6 +14,12 @@ import {
   withConnection,
 } from "../../support/arguments.ts";
 import { plural } from "../../support/format.ts";
+import {
+  type Health,
+  type HealthArguments,
+  serveHealth,
+  withHealth,
+} from "../../support/health.ts";
 import { type DrainArguments, interruption, withDrain } from "../../support/interrupt.ts";
 import { devicesFrom } from "../../support/machine.ts";
 import {
@@ -27,7 +33,8 @@ interface HostArguments
   extends CommonOptions,
     ConnectionArguments,
     ObservingArguments,
-    DrainArguments {
+    DrainArguments,
+    HealthArguments {
   readonly devices: number;
   readonly threads: number | "auto";
   readonly grace: number;
@@ -46,7 +53,7 @@ export function addHost(program: Command): void {
       numberFrom0,
       25,
     );
-  withCommon(withObserving(withConnection(withDrain(command))), [
+  withCommon(withObserving(withConnection(withHealth(withDrain(command)))), [
     "host --devices 2",
     "host --nats nats://10.0.0.5:4222 --devices 8",
     "host --nats tls://nats.example:4222 --creds host.creds",
@@ -59,12 +66,16 @@ async function host(options: HostArguments): Promise<void> {
   const interrupted = interruption();
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
+  let health: Health = { isReady: false, state: "joining" };
   const report = (index: number | undefined) => {
+    const isReady = index !== undefined;
+    health = { isReady, state: isReady ? `host:${index}` : "the cluster does not answer" };
     if (json) console.log(JSON.stringify({ report: "host", host: index ?? null, devices }));
     else if (index === undefined) say(`Cluster ${cluster} is gone; waiting for it ...`);
     else say(`Joined cluster ${cluster} as host:${index}: ${plural(devices, "device")}`);
   };
   if (!json) say(`Joining cluster ${cluster} at ${addressOf([nats])} ... Ctrl-C leaves it.`);
+  await using _health = await serveHealth(options, () => health);
   await using joined = await Host.join({
     ...connectionOf(options),
     devices,
@@ -74,6 +85,7 @@ async function host(options: HostArguments): Promise<void> {
     ...(drainUrl === undefined ? {} : { drainUrl }),
     onHost: report,
     onDrain: ({ reason, seconds = grace }) => {
+      health = { isReady: false, state: "draining" };
       if (json) console.log(JSON.stringify({ report: "draining", reason, seconds }));
       else say(`Draining, for at most ${plural(Math.round(seconds), "second")}: ${reason}`);
     },
@@ -82,6 +94,7 @@ async function host(options: HostArguments): Promise<void> {
   const notice = kernelNotice();
   if (notice !== undefined) say(notice);
   const asked = interrupted.then(() => {
+    health = { isReady: false, state: "draining" };
     say("Leaving; Ctrl-C again ends it at once ...");
     return joined.leave({ reason: "its process was asked to end" });
   });

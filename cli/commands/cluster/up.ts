@@ -25,6 +25,12 @@ import {
 import { keepBroker } from "../../support/broker.ts";
 import { plural } from "../../support/format.ts";
 import {
+  type Health,
+  type HealthArguments,
+  serveHealth,
+  withHealth,
+} from "../../support/health.ts";
+import {
   type DrainArguments,
   drainNotice,
   interruption,
@@ -45,6 +51,7 @@ interface UpOptions
     CredentialArguments,
     ObservingArguments,
     DrainArguments,
+    HealthArguments,
     DashboardArguments {
   readonly devices: number;
   readonly threads: number | "auto";
@@ -145,7 +152,7 @@ export function addUp(program: Command): void {
       ).choices(["restore", "log", "off"]),
     )
     .option("--cluster <NAME>", "name of the cluster", "c1");
-  withCommon(withObserving(withCredentials(withDashboard(withDrain(command)))), [
+  withCommon(withObserving(withCredentials(withDashboard(withHealth(withDrain(command))))), [
     "up",
     "up --devices 8 --port 4333 --state runs",
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
@@ -169,6 +176,8 @@ async function up(options: UpOptions): Promise<void> {
     nats === undefined ? await keepBroker({ port, token: token ?? "", log: say }) : null;
   const url = broker?.url ?? nats ?? "";
   using kept = broker === null || options.token ? null : keepToken(url, token ?? "");
+  let health: Health = { isReady: false, state: "starting" };
+  await using _health = await serveHealth(options, () => health);
   await using cluster = await Cluster.start({
     devices,
     threads,
@@ -180,7 +189,10 @@ async function up(options: UpOptions): Promise<void> {
     ...(state === undefined ? {} : { state: { directory: state } }),
     ...(options.finished === undefined ? {} : { finishedMax: options.finished }),
     jetstream: jetstreamOf(options),
-    onStandby: (leader) => say(`Standby: ${leader} leads cluster ${name}.`),
+    onStandby: (leader) => {
+      health = { isReady: true, state: "standby" };
+      say(`Standby: ${leader} leads cluster ${name}.`);
+    },
     name,
     nats: url,
     ...(await dashboardOf(options, token, Object.keys(tenants).length > 0)),
@@ -195,8 +207,10 @@ async function up(options: UpOptions): Promise<void> {
   printUp({ url: address, tokenFile: kept?.path, name, devices, brokerPid, json, dashboard });
   if (cluster.notice !== undefined) say(cluster.notice);
   if (broker !== null && Object.keys(tenants).length > 0) say(tokenIsAll);
-  if (lease !== undefined || state !== undefined)
-    void cluster.leading.then(() => printLeading(name, options));
+  void cluster.leading.then(() => {
+    health = { isReady: true, state: "leading" };
+    if (lease !== undefined || state !== undefined) printLeading(name, options);
+  });
   try {
     await Promise.race([interrupted, drainNotice(options, say), cluster.lost]);
   } finally {

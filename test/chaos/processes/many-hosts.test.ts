@@ -307,9 +307,14 @@ test.serial("hosts leave when the file of their spot machine appears", async (t)
   await using place = await startTestCluster(0);
   const { cluster } = place;
   const drainFile = join(directoryOf(t), "drain");
-  const there = await startHost(t, cluster, { devices: 1, more: ["--drain-file", drainFile] });
+  const more = ["--drain-file", drainFile, "--health-port", "0"];
+  const there = await startHost(t, cluster, { devices: 1, more });
   await using here = await joinHere(cluster, { devices: 1, drainFile });
   await untilHosts(cluster, [there.host, await here.joined]);
+  const served = JSON.parse(await there.line((one) => one.includes('"health"')));
+  const readiness = await fetch(served.url);
+  t.deepEqual([readiness.status, await readiness.text()], [200, `host:${there.host}\n`]);
+  t.is((await fetch(served.url.replace("readyz", "other"))).status, 404);
   writeFileSync(drainFile, "");
   const line = await there.line((one) => one.includes('"draining"'));
   const reason = `the file ${drainFile} is there`;

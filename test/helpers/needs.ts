@@ -111,7 +111,7 @@ export const goTemplates: Need = {
   reason:
     "Go, Sprig and its YAML (golang-go, golang-github-masterminds-sprig-dev, " +
     "golang-k8s-sigs-yaml-dev) are not installed: no chart is rendered.",
-  isRequired: true,
+  isRequired: false,
 };
 
 export const kubernetesTypes: Need = {

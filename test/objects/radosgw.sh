@@ -33,7 +33,7 @@ mon data avail crit = 1
 run dir = $home/run
 admin socket = $home/run/\$name.asok
 log file = $home/\$name.log
-rgw frontends = beast endpoint=$ip:$port
+rgw frontends = beast endpoint=$ip:$port tcp_nodelay=1
 rgw thread pool size = 64
 rgw enable usage log = false
 END

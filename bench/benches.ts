@@ -23,6 +23,7 @@ import { lostHostBench } from "./service/lost-host.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
 import { recoveryBench } from "./service/recovery.bench.ts";
 import { sizesBench } from "./service/sizes.bench.ts";
+import { storesBench } from "./service/stores.bench.ts";
 import { threadsBench } from "./service/threads.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
@@ -60,6 +61,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   sharding: shardingBench,
   serve: serveBench,
   jobs: jobsBench,
+  stores: storesBench,
   recovery: recoveryBench,
   tables: tablesBench,
   "lost-host": lostHostBench,

@@ -1,5 +1,6 @@
 // The thread that asks object stores for all other threads of a process, which block meanwhile. One
-// for all: a thread of its own for each of 128 devices would cost some 10 MB each.
+// for all: it takes about 21 MB and 0.2 s to start, which 128 devices would take 128 times. Bodies
+// are hashed on the threads that wait, so that this one mostly moves bytes.
 
 import { BroadcastChannel, workerData } from "node:worker_threads";
 import { InputUnusableError } from "../errors/errors.ts";

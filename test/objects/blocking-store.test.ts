@@ -1,7 +1,9 @@
 // The blocking form over the network: the bucket's server runs in a thread of its own, because this
 // thread waits for the answers.
 
+import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import test, { type ExecutionContext } from "ava";
 import type { BucketFlaws } from "../../chaos/objects/memory-bucket.ts";
@@ -81,3 +83,17 @@ test.serial("threads share one service, and go on when it dies", async (t) => {
   same(t, store.get("one"), Buffer.from("1"));
   t.is(Atomics.load(seat, seatWords.epoch), epoch + 2);
 });
+
+test.serial(
+  "a service outlives the thread that asked for it, and ends with its process",
+  async (t) => {
+    const { store, endpoint } = await startStore(t);
+    store.put("one", Buffer.from("1"));
+    const program = fileURLToPath(new URL("blocking-process.js", import.meta.url));
+    const env = { ...process.env, ...bucketEnvironment(endpoint) };
+    const child = spawn(process.execPath, [program, address], { env, stdio: "pipe" });
+    const [said, [code]] = await Promise.all([once(child.stdout, "data"), once(child, "exit")]);
+    t.is(String(said[0]), "1 1, services: 1\n");
+    t.is(code, 0);
+  },
+);

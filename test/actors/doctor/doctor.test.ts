@@ -14,6 +14,7 @@ import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
+import { startBucketServer } from "../../objects/bucket-server.ts";
 
 const stateOf = ({ checks }: Pick<Diagnosis, "checks">, name: string) =>
   checks.find((one) => one.name === name)?.state;
@@ -150,4 +151,18 @@ test.serial("osiris doctor prints its findings, and exits with 1 if a check fail
   t.regex(here.stdout, /^ok +broker +no broker was named/m);
   t.regex(here.stdout, /^ +30 s {2}a device waits/m);
   t.regex(here.stdout, /^ +60 s {2}the coordinator waits for the next step/m);
+});
+
+test.serial("the doctor tries an object store, and says what an unfit one did", async (t) => {
+  const server = await startBucketServer(t, { isUnfenced: true });
+  const diagnosis = await diagnose({ store: "s3://bucket/checkpoints", devices: 1 });
+  t.false(diagnosis.isHealthy);
+  t.true(diagnosis.isJobFit);
+  t.is(stateOf(diagnosis, "store: create, then again"), "fail");
+  t.is(stateOf(diagnosis, "store: read after write"), "ok");
+  t.is(stateOf(diagnosis, "store: large objects"), "ok");
+  t.regex(diagnosisLines(diagnosis).join("\n"), /refused \(STORE_UNFENCED\): use a store that/);
+  t.deepEqual(server.bucket.keys, ["checkpoints/store.json"]);
+  const missing = await diagnose({ store: "s3://nowhere/checkpoints", devices: 1 });
+  t.is(stateOf(missing, "store"), "fail");
 });

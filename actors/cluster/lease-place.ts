@@ -7,6 +7,7 @@
 
 import { randomUUID } from "node:crypto";
 import { openObjectStore } from "../../src/objects/open-object-store.ts";
+import { requireFence } from "../../src/objects/probe.ts";
 import { isS3 } from "../../src/objects/s3-address.ts";
 import type { ObjectStore } from "../../src/ports/object-store.ts";
 import { FileJournal } from "../../storage/cluster/file-journal.ts";
@@ -31,16 +32,16 @@ export interface LeasePlace {
   close(): Promise<void>;
 }
 
-/** Opens the place of a lease. @throws InputUnusableError, TransportLostError */
+/**
+ * Opens the place of a lease.
+ * @throws InputUnusableError, TransportLostError, StoreFailedError, StoreUnfencedError
+ */
 export async function openLeasePlace(
   network: Network,
   { directory, leaseMs }: { readonly directory: string; readonly leaseMs: number },
 ): Promise<LeasePlace> {
   if (directory === "nats") return storedPlace(await openNats(network, leaseMs));
-  if (isS3(directory)) {
-    const limits = { attemptsMax: 3, attemptMs: leaseMs / 2, backoffMs: leaseMs / 50 };
-    return storedPlace(await openObjectStore(directory, network.disk, limits));
-  }
+  if (isS3(directory)) return storedPlace(await openBucket(network, directory, leaseMs));
   return directoryPlace(network.disk, directory);
 }
 
@@ -77,6 +78,22 @@ export function storedPlace(objects: ObjectStore, claimant: string = randomUUID(
     },
     close: () => objects.close(),
   };
+}
+
+/** Opens a bucket, whose requests end well before a lease does. @throws StoreUnfencedError */
+async function openBucket(
+  { disk }: Network,
+  address: string,
+  leaseMs: number,
+): Promise<ObjectStore> {
+  const tried = await openObjectStore(address, disk);
+  try {
+    await requireFence(tried); // The first opening tries the store, which takes longer.
+  } finally {
+    await tried.close();
+  }
+  const limits = { attemptsMax: 3, attemptMs: leaseMs / 2, backoffMs: leaseMs / 50 };
+  return await openObjectStore(address, disk, limits);
 }
 
 /** Longest wait for the connection to the server. */

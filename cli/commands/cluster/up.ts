@@ -8,6 +8,7 @@ import {
   dashboardOf,
   withDashboard,
 } from "../../../packages/dashboard/commands/dashboard-options.ts";
+import { isS3 } from "../../../src/objects/s3-address.ts";
 import { addressOf } from "../../../src/wire/transports/server-address.ts";
 import {
   bytesFrom,
@@ -171,7 +172,9 @@ async function up(options: UpOptions): Promise<void> {
   if (lease !== undefined && nats === undefined) throw leaseNeedsBroker();
   const interrupted = interruption();
   const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));
-  const token = options.token ?? (nats === undefined ? ownToken(state) : undefined);
+  const token =
+    options.token ??
+    (nats === undefined ? ownToken(isS3(state ?? "") ? undefined : state) : undefined);
   await using broker =
     nats === undefined ? await keepBroker({ port, token: token ?? "", log: say }) : null;
   const url = broker?.url ?? nats ?? "";

@@ -14,7 +14,7 @@ import { MemoryBucket } from "../../../chaos/objects/memory-bucket.ts";
 import { blockingStoreOf } from "../../../src/objects/blocking-store.ts";
 import { openObjectStore } from "../../../src/objects/open-object-store.ts";
 import type { StoreAnswer, StoreRequest } from "../../../src/objects/requests.ts";
-import { realClock } from "../../../src/ports/clock.ts";
+import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import type { BlockingObjectStore, ObjectStore } from "../../../src/ports/object-store.ts";
 import { seal, unseal } from "../../../storage/disk/sealed-json.ts";
@@ -342,7 +342,7 @@ async function replay(program: Program, answers: readonly StoreAnswer[]) {
   const place = {
     ...{ address, prefix: "p/", newBytes: (count: number) => new Uint8Array(count) },
     limits: { attemptsMax, attemptMs: 1, backoffMs: 1 },
-    ...{ endpoint: "the model", clock: realClock, newName: () => name },
+    ...{ endpoint: "", clock: new SimulatedClock(), newName: () => name },
   };
   const store = planted(
     blockingStoreOf(place, {

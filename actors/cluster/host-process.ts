@@ -53,7 +53,7 @@ export type HostOptions = z.input<typeof hostOptions> & {
    * unreachable.
    */
   readonly onHost?: (host: number | undefined) => void;
-  /** Called when `drainFile` or `drainUrl` says that this machine goes: the host leaves by itself. */
+  /** Called when `drainFile` or `drainUrl` says that this machine goes; the host then leaves. */
   readonly onDrain?: (notice: DrainNotice) => void;
   /**
    * Called with each failure that was repaired on this host, and with frames that could not be

@@ -1,5 +1,5 @@
-// The program of an adopter's thread: takes the parts of a device of a leaving host over, and writes
-// them to the store. It fetches before it writes, because the leaving host waits only for that.
+// The program of an adopter's thread: takes the parts of a device of a leaving host over, and
+// writes them to the store. It fetches before it writes: the leaving host waits only for that.
 //
 //   a leaving host ══pieces══▶ memory of this host ──▶ packs of the store
 //

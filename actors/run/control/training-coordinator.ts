@@ -24,8 +24,8 @@
 //   releasing    host.release, to all hosts                host.released
 //   reporting    (the checkpoint store)                    the checkpoints of the result
 //
-// In every state it receives host.progress, host.mended, host.failed, writer.room, checkpoint.handed,
-// host.gone; run.cancel, .rescale, .yield and .checkpoint of its children and the job supervisor.
+// In every state it receives host.progress, .mended, .failed and .gone, checkpoint.handed and
+// writer.room; run.cancel, .rescale, .yield and .checkpoint of its children and job supervisor.
 //
 // See coordinator-context.ts (context), next-action.ts (decisions), coordinator-requests.ts and
 // reader-commands.ts (requests), heartbeat-progress.ts and coordinator-{failures,events}.ts.

@@ -176,7 +176,7 @@ const eventBody = z.discriminatedUnion("type", [
     host: count,
     factor: z.number(),
   }),
-  /** A host of the run leaves, and ends after `seconds` in any case: the run changes its devices. */
+  /** A host of the run leaves, and ends after `seconds` in any case. */
   z.object({
     type: z.literal("run.draining"),
     host: count,

@@ -49,7 +49,7 @@ export function addHost(program: Command): void {
     .option("--threads <N>", "threads of each device, or auto: cores / devices", devicesFrom, 1)
     .option(
       "--grace <SECONDS>",
-      "after Ctrl-C: longest wait until all runs continue without this host; a spot notice of AWS names its own",
+      "after Ctrl-C: longest wait until all runs continue without this host",
       numberFrom0,
       25,
     );

@@ -64,6 +64,9 @@ const savedPart = z.object({
   leaves: z.array(z.string()).readonly(),
 });
 
+/** Some of the `of` parts of a device in a cut. */
+const someParts = { cut: step, device, of: z.int().min(0) };
+
 const bytes = z.int().min(0);
 const restoredBytes = z.object({ memoryBytes: bytes, storeBytes: bytes, keptBytes: bytes });
 
@@ -319,29 +322,14 @@ export const messages = defineMessages({
   "tier.persist": z.object({ command, manifest: z.string() }),
   "tier.persisted": z.object({ command, device, kept: foundRows }),
   /** Some of the `of` parts that a device has saved. */
-  "part.saved": z.object({
-    cut: step,
-    device,
-    of: z.int().min(0),
-    parts: z.array(savedPart).readonly(),
-  }),
+  "part.saved": z.object({ ...someParts, parts: z.array(savedPart).readonly() }),
   /**
    * Some of the `of` parts of a device of a leaving host, which are in its memory alone: the
    * receiver is to take them over. Of their places only hash and bytes count.
    */
-  "part.offered": z.object({
-    cut: step,
-    device,
-    of: z.int().min(0),
-    parts: z.array(savedPart).readonly(),
-  }),
+  "part.offered": z.object({ ...someParts, parts: z.array(savedPart).readonly() }),
   /** The receiver of part.offered has these parts, so that the leaving host is not needed. */
-  "part.held": z.object({
-    cut: step,
-    device,
-    of: z.int().min(0),
-    names: z.array(z.string()).readonly(),
-  }),
+  "part.held": z.object({ ...someParts, names: z.array(z.string()).readonly() }),
   /** All parts of these leaving hosts are in the store, or in the memory of hosts that stay. */
   "checkpoint.handed": z.object({ hosts: z.array(host).readonly() }),
   /** These hosts may leave now: their silence is no failure. */

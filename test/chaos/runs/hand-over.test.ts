@@ -16,7 +16,7 @@ const isSaving = (actor: string) => /^(writer|adopter):/.test(actor);
 interface Drain {
   readonly options?: Parameters<typeof startVirtualCluster>[1];
   readonly buddyBytes?: number;
-  /** The step at which they leave, and the pause of the run there. Checkpoints are every 10 steps. */
+  /** The step at which they leave, and the pause there. Checkpoints are every 10 steps. */
   readonly step?: number;
   readonly pauseMs?: number;
   /** The joined hosts that leave, from 1. */

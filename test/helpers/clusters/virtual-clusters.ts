@@ -71,7 +71,6 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
   const broker = createMemoryBroker({
     clock: world.clock,
     seed: 1,
-    faults: { delayMs: [0, 1] },
     frameBytesMax: options.frameBytesMax ?? 1024 * 1024,
     onError: (error) => world.note("broker", String(error)),
   });

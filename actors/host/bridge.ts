@@ -15,7 +15,7 @@ import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import type { BridgeReport } from "../threads/bridge-program.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
-import { headOf, hostPlaces } from "../threads/generation-spec.ts";
+import { headOf, hostPlaceOf, hostPlaces } from "../threads/generation-spec.ts";
 import type { ReplicaCommand } from "../threads/replica-service.ts";
 import { adopterMachine } from "./adopter.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
@@ -85,7 +85,10 @@ const machine = setup({
     adopt: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "part.offered") return;
       const { cut, device, of, parts } = event.body;
-      if (device >= context.generation.spec.devices) return; // Unknown device.
+      const { spec } = context.generation;
+      const isOwn =
+        device < spec.devices && hostPlaceOf(spec, device).position === context.position;
+      if (device >= spec.devices || isOwn) return; // No device of another host.
       const id = `adopter:${device}`;
       if (self.getSnapshot().children[id as never] === undefined) {
         enqueue.spawnChild("adopter", { id, input: { ...context, device, cut, of } });

@@ -21,6 +21,8 @@ interface Drain {
   readonly pauseMs?: number;
   /** The joined hosts that leave, from 1. */
   readonly leaving: readonly number[];
+  /** Whether a host joins once the run goes on without the others. */
+  readonly isReplaced?: boolean;
   /** Called when a leaving host has ended. */
   readonly onGone?: (guests: readonly JoinedHost[]) => void;
 }
@@ -30,7 +32,7 @@ interface Drain {
  * undisturbed run. Returns the types of events and `gone`, in order, and all events.
  */
 async function drain(t: ExecutionContext, given: Drain) {
-  const { options, buddyBytes, leaving, step = 5, pauseMs = 1000, onGone } = given;
+  const { options, buddyBytes, leaving, isReplaced, step = 5, pauseMs = 1000, onGone } = given;
   await using place = startVirtualCluster(1, {
     minDevices: 4,
     syncMsOf: (actor) => (isSaving(actor) ? storeMs : 0),
@@ -39,8 +41,11 @@ async function drain(t: ExecutionContext, given: Drain) {
   });
   const guests: JoinedHost[] = [];
   for (let i = 0; i < 3; i++) guests.push(await place.join(1));
-  const rest = { actor: "device:0", generation: 1, point: 3, effect: "pause" } as const;
-  place.threads.plan([{ ...rest, step, pauseMs }]);
+  const rest = { actor: "device:0", point: 3, effect: "pause" } as const;
+  place.threads.plan([
+    { ...rest, generation: 1, step, pauseMs },
+    { ...rest, generation: 2, step: 25, pauseMs: 3000 },
+  ]);
   const checkpoint = { keep: 100, buddyBytes };
   const job = place.job({ devices: 0, checkpoint: checkpoint as never });
   const run = await place.cluster.submit(job);
@@ -49,6 +54,9 @@ async function drain(t: ExecutionContext, given: Drain) {
   for await (const event of run.events()) {
     events.push(event);
     types.push(event.type);
+    if (event.type === "run.scaled" && event.to < event.from && isReplaced === true) {
+      await place.join(1);
+    }
     const isTime = event.type === "run.progress" && event.step >= step;
     if (!isTime || types.includes("asked")) continue;
     types.push("asked");
@@ -85,10 +93,10 @@ function assertPlanned(t: ExecutionContext, events: readonly RunEvent[], devices
 }
 
 test.serial(
-  "two hosts that drain at once are gone before a slow store has their checkpoint",
+  "two hosts that drain at once are gone before a slow store has their checkpoint; another is used",
   async (t) => {
-    const { types, events } = await drain(t, { leaving: [2, 3] });
-    assertPlanned(t, events, [4, 2]);
+    const { types, events } = await drain(t, { leaving: [2, 3], isReplaced: true });
+    assertPlanned(t, events, [4, 2, 3]);
     t.true(types.lastIndexOf("gone") < types.indexOf("run.checkpointed"));
     const [{ seconds } = { seconds: 0 }] = only(events, "run.scaled");
     t.true(seconds > storeMs / 1000, "the next generation waits for the store");

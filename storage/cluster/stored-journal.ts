@@ -1,7 +1,7 @@
 // The journal of runs in an object store. A term's journal is a series of objects, one for each
 // `synced`; `begin` starts a new series, which replaces the former one once its mark is written.
 //
-//   runs/00000007/0002/000000.jsonl   lines of the second series of term 7: all entries at its begin
+//   runs/00000007/0002/000000.jsonl   the second series of term 7: all entries at its begin
 //   runs/00000007/0002/000001.jsonl   … and appended entries
 //   runs/00000007/0002/begun          the objects of `begin` are complete
 //

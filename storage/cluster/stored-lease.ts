@@ -1,8 +1,8 @@
 // The lease in an object store: in a bucket, or in JetStream (src/wire/jetstream/nats-objects.ts).
 // A claim is an object that `create` writes at the next place; the owner of the newest claim leads.
 //
-//   terms/00000001.json   { term: 1, owner: "osiris on a, process 7", claimant: "…" }   claims, kept
-//   beats/00000001.json   { beat: 4711, isReleased: false }                   of the claim beside it
+//   terms/00000001.json   { term: 1, owner: "osiris on a, process 7", claimant: "…" }
+//   beats/00000001.json   { beat: 4711, isReleased: false }, again and again
 //
 // Invariants, besides those of lease.ts
 //   L4. Claims are contiguous and never removed, so the newest one is found without a listing.

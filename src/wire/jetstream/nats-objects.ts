@@ -1,8 +1,8 @@
 // An object store in a key-value bucket of JetStream, over a connection of its own: for a lease and
 // a journal of runs, whose objects are small. JetStream may forget what it acknowledged (law 6).
 //
-//   key of an object    0, its bytes                         if they fit in a message
-//                       1, { parts: 3, bytes: 2500000, … }   else, and the parts in keys of their own
+//   key of an object   0, its bytes                      if they fit in a message
+//                      1, { parts: 3, bytes: 2500000 }   else; the parts have keys of their own
 //
 // Invariants
 //   N1. Reads go to the stream's leader: a follower, which a direct read may reach, may be late.
@@ -55,7 +55,7 @@ export async function openNatsObjects(options: NatsObjectsOptions): Promise<Obje
   const buckets = new Kvm(jetstream(connection, { timeout }));
   let opened: KV | undefined;
 
-  /** Repeats a request. After a failure the bucket is made again: the server may have lost it. N3 */
+  /** Repeats a request, after which the bucket is made again: the server may have lost it. N3 */
   const attempt = async <Result>(
     action: string,
     key: string,

@@ -14,16 +14,8 @@ import { unseal } from "../../../storage/disk/sealed-json.ts";
 import { contentOf, testJob, writePart } from "../../helpers/stores/checkpoints.ts";
 import { rounds } from "../../helpers/thinned.ts";
 import { explore } from "./explore.ts";
-import {
-  address,
-  factsAlone,
-  type Machine,
-  type Objects,
-  type Program,
-  type Scene,
-  StoreModel,
-  textOfObjects,
-} from "./store-model.ts";
+import { address, type Machine, type Program } from "./replay.ts";
+import { factsAlone, type Objects, type Scene, StoreModel, textOfObjects } from "./store-model.ts";
 
 const openAt = ({ disk }: Machine) => openStore({ directory: address, disk, ...testJob });
 

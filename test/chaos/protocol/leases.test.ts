@@ -10,14 +10,8 @@ import { StoredJournal } from "../../../storage/cluster/stored-journal.ts";
 import { StoredLease } from "../../../storage/cluster/stored-lease.ts";
 import { rounds } from "../../helpers/thinned.ts";
 import { explore } from "./explore.ts";
-import {
-  factsAlone,
-  type Objects,
-  type Program,
-  type Scene,
-  StoreModel,
-  textOfObjects,
-} from "./store-model.ts";
+import type { Program } from "./replay.ts";
+import { factsAlone, type Objects, type Scene, StoreModel, textOfObjects } from "./store-model.ts";
 
 /** Faults of a leader's program. */
 interface Faults {

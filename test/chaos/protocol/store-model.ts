@@ -11,39 +11,9 @@
 // a process sends several requests at once, the model carries them out in their order.
 
 import { MemoryBucket } from "../../../chaos/objects/memory-bucket.ts";
-import { blockingStoreOf } from "../../../src/objects/blocking-store.ts";
-import { openObjectStore } from "../../../src/objects/open-object-store.ts";
 import type { StoreAnswer, StoreRequest } from "../../../src/objects/requests.ts";
-import { SimulatedClock } from "../../../src/ports/clock.ts";
-import { type Disk, realDisk } from "../../../src/ports/disk.ts";
-import type { BlockingObjectStore, ObjectStore } from "../../../src/ports/object-store.ts";
-import { seal, unseal } from "../../../storage/disk/sealed-json.ts";
 import type { Model, Transition } from "./explore.ts";
-
-export const address = "s3://bucket/p";
-
-/** What a process has: a store, and a way to tell the model and other processes what happened. */
-export interface Machine {
-  readonly disk: Disk;
-  readonly objects: ObjectStore;
-  /** States a fact, which holds from now on. */
-  note(fact: string): void;
-  /** Waits until a process has stated a fact that begins so; returns the rest of it. */
-  wait(beginning: string): string;
-}
-
-export interface Program {
-  readonly name: string;
-  run(machine: Machine): Promise<void>;
-  /** Attempts of a request before the program gets an error. @default 9 */
-  readonly attemptsMax?: number;
-  /** A fault of the program, planted between its code and the store. */
-  readonly planted?: (store: BlockingObjectStore) => BlockingObjectStore;
-  /** A fault of the client, planted between it and the network. */
-  readonly misheard?: (request: StoreRequest, answer: StoreAnswer) => StoreAnswer;
-  /** Before the exploration, it runs alone up to its first request whose text matches. */
-  readonly until?: RegExp;
-}
+import { latin, type Program, replay, textOf } from "./replay.ts";
 
 export interface Scene {
   /** The objects at first. @default none */
@@ -97,9 +67,6 @@ class Interned<Value> {
     return this.#values[number] as Value; // Numbers come from `number`.
   }
 }
-
-/** Thrown into a program that has used up its answers. */
-class Suspended extends Error {}
 
 export class StoreModel implements Model<State> {
   readonly #scene: Scene;
@@ -328,91 +295,6 @@ export async function factsAlone(program: Program, objects: Objects): Promise<re
 
 const nothing: StoreAnswer = { status: 0, headers: {}, body: Buffer.from("no answer") };
 
-/** Runs a program over answers, up to the first request without one. */
-async function replay(program: Program, answers: readonly StoreAnswer[]) {
-  const { name, run, attemptsMax = 9, planted = (store) => store } = program;
-  const { misheard = (_, answer) => answer } = program;
-  const facts: string[] = [];
-  let used = 0;
-  let request: StoreRequest | undefined;
-  let awaited: string | undefined;
-  const answerOf = (): StoreAnswer | undefined =>
-    request === undefined && awaited === undefined ? answers[used++] : undefined;
-  const records = new Records(name);
-  const place = {
-    ...{ address, prefix: "p/", newBytes: (count: number) => new Uint8Array(count) },
-    limits: { attemptsMax, attemptMs: 1, backoffMs: 1 },
-    ...{ endpoint: "", clock: new SimulatedClock(), newName: () => name },
-  };
-  const store = planted(
-    blockingStoreOf(place, {
-      send(given) {
-        const { bytesMax: _, ...sent } = records.numbered(given);
-        const answer = answerOf();
-        if (answer !== undefined) return () => records.own(misheard(given, answer));
-        if (awaited === undefined) request ??= sent;
-        throw new Suspended();
-      },
-      pause() {},
-      close() {},
-    }),
-  );
-  const disk: Disk = { ...realDisk, writer: name, objects: () => store };
-  const machine: Machine = {
-    disk,
-    objects: await openObjectStore(address, disk),
-    note: (fact) => void facts.push(`${name}: ${fact}`),
-    wait(beginning) {
-      const answer = answerOf();
-      if (answer !== undefined) return Buffer.from(answer.body).toString();
-      if (request === undefined) awaited ??= beginning;
-      throw new Suspended();
-    },
-  };
-  try {
-    await run(machine);
-  } catch (error) {
-    if (!(error instanceof Suspended)) facts.push(`${name}: ends with ${error}`);
-  }
-  return { request, awaited, facts };
-}
-
-/**
- * Records of a log hold a number that counts all records of the process that runs the model. Each
- * program gets numbers of its own instead, so that it sends the same bytes each time.
- */
-class Records {
-  readonly #name: string;
-  readonly #own = new Map<string, Uint8Array>();
-  readonly #numbers = new Map<string, number>();
-
-  constructor(name: string) {
-    this.#name = name;
-  }
-
-  numbered(request: StoreRequest): StoreRequest {
-    if (request.body === undefined || !/log\/\d+\.json$/.test(request.key)) return request;
-    const text = latin(request.body);
-    const number = this.#numbers.get(text) ?? this.#numbers.size + 1;
-    this.#numbers.set(text, number);
-    const { sha256: _, ...fields } = unseal(request.body, request.key) as Record<string, unknown>;
-    const body = Buffer.from(seal({ ...fields, writer: `${this.#name} ${number}` }).text);
-    this.#own.set(latin(body), request.body);
-    return { ...request, body };
-  }
-
-  own(answer: StoreAnswer): StoreAnswer {
-    const body = this.#own.get(latin(answer.body));
-    if (body === undefined) return answer;
-    const { length } = body;
-    const headers = {
-      "content-length": `${length}`,
-      "content-range": `bytes 0-${length - 1}/${length}`,
-    };
-    return { status: 206, headers: { ...answer.headers, ...headers }, body };
-  }
-}
-
 function contentsOf(bucket: MemoryBucket): Objects {
   return new Map(bucket.keys.map((key) => [key, bucket.bytesOf(key) ?? new Uint8Array(0)]));
 }
@@ -420,12 +302,4 @@ function contentsOf(bucket: MemoryBucket): Objects {
 /** Equal for equal objects. */
 export function textOfObjects(objects: Objects): string {
   return [...objects].map(([key, bytes]) => `${key}=${latin(bytes)}`).join("\n");
-}
-
-function latin(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString("latin1");
-}
-
-function textOf({ body, ...rest }: StoreRequest | StoreAnswer): string {
-  return JSON.stringify([rest, body === undefined ? null : latin(body)]);
 }

@@ -26,7 +26,7 @@ function startBridge() {
   const { ends } = startActor(place, bridgeMachine, input);
   const [thread] = threads;
   if (thread === undefined) throw new Error("No thread was started");
-  return { ...place, ends, thread, replicas };
+  return { ...place, ends, thread, threads, replicas };
 }
 
 const replicaOf = (name: string) => {
@@ -61,4 +61,40 @@ test("a bridge fails when its thread ends", async (t) => {
   thread.end({ kind: "lost", reason: "killed" });
   await pass(0);
   t.like(ends.error, { code: "PEER_LOST", actor: "bridge:0" });
+});
+
+test("a bridge has an adopter take offered parts over, once, and answer in its writer's place", async (t) => {
+  const { thread, threads, replicas, say, heard, pass, ends } = startBridge();
+  const part = { name: "dense", file: "", at: 0, bytes: 4, sha256: "0".repeat(64) };
+  const parts = [{ ...part, base: [], leaves: ["leaf"] }];
+  const offer = (device: number) =>
+    say({ role: "bridge", index: 0 }, "part.offered", { cut: 10, device, of: 1, parts });
+  offer(0);
+  offer(9);
+  await pass(0);
+  t.is(threads.length, 1, "these are no devices of another host");
+  offer(2);
+  offer(2);
+  await pass(0);
+  const [, adopter, ...others] = threads;
+  t.deepEqual([adopter?.name, others.length], ["adopter-2", 0]);
+  t.deepEqual(adopter?.commands, [{ cut: 10, parts }]);
+  adopter?.report({ type: "copy", copy: replicaOf("dense") });
+  t.is(replicas.bytes, 4);
+  adopter?.report({ type: "held", names: ["dense"] });
+  adopter?.report({ type: "saved", parts });
+  say({ role: "writer", index: 2 }, "writer.save", { cut: 10 });
+  await pass(0);
+  const answers = heard({ role: "checkpoint", index: 0 });
+  t.deepEqual(
+    answers.map(({ type }) => type),
+    ["part.held", "part.saved", "part.held", "part.saved"],
+  );
+  t.like(answers[0]?.body, { cut: 10, device: 2, of: 1, names: ["dense"] });
+  say({ role: "bridge", index: 0 }, "buddy.left", { hosts: [1] });
+  await pass(0);
+  t.deepEqual(thread.commands.at(-1), { type: "left", positions: [1] });
+  adopter?.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.like(ends.error, { code: "PEER_LOST", actor: "adopter:2" });
 });

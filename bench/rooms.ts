@@ -78,11 +78,11 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 117_500,
+  core: 124_000,
   ...Object.fromEntries(packages.map((name) => [name, 13_000])),
   cli: 7_500,
-  bench: 11_000,
-  test: 76_500,
+  bench: 11_200,
+  test: 82_000,
   native: 11_800,
   "examples, docs": 2_600,
 };

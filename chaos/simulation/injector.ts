@@ -269,7 +269,7 @@ export class Injector {
 /** A fault of one request to the bucket. */
 function requestFault(random: RandomStream): RequestFault {
   const after = random.below(6);
-  switch (random.below(7)) {
+  switch (random.below(8)) {
     case 0:
       return { kind: "request-lost" };
     case 1:
@@ -282,6 +282,8 @@ function requestFault(random: RandomStream): RequestFault {
       return { kind: "torn" };
     case 5:
       return { kind: "expired" };
+    case 6:
+      return { kind: "conflict" };
     default:
       return { kind: "unavailable" };
   }

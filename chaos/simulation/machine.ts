@@ -1,7 +1,7 @@
 // The simulated machine: one disk shared by all processes, and a bucket elsewhere, which no power
-// failure reaches. Each process and each thread has its own view of both, which refuses a dead owner
-// and injects faults. An operation takes time only where the scenario makes the disk or the bucket
-// slow.
+// failure reaches. Each process and each thread has its own view of both, which refuses a dead
+// owner and injects faults. An operation takes time only where the scenario makes the disk or the
+// bucket slow.
 //
 // Invariants
 //   M1. When power is lost, every process is killed before any other event.

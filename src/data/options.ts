@@ -358,10 +358,7 @@ export type ResolvedColumnOptions =
 /** Data in files. */
 export type ResolvedFileOptions = ResolvedCriteoTsvOptions | ResolvedColumnOptions;
 /** Data in text files. */
-export type ResolvedTextOptions =
-  | ResolvedCriteoTsvOptions
-  | ResolvedCsvOptions
-  | ResolvedJsonLinesOptions;
+export type ResolvedTextOptions = Exclude<ResolvedFileOptions, ResolvedTableOptions>;
 /** Bag lengths of generated data: a range, or a mean and a spread. */
 export type BagLengths =
   | ResolvedSyntheticOptions["idsPerBag"]

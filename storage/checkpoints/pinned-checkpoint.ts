@@ -1,6 +1,7 @@
 // Pins a checkpoint: makes a second directory in which it is the newest, from hard links to its
-// files, or copies where there are no links, as from an object store. The pinned checkpoint survives
-// changes and removal of the first directory, and writes to one directory never affect the other.
+// files, or copies where there are no links, as from an object store. The pinned checkpoint
+// survives changes and removal of the first directory, and writes to one directory never affect the
+// other.
 
 import { copyFileSync, linkSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";

@@ -40,7 +40,7 @@ export interface ScalingInput {
  * Raises run.rescale when the run should have other devices than `hosts`; rechecks on every change
  * of the membership or the requests.
  */
-export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sendBack }) => {
+const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sendBack }) => {
   const { network, record, membership, hosts, scope } = input;
   const { clock } = network;
   const requested = record.devicesRequested;
@@ -123,12 +123,15 @@ export const watchingRequests = fromCallback<{ type: string }, Pick<ScalingInput
 );
 
 /** Raises run.checkpoint when a user requests a checkpoint. */
-export const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
+const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
   ({ input: { record }, sendBack }) =>
     record.onRequest(() => {
       if (record.isCheckpointRequested) sendBack({ type: "run.checkpoint" });
     }),
 );
+
+/** Actors that tell the training coordinator of requests. */
+export const watching = { watchingScale, watchingCheckpoint };
 
 /** Keeps leaving hosts in the membership until the generation has released them. */
 export const holding = fromCallback<{ type: string }, Pick<ScalingInput, "membership" | "hosts">>(

@@ -36,7 +36,7 @@
 //   T3. A failure of any participant ends this generation; nothing is retried (law 3).
 //   T4. At most one checkpoint is being written, and none when the run ends.
 
-import { assign, enqueueActions, setup } from "xstate";
+import { assign, enqueueActions, not, setup } from "xstate";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { hostWatchMachine, watchingMembership } from "../../host/heartbeat-watch.ts";
 import { defineActor } from "../../runtime/define-actor.ts";
@@ -90,13 +90,8 @@ const machine = setup({
     output: RunResult | undefined;
   },
   actors: {
-    watchingMembership,
-    watchingScale: scaling.watchingScale,
-    adaptingPlan,
-    waiting,
-    watchingCheckpoint: scaling.watchingCheckpoint,
-    hostWatch: hostWatchMachine,
-    preprocessing: supervisorMachine,
+    ...{ watchingMembership, ...scaling.watching, adaptingPlan, waiting },
+    ...{ hostWatch: hostWatchMachine, preprocessing: supervisorMachine },
     ...requests,
   },
   delays: {
@@ -117,8 +112,8 @@ const machine = setup({
     }),
     forward: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress") return;
-      const { host } = event.body;
-      if (isWatched(context, host)) enqueue.sendTo(`watch:${host}`, event);
+      const watch = `watch:${event.body.host}`;
+      if (isWatched(context, event.body.host)) enqueue.sendTo(watch, event);
       enqueue.sendTo("adaptingPlan", event);
     }),
     watch: assign(({ context, event }) =>
@@ -154,7 +149,6 @@ const machine = setup({
     isOver: ({ context }) => isOver(context),
     isUndone: ({ context }) => !isRunDone(context),
     isBeingCommitted: ({ context }) => context.taken !== undefined,
-    isCommitted: ({ context }) => context.taken === undefined,
     hasLeft: ({ context, event }) => hasLeft(context, event),
     waitsForRoom: ({ context }) => isPaused(context.tierWatch),
     hasMoved: ({ context, event }) =>
@@ -212,10 +206,9 @@ const machine = setup({
         onDone: {
           target: "training",
           actions: [
-            assign(({ context, event }) => ({
-              ...event.output,
-              startedAtMs: context.network.clock.now(),
-            })),
+            assign(({ context, event }) => {
+              return { ...event.output, startedAtMs: context.network.clock.now() };
+            }),
             ({ context }) => publishStarted(context),
             ({ context }) => context.record.place(placesOf(context)),
           ],
@@ -260,10 +253,9 @@ const machine = setup({
             },
             // The cut is done, and the next one is chosen.
             cutMade: {
-              entry: assign(({ context }) => ({
-                cut: undefined,
-                isCancelled: context.isCancelRequested,
-              })),
+              entry: assign(({ context }) => {
+                return { cut: undefined, isCancelled: context.isCancelRequested };
+              }),
               always: [{ guard: "isOver", target: "ending" }, { target: "deciding" }],
             },
             running: {
@@ -292,9 +284,7 @@ const machine = setup({
                       { actions: ({ context }) => raise(stallOf(context)) },
                     ],
                   },
-                  on: {
-                    "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
-                  },
+                  on: { "host.progress": { guard: "hasMoved", target: "moving", reenter: true } },
                 },
               },
             },
@@ -333,7 +323,7 @@ const machine = setup({
             // T4: devices stall while the previous checkpoint is written: back-pressure.
             waiting: {
               entry: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
-              always: { guard: "isCommitted", target: "cutting" },
+              always: { guard: not("isBeingCommitted"), target: "cutting" },
             },
             cutting: {
               entry: assign(({ context }) => beforeCutting(context)),
@@ -348,7 +338,7 @@ const machine = setup({
                 },
               },
             },
-            ending: { always: { guard: "isCommitted", target: "persisting" } }, // T4
+            ending: { always: { guard: not("isBeingCommitted"), target: "persisting" } }, // T4
             // The last checkpoint is committed: a tier that fails to flush only costs time.
             persisting: {
               invoke: {

@@ -58,8 +58,9 @@ export function earlyPathOf(
 }
 
 /**
- * Reads the footers and writes the early index. `at`: its path, if not that of the data. Undefined: the samples depend on what only the rows
- * tell. @throws InputUnusableError if a file cannot be read
+ * Reads the footers and writes the early index. `at`: its path, if not that of the data. Undefined:
+ * the samples depend on what only the rows tell. @throws InputUnusableError if a file cannot be
+ * read
  */
 export async function earlyIndexOf(
   data: IndexedData,

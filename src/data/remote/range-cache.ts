@@ -1,6 +1,6 @@
 // A cache of the byte ranges that a host has read of remote files, on its own disk: readers of the
-// host share it, and another epoch or a replaced reader asks no server. Threads and processes use it
-// without locks.
+// host share it, and another epoch or a replaced reader asks no server. Threads and processes use
+// it without locks.
 //
 //   CACHE/ranges/00 … 3f/HASH-BYTES.range    64 sets; the hash names file, tag and range
 //   file                                     CRC-32 of all after it u32 · magic u32 · the bytes
@@ -8,9 +8,10 @@
 // Each set has a 64th of the limit, and is tidied alone: no walk visits the whole cache.
 //
 // Invariants
-//   K1. Bytes are returned as they were fetched: a torn or damaged file is removed, and fetched again.
-//   K2. A set does not exceed its share, if at most 16 threads write: a thread that has added a 64th
-//       of the share looks at the set again, and leaves three quarters of the share.
+//   K1. Bytes are returned as they were fetched: a torn or damaged file is removed, and fetched
+//       again.
+//   K2. A set does not exceed its share, if at most 16 threads write: a thread that has added a
+//       64th of the share looks at the set again, and leaves three quarters of the share.
 //   K3. What the disk refuses costs a request to the server, and never ends a run.
 
 import { createHash } from "node:crypto";
@@ -59,7 +60,7 @@ export class RangeCache {
     this.#freeBytes = freeBytes ?? (() => freeOf(directory));
   }
 
-  /** The path of a range, whether it is there or not; undefined: the file has no tag to tell it by. */
+  /** The path of a range, there or not; undefined: the file has no tag to tell it by. */
   pathOf({ path, tag, size }: Pick<WebFile, "path" | "tag" | "size">, start: number, end: number) {
     if (tag === "") return undefined;
     const text = JSON.stringify([path, tag, size, start, end]);
@@ -180,7 +181,7 @@ interface RangeOptions {
   readonly remoteBytesMax?: number | undefined;
 }
 
-/** The cache of the ranges of remote files; undefined: they are read once, or none shall be kept. */
+/** The cache of the ranges of remote files; undefined: they are read once, or not kept. */
 export function rangeCacheOf({
   cache: directory,
   streamed,

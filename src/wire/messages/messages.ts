@@ -1,10 +1,9 @@
 // The messages between actors, with the sender and the receiver (`takers`) of each. Each is checked
 // on arrival.
 //
-//   coordinator ──▶ host          host.prepare · host.index · host.cache · host.assemble ·
-//                                 host.release
-//   host ──▶ coordinator          host.preparing · host.prepared · host.cached · host.progress ·
-//                                 host.mended · host.failed · host.released
+//   coordinator ──▶ host          host.prepare · .index · .cache · .assemble · .release
+//   host ──▶ coordinator          host.preparing · .prepared · .cached · .progress · .mended ·
+//                                 .failed · .released
 //   coordinator ──▶ device        device.run · device.evaluate · device.pause
 //   device ──▶ coordinator        device.ready · device.reached · device.evaluated
 //   coordinator ──▶ checkpoint    checkpoint.cut
@@ -139,10 +138,7 @@ export const messages = defineMessages({
     share: z.int().min(1),
     hosts: z.int().min(2),
   }),
-  /**
-   * Has a further host make the caches that the first host has made, unless it sees them. `digest`:
-   * of their samples.
-   */
+  /** Has a further host make the caches that it does not see. `digest`: of their samples. */
   "host.cache": z.object({
     command,
     job: z.string(),
@@ -198,8 +194,7 @@ export const messages = defineMessages({
 
   /**
    * A process offers to be a host, or still is one. `isLeaving`: it stays only while it is needed;
-   * `drain`: why, and the seconds after which it ends in any case.
-   * `key` identifies the process until it has an index.
+   * `drain`: why, and the seconds after which it ends. `key` identifies it until it has an index.
    */
   "host.announce": z.object({
     key: z.int().min(0),
@@ -323,10 +318,7 @@ export const messages = defineMessages({
   "tier.persisted": z.object({ command, device, kept: foundRows }),
   /** Some of the `of` parts that a device has saved. */
   "part.saved": z.object({ ...someParts, parts: z.array(savedPart).readonly() }),
-  /**
-   * Some of the `of` parts of a device of a leaving host, which are in its memory alone: the
-   * receiver is to take them over. Of their places only hash and bytes count.
-   */
+  /** Parts in a leaving host's memory alone, to take over; of their places hash and bytes count. */
   "part.offered": z.object({ ...someParts, parts: z.array(savedPart).readonly() }),
   /** The receiver of part.offered has these parts, so that the leaving host is not needed. */
   "part.held": z.object({ ...someParts, names: z.array(z.string()).readonly() }),

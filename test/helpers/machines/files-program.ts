@@ -1,6 +1,6 @@
-// A web server of a data set, on a machine of a test: Parquet files of clicks, which are the same on
-// each start, with ranges and tags. It counts the bytes that it has sent of each file, and prints
-// its line once it listens: files-program.js FILES ROWS PORT.
+// A web server of a data set, on a machine of a test: Parquet files of clicks, which are the same
+// on each start, with ranges and tags. It counts the bytes that it has sent of each file, and
+// prints its line once it listens: files-program.js FILES ROWS PORT.
 
 import { createServer } from "node:http";
 import { clickFile } from "./click-files.ts";

@@ -1,6 +1,7 @@
 // Machines that share nothing but a network: each has namespaces of its own for network, mounts and
-// processes, so that its /tmp, its home and its work directory are memory that nobody else sees. The
-// rest of the file system, which has the code, is read-only. A cable (veth) joins each to a switch.
+// processes, so that its /tmp, its home and its work directory are memory that nobody else sees.
+// The rest of the file system, which has the code, is read-only. A cable (veth) joins each to a
+// switch.
 //
 //   machine 1 ── eth0 ══ cable 1 ──┐
 //   machine 2 ── eth0 ══ cable 2 ──┼── switch (a bridge, in a namespace of its own)

@@ -4,7 +4,7 @@
 import test from "ava";
 import { BucketMachine } from "../../../../chaos/objects/bucket-machine.ts";
 import { MemoryBucket } from "../../../../chaos/objects/memory-bucket.ts";
-import { CheckpointCorruptError } from "../../../../src/errors/errors.ts";
+import { CheckpointCorruptError, PathNotSharedError } from "../../../../src/errors/errors.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import {
   callsOf,
@@ -136,5 +136,16 @@ test("the newest record is found whatever the hint says, and a damaged one is na
   t.throws(() => new ObjectLog(machine.objects(address), "two").newest(), {
     instanceOf: CheckpointCorruptError,
     message: /s3:\/\/bucket\/run\/log\/0000000040\.json is damaged/,
+  });
+});
+
+test("a host whose object store lacks the generation that was claimed is told so", (t) => {
+  const { store, disk } = startObjects();
+  store.beginGeneration();
+  const parts = openParts(address, disk);
+  t.notThrows(() => parts.checkSeen(1));
+  t.throws(() => parts.checkSeen(2), {
+    instanceOf: PathNotSharedError,
+    message: /does not see generation 2 in s3:\/\/bucket\/run: .*`s3:\/\/bucket\/prefix`/,
   });
 });

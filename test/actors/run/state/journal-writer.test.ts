@@ -10,19 +10,22 @@ import type { JournalEntry, RunJournal } from "../../../../storage/cluster/run-j
 const event = (seq: number): RunEvent => ({ type: "run.resumed", seq, run: "r1", generation: 1 });
 
 /** A journal writer, and a list of its actions in order. */
-function startKeeper() {
+function startKeeper(isRemote = false) {
   const clock = new SimulatedClock();
   const done: string[] = [];
   const state = { isFull: false, isHeld: true };
   const journal: RunJournal<RunEvent> = {
-    isRemote: false,
+    isRemote,
     readFormer: () => ({ entries: [], damaged: 0 }),
     begin() {},
     append(entries) {
-      if (state.isFull) throw new Error("the disk is full");
+      if (state.isFull && !isRemote) throw new Error("the disk is full");
       for (const entry of entries) if (entry.kind === "event") done.push(`keep ${entry.event.seq}`);
     },
-    synced: async () => void done.push("sync"),
+    async synced() {
+      if (isRemote && state.isFull) throw new Error("the store is out of reach");
+      done.push("sync");
+    },
     isLong: false,
     close: async () => {},
   };
@@ -91,4 +94,24 @@ test("an event left out by a leader without its lease removes the mark for good"
   state.isFull = false;
   await pass(100);
   t.false(done.includes("mark"));
+});
+
+test("if the journal is remote, events wait until it has them, and keep their order", async (t) => {
+  const { done, state, happen, pass } = startKeeper(true);
+  happen(0);
+  await pass(0);
+  t.deepEqual(done.splice(0), ["keep 0", "sync", "tell 0"]);
+  state.isFull = true;
+  happen(1);
+  await pass(0);
+  happen(2);
+  await pass(50);
+  t.false(done.some((what) => what.startsWith("tell")));
+  t.is(done.filter((what) => what.startsWith("Error")).length, 1, "the refusal is reported once");
+  state.isFull = false;
+  await pass(100);
+  t.deepEqual(
+    done.filter((what) => /keep|tell/.test(what)),
+    ["keep 1", "keep 2", "tell 1", "tell 2"],
+  );
 });

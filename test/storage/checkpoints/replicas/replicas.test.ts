@@ -163,3 +163,17 @@ test("a file that no host holds is read from the store, and is a replica from th
     t.deepEqual(new Uint8Array(awaited[i]?.memory ?? memory), new Uint8Array(memory));
   }
 });
+
+test("older replicas make room for parts that are handed over, and those of the cut stay", (t) => {
+  const replicas = new ReplicaCache(100);
+  replicas.put(replicaOf(patterned(90), "table-00000", 1));
+  const handed = (name: string, bytes: number) => {
+    return { ...replicaOf(patterned(bytes), name, 2), isHandedOver: true };
+  };
+  replicas.put(handed("table-00001", 60));
+  replicas.put(handed("table-00002", 40));
+  t.deepEqual(
+    replicas.all().map(({ name }) => name),
+    ["table-00001", "table-00002"],
+  );
+});

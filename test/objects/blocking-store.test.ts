@@ -11,6 +11,7 @@ import { blockingObjectStore, promisesOf } from "../../src/objects/open-object-s
 import { realDisk } from "../../src/ports/disk.ts";
 import { seatOfThreads } from "../../src/ports/launcher.ts";
 import { seatWords } from "../../src/ports/process-seat.ts";
+import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import { setEnvironment } from "../helpers/environment.ts";
 import { keepsLongObjects, keepsObjects, same, someBytes } from "../suites/object-store.ts";
 import { bucketEnvironment, quickLimits } from "./bucket-server.ts";
@@ -61,6 +62,12 @@ test.serial("a refusal reaches the thread that blocks, as the same error", async
     code: "INPUT_UNUSABLE",
     message: /from web identity .*: the file with its token cannot be read/,
   });
+});
+
+test.serial("checkpoints are not begun in a store that does not fence writers", async (t) => {
+  await startStore(t, { isUnfenced: true });
+  const of = { directory: address, jobIdentity: "a".repeat(64), jobText: "{}" };
+  t.throws(() => openStore(of), { code: "STORE_UNFENCED", message: /If-None-Match/ });
 });
 
 test.serial("threads share one service, and go on when it dies", async (t) => {

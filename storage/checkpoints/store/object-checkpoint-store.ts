@@ -22,6 +22,7 @@ import {
   CheckpointMissingError,
   StoreFailedError,
 } from "../../../src/errors/errors.ts";
+import { requireFenceBlocking } from "../../../src/objects/probe.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import type { CheckpointStore, Damage, Generation, Manifest } from "./checkpoint-store.ts";
 import { checkFence } from "./fence.ts";
@@ -56,6 +57,8 @@ export function openObjectCheckpoints(options: StoreOptions): CheckpointStore {
   return usable(address, () => {
     const files = objectPlace(address, disk, packBytes);
     const newest = files.log.newest();
+    // A simulated machine knows its store.
+    if (newest === undefined && disk.objects === undefined) requireFenceBlocking(files.objects);
     if (newest !== undefined && newest.jobIdentity !== jobIdentity && newest.chain.length > 0) {
       throw foreignError(readJob(files, newest.jobIdentity), options); // K4
     }

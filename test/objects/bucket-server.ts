@@ -21,6 +21,8 @@ export interface BucketServer {
   readonly endpoint: string;
   /** Secrets of the keys that may ask; the others have expired. */
   readonly secrets: Map<string, string>;
+  /** Bytes of objects that clients have got, by the client's address, then by key. */
+  readonly sent: Map<string, Map<string, number>>;
   /** Sends a client to another region. */
   region: string;
   stop(): void;
@@ -47,8 +49,11 @@ export async function startBucketServer(
   return server;
 }
 
-/** Serves a bucket. */
-export async function serveBucket(flaws: BucketFlaws = {}): Promise<BucketServer> {
+/** Serves a bucket. `at`: where, for clients on other machines. */
+export async function serveBucket(
+  flaws: BucketFlaws = {},
+  at: { readonly host: string; readonly port: number } = { host: "127.0.0.1", port: 0 },
+): Promise<BucketServer> {
   const bucket = new MemoryBucket("bucket", flaws);
   const secrets = new Map([["KEY", "secret"]]);
   const server = createServer((incoming, outgoing) => {
@@ -56,13 +61,14 @@ export async function serveBucket(flaws: BucketFlaws = {}): Promise<BucketServer
     incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
     incoming.on("end", () => void answer(own, incoming, Buffer.concat(chunks), outgoing));
   });
-  await new Promise<void>((resume) => server.listen(0, "127.0.0.1", resume));
-  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await new Promise<void>((resume) => server.listen(at.port, at.host, resume));
+  const endpoint = `http://${at.host}:${(server.address() as AddressInfo).port}`;
   const stop = () => {
     server.closeAllConnections();
     server.close();
   };
-  const own: BucketServer = { bucket, endpoint, secrets, region: "us-east-1", stop };
+  const sent = new Map();
+  const own: BucketServer = { bucket, endpoint, secrets, sent, region: "us-east-1", stop };
   return own;
 }
 
@@ -91,6 +97,12 @@ async function answer(
   });
   if (given.afterMs > 0) await new Promise((resume) => setTimeout(resume, given.afterMs));
   if (given.status === 0) return void outgoing.destroy();
+  if (incoming.method === "GET" && key !== "") {
+    const client = incoming.socket.remoteAddress ?? "";
+    const ofClient = server.sent.get(client) ?? new Map<string, number>();
+    server.sent.set(client, ofClient);
+    ofClient.set(key, (ofClient.get(key) ?? 0) + given.body.length);
+  }
   const length = Number(given.headers["content-length"] ?? given.body.length);
   const facts = { ...given.headers, "content-length": length };
   if (given.body.length === length) return send(outgoing, given.status, facts, given.body);

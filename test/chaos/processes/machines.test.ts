@@ -1,5 +1,5 @@
-// Runs on machines that share nothing but a network (test/helpers/machines): the model is that of
-// one process, whatever is cut, lost or replaced.
+// Runs on machines that share nothing but a network with a broker and a bucket
+// (test/helpers/machines): the model is that of one process, whatever is cut, lost or replaced.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,11 +8,13 @@ import type { ExecutionContext } from "ava";
 import type { JobOptions, RunEvent } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { clickFile } from "../../helpers/machines/click-files.ts";
-import { type Machine, startNetwork } from "../../helpers/machines/machines.ts";
+import { type Cable, type Machine, startNetwork } from "../../helpers/machines/machines.ts";
 import { natsServer, separateMachines, testAll, testIf } from "../../helpers/needs.ts";
 import type { Running } from "../../helpers/processes/start-cli.ts";
+import { bucketEnvironment } from "../../objects/bucket-server.ts";
+import { sharedResult } from "../../runner/shared-results.ts";
 
-const filesProgram = new URL("../../helpers/machines/files-program.js", import.meta.url).pathname;
+const bucketProgram = new URL("../../helpers/machines/bucket-program.js", import.meta.url).pathname;
 const [files, rows] = [4, 1024];
 
 /** A job whose files lie below an address or a directory. Some tables lie in durable tiers. */
@@ -35,36 +37,46 @@ function jobAt(place: string, directory: string, epochs: number): JobOptions {
   } as JobOptions;
 }
 
-/** The result of the job in this process. */
-async function alone(t: ExecutionContext, epochs: number) {
-  const home = mkdtempSync(join(tmpdir(), "osiris-machines-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
-  for (let file = 0; file < files; file++) {
-    writeFileSync(join(home, `part-${file}.parquet`), clickFile(file, rows));
-  }
-  await using cluster = await startTestCluster(2);
-  const job = jobAt(home, join(home, "run"), epochs);
-  const data = { ...job.data, cache: join(home, "cache"), streamed: true } as JobOptions["data"];
-  return (await runJob(cluster, { ...job, data })).result;
+/** The digest of the job in this process, from files on its disk. */
+function alone(epochs: number): Promise<string> {
+  return sharedResult(`machines-${epochs}`, async () => {
+    const home = mkdtempSync(join(tmpdir(), "osiris-machines-"));
+    for (let file = 0; file < files; file++) {
+      writeFileSync(join(home, `part-${file}.parquet`), clickFile(file, rows));
+    }
+    await using cluster = await startTestCluster(2);
+    const job = jobAt(home, join(home, "run"), epochs);
+    const data = { ...job.data, cache: join(home, "cache"), streamed: true } as JobOptions["data"];
+    const { result } = await runJob(cluster, { ...job, data });
+    rmSync(home, { recursive: true, force: true });
+    return result.digest;
+  });
 }
 
-/** A network with a machine of data and of the broker, and the root of a cluster over them. */
-async function startPlace(t: ExecutionContext, minDevices: number) {
-  const network = await startNetwork(t);
-  const shared = mkdtempSync(join(tmpdir(), "osiris-machines-"));
-  t.teardown(() => rmSync(shared, { recursive: true, force: true }));
-  const start = () => network.machine({ shared });
-  const [data, broker, root] = await Promise.all([start(), start(), start()]);
-  const served = data.node(filesProgram, `${files}`, `${rows}`, "80");
+/**
+ * A network with a machine of the bucket and one of the broker; the root of a cluster on a third.
+ */
+async function startPlace(t: ExecutionContext, minDevices: number, cable?: Cable) {
+  const network = await startNetwork(t, cable);
+  const bucketAt = "10.99.0.1"; // The first machine.
+  const environment = bucketEnvironment(`http://${bucketAt}:9000`);
+  const start = () => network.machine(environment);
+  const [store, broker] = [await start(), await start()];
+  const served = store.node(bucketProgram, bucketAt, `${files}`, `${rows}`);
   broker.shell("nats-server -a 0.0.0.0 -p 4222 > nats.log 2>&1 &");
-  await served.line((line) => line === "listening");
+  await served.line((line) => line.includes("9000"));
   const nats = ["--nats", `nats://${broker.address}:4222`];
   const least = ["--devices", "0", "--min-devices", `${minDevices}`];
-  const up = root.osiris("up", ...nats, ...least, "--json");
-  await up.line((line) => line.includes('"up"'));
   return {
-    data,
-    root,
+    store,
+    /** Starts a root: it leads, or stands by with the same lease in the bucket. */
+    async root(isStandby = false) {
+      const machine = await start();
+      const lease = ["--lease", "s3://bucket/lead"];
+      const up = machine.osiris("up", ...nats, ...least, ...lease, "--json");
+      if (!isStandby) await up.line((line) => line.includes('"up"'));
+      return machine;
+    },
     async host() {
       const machine = await start();
       const host = machine.osiris("host", ...nats, "--devices", "2", "--json");
@@ -72,16 +84,15 @@ async function startPlace(t: ExecutionContext, minDevices: number) {
       return machine;
     },
     /**
-     * Submits the job from the root's machine, and follows its run, whose readers read so many
+     * Submits the job, and follows its run from the store's machine. Its readers read so many
      * samples a second at most: it lasts while machines are lost and started.
      */
     async submit(epochs: number, samplesPerSecond: number): Promise<Running> {
-      const job = jobAt(`http://${data.address}`, "/mnt/shared/run", epochs);
-      root.write("job.json", JSON.stringify(job));
-      const running = root.osiris("submit", "job.json", ...nats, "--follow", "--json");
+      const job = jobAt("s3://bucket/clicks", "s3://bucket/run", epochs);
+      store.write("job.json", JSON.stringify(job));
+      const running = store.osiris("submit", "job.json", ...nats, "--follow", "--json");
       const { run } = JSON.parse(await running.line(isOf("run.queued"))) as { run: string };
-      const rate = [run, `${samplesPerSecond}`];
-      await root.osiris("reader", "rate", ...rate, ...nats).ended;
+      await store.osiris("reader", "rate", run, `${samplesPerSecond}`, ...nats).ended;
       return running;
     },
   };
@@ -103,65 +114,112 @@ async function endOf(running: Running) {
   return { digest, events: events.map((line) => JSON.parse(line) as RunEvent) };
 }
 
-/** The bytes that the machine of the data has sent of each file so far. */
-function sentBy(data: Machine): number[] {
-  const ask = "fetch('http://127.0.0.1/sent').then((r) => r.text()).then((s) => console.log(s))";
-  return JSON.parse(data.shell(`${process.execPath} -e "${ask}"`)) as number[];
-}
-
 /** Hosts of each generation. */
 const hostsOf = (events: readonly RunEvent[]) =>
   only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host));
+
+/** The bytes that a machine has got of the objects below a prefix. */
+function gotBy(store: Machine, machine: Machine, prefix: string): number {
+  const ask = "fetch('http://127.0.0.1/').then((r) => r.text()).then((s) => console.log(s))";
+  const sent = JSON.parse(store.shell(`${process.execPath} -e "${ask}"`)) as Sent;
+  const keys = Object.entries(sent[machine.address] ?? {});
+  return keys.reduce((sum, [key, bytes]) => sum + (key.startsWith(prefix) ? bytes : 0), 0);
+}
+
+type Sent = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /**
  * A host fetches no range twice, in however many epochs: what it has read lies on its own disk. The
  * first read of a file has its last 64 KiB, which are all of a small one, and the others its columns.
  */
-function checkSent(t: ExecutionContext, data: Machine, hosts: number): void {
-  for (const [file, bytes] of sentBy(data).entries()) {
-    const whole = clickFile(file, rows).length;
-    t.true(bytes < 2 * hosts * whole, `${bytes} bytes of ${whole}, for ${hosts} hosts`);
-  }
+function checkFetched(t: ExecutionContext, store: Machine, host: Machine): void {
+  const bytes = Array.from({ length: files }, (_, file) => clickFile(file, rows).length);
+  const whole = bytes.reduce((sum, one) => sum + one, 0);
+  const got = gotBy(store, host, "clicks/");
+  t.true(got > whole / 4 && got < 2 * whole, `${got} bytes of ${whole}`);
 }
 
 testIf(natsServer, separateMachines).serial(
   "two machines train the model of one process, though one is cut off and an empty one replaces it",
   async (t) => {
-    const calm = await alone(t, 6);
+    const calm = await alone(6);
     const place = await startPlace(t, 4);
-    await place.host();
+    await place.root();
+    const first = await place.host();
     const second = await place.host();
     const running = await place.submit(6, 2500);
     await running.line(isOf("run.checkpointed", 1));
     second.cut();
     await running.line(isOf("run.incident"));
     await second.kill();
-    await place.host(); // It makes its index, its durable rows and its part of the tables anew.
+    const third = await place.host(); // Makes its index, its durable rows and its tables anew.
     const { digest, events } = await endOf(running);
-    t.is(digest, calm.digest);
+    t.is(digest, calm);
     t.deepEqual(hostsOf(events)[0], [1, 2]);
     t.deepEqual(hostsOf(events).at(-1), [1, 3]);
-    checkSent(t, place.data, 3);
+    for (const host of [first, third]) checkFetched(t, place.store, host);
   },
 );
 
 testIf(testAll, natsServer, separateMachines).serial(
-  "four machines train the model of one process, though a partition is cut and heals",
+  "four machines train the model of one process, though half of them is cut off and returns",
   async (t) => {
-    const calm = await alone(t, 12);
+    const calm = await alone(12);
     const place = await startPlace(t, 8);
-    for (let i = 0; i < 2; i++) await place.host();
-    const others = [await place.host(), await place.host()];
+    await place.root();
+    const hosts = [await place.host(), await place.host(), await place.host(), await place.host()];
     const running = await place.submit(12, 2500);
     await running.line(isOf("run.checkpointed", 1));
-    for (const one of others) one.cut();
+    const half = hosts.slice(2);
+    for (const one of half) one.cut();
     await running.line(isOf("run.incident"));
     await running.line(isOf("run.started", 2));
-    for (const one of others) one.mend();
+    for (const one of half) one.mend();
     const { digest, events } = await endOf(running);
-    t.is(digest, calm.digest);
+    t.is(digest, calm);
     t.deepEqual(hostsOf(events)[0], [1, 2, 3, 4]);
     t.deepEqual(hostsOf(events).at(-1), [1, 2, 3, 4]);
-    checkSent(t, place.data, 4);
+    for (const host of hosts) checkFetched(t, place.store, host);
+  },
+);
+
+testIf(testAll, natsServer, separateMachines).serial(
+  "a machine that is lost with its disk is rebuilt from memory: the others read no part of the bucket",
+  async (t) => {
+    const calm = await alone(12);
+    const place = await startPlace(t, 6);
+    await place.root();
+    const [first, second, third] = [await place.host(), await place.host(), await place.host()];
+    const running = await place.submit(12, 2500);
+    await running.line(isOf("run.buddies", 1));
+    const before = [first, third].map((host) => gotBy(place.store, host, "run/checkpoints/"));
+    await second.kill();
+    await running.line(isOf("run.recovered"));
+    const after = [first, third].map((host) => gotBy(place.store, host, "run/checkpoints/"));
+    t.deepEqual(after, before);
+    const { digest, events } = await endOf(running);
+    t.is(digest, calm);
+    const [recovered] = only(events, "run.recovered");
+    t.is(recovered?.storeBytes, 0);
+    t.true((recovered?.memoryBytes ?? 0) > 0);
+  },
+);
+
+testIf(testAll, natsServer, separateMachines).serial(
+  "the root's machine is lost with its disk: another one leads, and goes on with the run",
+  async (t) => {
+    const calm = await alone(12);
+    const place = await startPlace(t, 4);
+    const root = await place.root();
+    await place.root(true);
+    for (let host = 0; host < 2; host++) await place.host();
+    const running = await place.submit(12, 2500);
+    await running.line(isOf("run.checkpointed", 1));
+    const lostMs = performance.now();
+    await root.kill();
+    await running.line((line) => line.includes("LEADER_REPLACED"));
+    t.log(`led after ${Math.round(performance.now() - lostMs)} ms`);
+    const { digest } = await endOf(running);
+    t.is(digest, calm);
   },
 );

@@ -44,16 +44,9 @@ export interface Machine {
   kill(): Promise<void>;
 }
 
-export interface MachineOptions {
-  /** Further variables of its programs. */
-  readonly environment?: Readonly<Record<string, string>>;
-  /** A directory that it mounts at `/mnt/shared`, as over NFS. @default none */
-  readonly shared?: string;
-}
-
 export interface TestNetwork {
-  /** Starts a machine, with an empty disk. */
-  machine(options?: MachineOptions): Promise<Machine>;
+  /** Starts a machine, with an empty disk. `environment`: further variables of its programs. */
+  machine(environment?: Readonly<Record<string, string>>): Promise<Machine>;
 }
 
 const workDirectory = "/mnt/work";
@@ -65,8 +58,7 @@ const workDirectory = "/mnt/work";
 const becomeMachine = `
 set -e
 mount -t tmpfs -o mode=755 machine /mnt
-mkdir /mnt/work /mnt/home /mnt/shared
-[ -z "$SHARED" ] || mount --bind "$SHARED" /mnt/shared
+mkdir /mnt/work /mnt/home
 cut -d ' ' -f 5 /proc/self/mountinfo | grep -v -E '^/(proc|sys|dev|mnt)(/|$)' |
   while read -r place; do mount -o remount,bind,ro "$place"; done
 for place in /tmp /dev/shm /var/tmp /run; do
@@ -107,10 +99,10 @@ export async function startNetwork(
   };
   let machines = 0;
   return {
-    async machine({ environment, shared } = {}) {
+    async machine(environment = {}) {
       const number = ++machines;
       const address = `10.99.0.${number}`;
-      const own = await startNamespaces(t, becomeMachine, shared);
+      const own = await startNamespaces(t, becomeMachine);
       const target = ["nsenter", "--target", own.pid, "--mount", "--net", "--pid"];
       const ip = (...args: readonly string[]) => {
         run(["nsenter", "--target", own.pid, "--net", "ip", ...args]);
@@ -159,12 +151,11 @@ const env = { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` };
 async function startNamespaces(
   t: Pick<ExecutionContext, "teardown">,
   script: string,
-  shared = "",
 ): Promise<{ readonly pid: string; readonly kill: () => Promise<void> }> {
   const whole = script.includes("exec sleep") ? script : `${script}echo ready\nexec sleep 100000`;
   const holder = spawn("unshare", [...namespaces, "sh", "-c", whole], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...env, SHARED: shared },
+    env,
   });
   const exited = new Promise<void>((resolve) => holder.once("exit", () => resolve()));
   const kill = async () => {

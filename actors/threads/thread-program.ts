@@ -142,7 +142,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         return await runAdopter(openGeneration(task), task, given);
       }
       case "prepare": {
-        const { onProgress, helpFor } = preparingFor(ports, task.hostCount);
+        const { onProgress, helpFor } = await preparingFor(task, ports);
         const { prepareData } = await import("./data/prepare-data.ts");
         const learned = await learnedCostsOf(task);
         const { heldBytesMax } = await import("../../src/data/sample-order.ts");
@@ -165,7 +165,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         return await goOn?.((steps, fraction) => report({ type: "indexed", steps, fraction }));
       }
       case "cache": {
-        const { onProgress, helpFor } = preparingFor(ports);
+        const { onProgress, helpFor } = await preparingFor(task, ports);
         const { makeCaches } = await import("./data/own-caches.ts");
         return await makeCaches(task, disk, onProgress, helpFor);
       }
@@ -203,11 +203,20 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
 }
 
 /** Reports the progress of a preparation, and the files that further threads may index. */
-function preparingFor({ report, sleep }: ThreadPorts, hosts?: number) {
+async function preparingFor(
+  { job, ...task }: PrepareTask | CacheTask,
+  { report, sleep, disk }: ThreadPorts,
+) {
+  const { indexedPart, indexStoreOf } = await import("./data/index-program.ts");
+  const isIndexed = (["training", "evaluation", "test"] as const).some((part) => {
+    return indexedPart(job, part) !== undefined;
+  });
+  const store = isIndexed ? await indexStoreOf(job, disk) : undefined;
   return {
     onProgress: (fraction: number) => report({ type: "preparing", fraction }),
     helpFor: (part: DataPart): IndexHelp => ({
-      hosts,
+      hosts: "hostCount" in task ? task.hostCount : undefined,
+      store,
       start: (claims, files) => report({ type: "indexing", part, claims, files }),
       // It blocks: a wait in the event loop alone would end the thread.
       waitOn: sleep ?? ((words, at, value, ms) => Atomics.wait(words, at, value, ms)),

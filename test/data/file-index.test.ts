@@ -5,6 +5,8 @@ import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "
 import { basename, join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
+import { BucketMachine } from "../../chaos/objects/bucket-machine.ts";
+import { MemoryBucket } from "../../chaos/objects/memory-bucket.ts";
 import { headerBytes } from "../../src/data/cache/cache-format.ts";
 import { writeFrame } from "../../src/data/cache/cache-frame.ts";
 import { openIndex } from "../../src/data/cache/cache-reader.ts";
@@ -28,6 +30,7 @@ import type { KeyColumn } from "../../src/data/split-keys.ts";
 import { describeStarts, startsIn } from "../../src/data/split-starts.ts";
 import { DataCacheDamagedError, InputUnusableError } from "../../src/errors/errors.ts";
 import { sleepTurning } from "../../src/exchange/atomic-cells.ts";
+import { promisesOf } from "../../src/objects/open-object-store.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { startDirectory } from "./data-files.ts";
@@ -77,6 +80,8 @@ function optionsOf(paths: readonly string[], cache: string, rest: object = {}) {
   return data;
 }
 
+const noHelp = { start() {}, waitOn() {} };
+
 const day: KeyColumn = { kind: "time", column: "day" };
 
 for (const key of [undefined, day]) {
@@ -123,6 +128,42 @@ test("a kill loses only the files that are being read, and a further file adds o
   // Another column, or another table, is another index.
   const more = [...tables.slice(1), { name: "user", rows: 70 }];
   t.is((await prepareCache(all, more.reverse(), realDisk)).filesRead, 6);
+});
+
+test("hosts with a bucket in common read each file once, and one with an empty disk reads none", async (t) => {
+  const { home, paths } = startFiles(t);
+  const bucket = new MemoryBucket();
+  const store = promisesOf(new BucketMachine(bucket).objects("s3://bucket/run"));
+  const prepare = (host: string) => {
+    const options = optionsOf(paths, join(home, host));
+    return prepareCache(options, tables, realDisk, () => {}, undefined, { ...noHelp, store });
+  };
+  // A further host has made the last two when the first one comes to them.
+  const own = indexedData({
+    options: optionsOf(paths, join(home, "b")),
+    tables,
+    disk: realDisk,
+    store,
+  });
+  realDisk.makeDirectory(join(home, "b", "file-indexes"));
+  const claims = new FileClaims(claimsMemory(orderOfHost(6, 0, 1)), 1);
+  for (const place of [4, 5]) {
+    await fileIndexOf(own, { place, facts: await factsOf(paths[place] ?? "") }, claims);
+  }
+  const first = await prepare("a");
+  t.is(first.filesRead, 4);
+  const { filesRead, ...replaced } = await prepare("c");
+  t.is(filesRead, 0);
+  t.deepEqual({ ...replaced, path: "", filesRead: 4 }, { ...first, path: "" });
+  // A damaged object is an index to be made again, which replaces it.
+  const [key = ""] = bucket.keys;
+  const bytes = Uint8Array.from(bucket.bytesOf(key) ?? []);
+  bucket.plant(
+    key,
+    bytes.map((byte, i) => (i === 20 ? byte ^ 1 : byte)),
+  );
+  t.is((await prepare("d")).filesRead, 1);
+  t.is((await prepare("e")).filesRead, 0);
 });
 
 test("a file with the same size and a new time is read again, and no other", async (t) => {

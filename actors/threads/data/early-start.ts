@@ -67,7 +67,7 @@ export async function earlyStartOf(
   const { data: options, slices } = job;
   if (options.kind !== "parquet" || !mayBeginEarly(job)) return undefined;
   const tables = shapesOf(job.model);
-  const data = indexedData({ options, tables, key: undefined, disk });
+  const data = indexedData({ options, tables, key: undefined, disk, store: help?.store });
   const facts = await factsOfAll(options.paths);
   const isMade = facts.map((own, place) => hasIndex(data, { place, facts: own }));
   const missing = facts.reduce((sum, { bytes }, i) => sum + (isMade[i] === true ? 0 : bytes), 0);

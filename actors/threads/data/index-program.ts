@@ -13,6 +13,7 @@ import { keyColumnOf } from "../../../src/data/split-keys.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
+import { isObjectAddress, type ObjectStore } from "../../../src/ports/object-store.ts";
 
 /** The data sets of a job. */
 export type DataPart = "training" | "evaluation" | "test";
@@ -48,10 +49,25 @@ export async function runIndexing(task: IndexTask, disk: Disk): Promise<void> {
   const origin = originOf(job, part);
   if (origin === undefined || !isIndexedByFile(origin.options)) return;
   const { options } = origin;
-  const data = indexedData({ ...origin, options, disk });
+  const store = await indexStoreOf(job, disk);
+  const data = indexedData({ ...origin, options, disk, store });
   const claims = new FileClaims(task.claims, task.thread);
   await indexOwn(claims, async (place) => {
     const file = { place, facts: await factsOf(options.paths[place] ?? "") };
     if (!hasIndex(data, file)) await fileIndexOf(data, file, claims);
   });
+  await store?.close();
+}
+
+/**
+ * The store in which the hosts of a job share the indexes of files: that of its checkpoints;
+ * undefined: these lie in a directory, and the hosts share one for caches, too, or make their own.
+ */
+export async function indexStoreOf(
+  { checkpoint: { directory } }: JobSpec,
+  disk: Disk,
+): Promise<ObjectStore | undefined> {
+  if (!isObjectAddress(directory)) return undefined;
+  const { openObjectStore } = await import("../../../src/objects/open-object-store.ts");
+  return openObjectStore(directory, disk);
 }

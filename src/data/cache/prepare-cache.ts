@@ -106,8 +106,8 @@ export async function prepareCache(
       onProgress(progress);
     };
     if (isIndexedByFile(options)) {
-      const run =
-        early?.run ?? new IndexRun(indexedData({ options, tables, key, disk }), facts, help);
+      const data = { options, tables, key, disk, store: help?.store };
+      const run = early?.run ?? new IndexRun(indexedData(data), facts, help);
       const made = await run.write(file, tell, early?.index.meta).finally(() => run.stop());
       if (early !== undefined) checkEarly(early.index.meta, made.meta);
       meta = made.meta;

@@ -1,10 +1,12 @@
 // The index of one file of a streamed data set: it is made in one pass over the wanted columns,
-// named by the identity of the file and of the options, and made only once.
+// named by the identity of the file and of the options, and made only once. Hosts that share an
+// object store but no directory put their indexes there, so that each file is read by one of them.
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
-import type { Disk } from "../../ports/disk.ts";
+import type { Disk, DiskFile } from "../../ports/disk.ts";
+import type { ObjectStore } from "../../ports/object-store.ts";
 import { fileSuffix, filesDirectory, freeName } from "../cache/cache-directory.ts";
 import { blockSamples, type KeyForm, onDisk } from "../cache/cache-format.ts";
 import { cacheKey, cacheShapeOf } from "../cache/cache-key.ts";
@@ -34,6 +36,8 @@ export interface IndexedData {
   /** The column that splits the data. */
   readonly key?: KeyColumn | undefined;
   readonly disk: Disk;
+  /** Has the indexes of all hosts; undefined: they share a directory, or nothing. */
+  readonly store?: ObjectStore | undefined;
   /** Hash of all that decides the samples of any of the files. */
   readonly identity: string;
 }
@@ -99,7 +103,8 @@ export async function fileIndexOf(
 ): Promise<MadeIndex> {
   const name = nameOf(data, file);
   const path = join(data.options.cache, filesDirectory, name);
-  if (data.disk.exists(path)) {
+  const isFound = data.disk.exists(path) || (await isFetched(data, name, path));
+  if (isFound) {
     try {
       return { name, ...readIndex(path, data.disk) };
     } catch (error) {
@@ -112,7 +117,37 @@ export async function fileIndexOf(
     claims.ring();
     onRows?.();
   });
+  await offer(data, name, path);
   return { name, ...readIndex(path, data.disk) };
+}
+
+const keyOf = (name: string) => `${filesDirectory}/${name}`;
+
+/** Whether the store had an index, which is now at `path`. */
+async function isFetched(
+  { store, disk }: IndexedData,
+  name: string,
+  path: string,
+): Promise<boolean> {
+  const bytes = await store?.get(keyOf(name));
+  if (bytes === undefined) return false;
+  saveAt(path, disk, (file) => {
+    onDisk("write", file.path, () => file.write(bytes, 0));
+  });
+  return true;
+}
+
+/** Puts an index into the store. Another host may do so, too: both tell the same. */
+async function offer({ store, disk }: IndexedData, name: string, path: string): Promise<void> {
+  if (store === undefined) return;
+  const file = onDisk("open", path, () => disk.open(path, "read"));
+  const bytes = new Uint8Array(file.size());
+  try {
+    onDisk("read", path, () => file.read(bytes, 0));
+  } finally {
+    file.close();
+  }
+  await store.put(keyOf(name), bytes);
 }
 
 function readIndex(path: string, disk: Disk): Omit<MadeIndex, "name"> {
@@ -179,7 +214,8 @@ async function makeIndex(
     keyForm: collector?.form,
   };
   const index = { pieces: piecesIn(pieces, table), table, facts: samples };
-  save(path, disk, { ...index, keys: keys?.values ?? new Float64Array(0) });
+  const whole = { ...index, keys: keys?.values ?? new Float64Array(0) };
+  saveAt(path, disk, (saved) => writeFileIndex(saved, whole));
 }
 
 /** (pieces, 4): row group, samples, words, words of the first block. */
@@ -199,11 +235,11 @@ function piecesIn(
   return out;
 }
 
-function save(path: string, disk: Disk, index: Parameters<typeof writeFileIndex>[1]): void {
+function saveAt(path: string, disk: Disk, write: (file: DiskFile) => void): void {
   const building = freeName(path, disk);
   const file = onDisk("make", building, () => disk.open(building, "write"));
   try {
-    writeFileIndex(file, index);
+    write(file);
     onDisk("sync", building, () => file.sync());
   } catch (error) {
     file.close();

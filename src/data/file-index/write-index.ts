@@ -8,6 +8,7 @@
 
 import { join } from "node:path";
 import type { DiskFile } from "../../ports/disk.ts";
+import type { ObjectStore } from "../../ports/object-store.ts";
 import { filesDirectory } from "../cache/cache-directory.ts";
 import { type CacheMeta, headerBytes, type KeyForm, onDisk } from "../cache/cache-format.ts";
 import { writeFrame } from "../cache/cache-frame.ts";
@@ -38,6 +39,8 @@ export interface IndexHelp {
   start(claims: SharedArrayBuffer, files: number): void;
   /** Hosts that share the files, this one included. @default 1 */
   readonly hosts?: number | undefined;
+  /** Has the indexes of all hosts, as of `IndexedData`. */
+  readonly store?: ObjectStore | undefined;
   readonly waitOn: WaitOn;
 }
 

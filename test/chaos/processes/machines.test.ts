@@ -9,7 +9,7 @@ import type { JobOptions, RunEvent } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { clickFile } from "../../helpers/machines/click-files.ts";
 import { type Cable, type Machine, startNetwork } from "../../helpers/machines/machines.ts";
-import { natsServer, separateMachines, testAll, testIf } from "../../helpers/needs.ts";
+import { natsServer, python3, separateMachines, testAll, testIf } from "../../helpers/needs.ts";
 import type { Running } from "../../helpers/processes/start-cli.ts";
 import { bucketEnvironment } from "../../objects/bucket-server.ts";
 import { sharedResult } from "../../runner/shared-results.ts";
@@ -98,10 +98,9 @@ async function startPlace(t: ExecutionContext, minDevices: number, cable?: Cable
   };
 }
 
-/** Accepts the lines of the events of a type, in a generation. */
-function isOf(type: RunEvent["type"], generation?: number): (line: string) => boolean {
-  const own = generation === undefined ? "" : `"generation":${generation}}`;
-  return (line) => line.startsWith(`{"type":"${type}"`) && line.endsWith(own);
+/** Accepts the lines of the events of a type. A busy machine may have lost a host before. */
+function isOf(type: RunEvent["type"]): (line: string) => boolean {
+  return (line) => line.startsWith(`{"type":"${type}"`);
 }
 
 /** The events of a run that `osiris submit --follow --json` shows, and the digest of its model. */
@@ -148,7 +147,7 @@ testIf(natsServer, separateMachines).serial(
     const first = await place.host();
     const second = await place.host();
     const running = await place.submit(6, 2500);
-    await running.line(isOf("run.checkpointed", 1));
+    await running.line(isOf("run.checkpointed"));
     second.cut();
     await running.line(isOf("run.incident"));
     await second.kill();
@@ -169,11 +168,11 @@ testIf(testAll, natsServer, separateMachines).serial(
     await place.root();
     const hosts = [await place.host(), await place.host(), await place.host(), await place.host()];
     const running = await place.submit(12, 2500);
-    await running.line(isOf("run.checkpointed", 1));
+    await running.line(isOf("run.checkpointed"));
     const half = hosts.slice(2);
     for (const one of half) one.cut();
     await running.line(isOf("run.incident"));
-    await running.line(isOf("run.started", 2));
+    await running.line((line) => isOf("run.started")(line) && !line.includes('"host":4'));
     for (const one of half) one.mend();
     const { digest, events } = await endOf(running);
     t.is(digest, calm);
@@ -191,7 +190,7 @@ testIf(testAll, natsServer, separateMachines).serial(
     await place.root();
     const [first, second, third] = [await place.host(), await place.host(), await place.host()];
     const running = await place.submit(12, 2500);
-    await running.line(isOf("run.buddies", 1));
+    await running.line(isOf("run.buddies"));
     const before = [first, third].map((host) => gotBy(place.store, host, "run/checkpoints/"));
     await second.kill();
     await running.line(isOf("run.recovered"));
@@ -214,12 +213,26 @@ testIf(testAll, natsServer, separateMachines).serial(
     await place.root(true);
     for (let host = 0; host < 2; host++) await place.host();
     const running = await place.submit(12, 2500);
-    await running.line(isOf("run.checkpointed", 1));
+    await running.line(isOf("run.checkpointed"));
     const lostMs = performance.now();
     await root.kill();
     await running.line((line) => line.includes("LEADER_REPLACED"));
     t.log(`led after ${Math.round(performance.now() - lostMs)} ms`);
     const { digest } = await endOf(running);
     t.is(digest, calm);
+  },
+);
+
+testIf(testAll, natsServer, separateMachines, python3).serial(
+  "two machines at cables of 1 Gb/s, which lose 1 % and take 20 ms there and back, train that model",
+  async (t) => {
+    const calm = await alone(2);
+    // A frame passes two cables.
+    const place = await startPlace(t, 4, { bitsPerSecond: 1e9, delayMs: 5, lossShare: 0.005 });
+    await place.root();
+    for (let host = 0; host < 2; host++) await place.host();
+    const { digest, events } = await endOf(await place.submit(2, 0));
+    t.is(digest, calm);
+    t.deepEqual(hostsOf(events), [[1, 2]]);
   },
 );

@@ -7,11 +7,15 @@
 //   machine 2 ── eth0 ══ cable 2 ──┼── switch (a bridge, in a namespace of its own)
 //   machine 3 ── eth0 ══ cable 3 ──┘
 //
+// A bad cable, which delays and loses frames, goes through a program at the switch (bad-cable.py):
+// many kernels lack netem.
+//
 // The test stands outside of this network: it starts programs on the machines, and reads what they
 // print.
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import type { ExecutionContext } from "ava";
 import { type Running, startCli, startNode } from "../processes/start-cli.ts";
 
@@ -19,6 +23,10 @@ import { type Running, startCli, startNode } from "../processes/start-cli.ts";
 export interface Cable {
   /** Bits a second, each way. */
   readonly bitsPerSecond: number;
+  /** Delay of each frame, each way. @default none */
+  readonly delayMs?: number;
+  /** Share of the frames that is lost. @default none */
+  readonly lossShare?: number;
 }
 
 /** A cable of 1 Gb/s. */
@@ -97,6 +105,21 @@ export async function startNetwork(
   const atSwitch = (...args: readonly string[]) => {
     run(["nsenter", "--target", box.pid, "--net", "ip", ...args]);
   };
+  /** Has the frames of a machine's cable carried to a port of the switch. */
+  const carryFrames = async (number: number, pid: string) => {
+    const [port, far] = [`port${number}`, `far${number}`];
+    atSwitch("link", "add", port, "type", "veth", "peer", "name", far);
+    for (const one of [port, far]) atSwitch("link", "set", one, "up");
+    atSwitch("link", "set", port, "master", "s0");
+    run(["nsenter", "--target", pid, "--net", "python3", badCable, "whole", "eth0"]);
+    const { delayMs = 0, lossShare = 0 } = cable;
+    const inBox = ["nsenter", "--target", box.pid, "--net", "--pid", "python3", badCable];
+    const args = [`${delayMs}`, `${lossShare}`, `cable${number}:${far}`];
+    const [command = "", ...rest] = [...inBox, ...args];
+    const carrier = spawn(command, rest, { stdio: ["ignore", "pipe", "pipe"], env });
+    t.teardown(() => void carrier.kill("SIGKILL"));
+    await said(carrier, "carrying");
+  };
   let machines = 0;
   return {
     async machine(environment = {}) {
@@ -109,7 +132,9 @@ export async function startNetwork(
       };
       const far = ["type", "veth", "peer", "name", "eth0", "netns", own.pid];
       atSwitch("link", "add", `cable${number}`, ...far);
-      atSwitch("link", "set", `cable${number}`, "master", "s0", "up");
+      atSwitch("link", "set", `cable${number}`, "up");
+      if (isBad(cable)) await carryFrames(number, own.pid);
+      else atSwitch("link", "set", `cable${number}`, "master", "s0");
       ip("addr", "add", `${address}/24`, "dev", "eth0");
       ip("link", "set", "eth0", "up");
       const rate = ["rate", `${cable.bitsPerSecond}bit`, "burst", "1mb", "latency", "50ms"];
@@ -163,7 +188,7 @@ async function startNamespaces(
     await exited;
   };
   t.teardown(kill);
-  await ready(holder);
+  await said(holder, "ready");
   // The first process of the namespaces; its end is the end of all others in them.
   const [pid = ""] = readFileSync(`/proc/${holder.pid}/task/${holder.pid}/children`, "utf8").split(
     " ",
@@ -171,15 +196,24 @@ async function startNamespaces(
   return { pid, kill };
 }
 
-function ready({ stdout, stderr }: ChildProcess): Promise<void> {
+const badCable = fileURLToPath(
+  new URL("../../../../test/helpers/machines/bad-cable.py", import.meta.url),
+);
+
+function isBad({ delayMs = 0, lossShare = 0 }: Cable): boolean {
+  return delayMs > 0 || lossShare > 0;
+}
+
+/** Resolves once a process has printed a word. */
+function said({ stdout, stderr }: ChildProcess, word: string): Promise<void> {
   return new Promise((resolve, reject) => {
     let told = "";
     stderr?.on("data", (text) => {
       told += text;
     });
     stdout?.on("data", (text) => {
-      if (`${text}`.includes("ready")) resolve();
+      if (`${text}`.includes(word)) resolve();
     });
-    stdout?.on("close", () => reject(new Error(`The machine did not start: ${told}`)));
+    stdout?.on("close", () => reject(new Error(`It ended before it was ${word}: ${told}`)));
   });
 }

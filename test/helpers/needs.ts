@@ -13,7 +13,6 @@ import { createNative, isCompiledFor, limitIsa } from "../../src/kernels/native/
 import { note } from "../runner/notes.ts";
 import { lacksForMachines } from "./machines/machines.ts";
 import { hasNatsServer } from "./nats/nats.ts";
-import { hasNamespaces } from "./nats/network-namespaces.ts";
 import { isTestAll } from "./thinned.ts";
 
 /** The directory of real data, if present. */
@@ -67,12 +66,6 @@ export const rocksDb: Need = {
 export const cephServer: Need = {
   isMet: () => ["ceph-mon", "ceph-osd", "radosgw"].every((program) => runs(program, "--version")),
   reason: "Ceph's S3 server is not installed (Debian: ceph-mon, ceph-osd, radosgw).",
-  isRequired: false,
-};
-
-export const networkNamespaces: Need = {
-  isMet: hasNamespaces,
-  reason: "This process may not make network namespaces (`ip netns add`).",
   isRequired: false,
 };
 

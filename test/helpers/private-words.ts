@@ -15,7 +15,7 @@ export const privateWords: readonly PrivateWord[] = [
   { word: /\bbundles?\b|Bundles?\b/, instead: "shard group" },
   { word: /\brelay|Relay/, instead: "host sum" },
   { word: /\bparcels?\b|Parcel/, instead: "send list" },
-  { word: /\bgateways?\b|Gateway/, instead: "aggregator", elsewhere: /network-namespaces/ },
+  { word: /\bgateways?\b|Gateway/, instead: "aggregator", elsewhere: /radosgw|needs\.ts/ },
   { word: /\bhop\b|\bhops\b|[a-z]Hop\b/, instead: "stage" },
   { word: /\bunborn|\brebear/, instead: "uninitialised, reinitialise" },
   { word: /RowsBelow|FoundRecords/, instead: "BackingStore, FetchedRecords" },

@@ -356,6 +356,14 @@ export const transformsOptions = z
   })
   .transform(inOrder);
 
+/** Of Parquet, Arrow and generated data. */
+export const streamed = z
+  .boolean()
+  .optional()
+  .describe(
+    "Parquet, Arrow and generated data: `true` makes the samples anew in every epoch, and keeps only an index instead of a cache.",
+  );
+
 /** Of Parquet alone, whose footers have statistics. */
 export const startEarly = z
   .boolean()

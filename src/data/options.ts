@@ -23,6 +23,7 @@ import {
   predicate,
   remoteBytesMax,
   startEarly,
+  streamed,
   transformsOptions,
   withColumnRules,
 } from "./column-options.ts";
@@ -175,12 +176,7 @@ const columnFiles = {
     .describe(
       "CSV, JSON Lines, Parquet and Arrow: transforms, each an operation that computes a new column from columns of the files or outputs of other transforms.",
     ),
-  streamed: z
-    .boolean()
-    .optional()
-    .describe(
-      "Parquet, Arrow and generated data: `true` makes the samples anew in every epoch, and keeps only an index instead of a cache.",
-    ),
+  streamed,
   remoteBytesMax,
 };
 
@@ -301,12 +297,7 @@ export const syntheticOptions = z
       .min(0)
       .default(1)
       .describe("Seed of the samples and of the true model; independent of the job's `seed`."),
-    streamed: z
-      .boolean()
-      .optional()
-      .describe(
-        "Parquet, Arrow and generated data: `true` makes the samples anew in every epoch, and keeps only an index instead of a cache.",
-      ),
+    streamed,
     splitSamples: z
       .int()
       .min(32)

@@ -3,10 +3,8 @@
 
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
-import { BucketMachine } from "../../chaos/objects/bucket-machine.ts";
-import { MemoryBucket } from "../../chaos/objects/memory-bucket.ts";
 import { headerBytes } from "../../src/data/cache/cache-format.ts";
 import { writeFrame } from "../../src/data/cache/cache-frame.ts";
 import { openIndex } from "../../src/data/cache/cache-reader.ts";
@@ -23,64 +21,15 @@ import {
 import { IndexTotals } from "../../src/data/file-index/index-totals.ts";
 import { indexOwn } from "../../src/data/file-index/write-index.ts";
 import { openSamples } from "../../src/data/open-samples.ts";
-import { dataOptions } from "../../src/data/options.ts";
 import { factsOf } from "../../src/data/remote/file-facts.ts";
 import { cutOf, SplitOrder } from "../../src/data/sample-order.ts";
 import type { KeyColumn } from "../../src/data/split-keys.ts";
 import { describeStarts, startsIn } from "../../src/data/split-starts.ts";
 import { DataCacheDamagedError, InputUnusableError } from "../../src/errors/errors.ts";
 import { sleepTurning } from "../../src/exchange/atomic-cells.ts";
-import { promisesOf } from "../../src/objects/open-object-store.ts";
-import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { startDirectory } from "./data-files.ts";
-
-const tables = ["user", "told"].map((name) => ({ name, rows: 500 }));
-
-/** Writes a file of `rows` rows in row groups of 70, which differ by `seed`. */
-function writeRows(path: string, seed: number, rows = 200): void {
-  const at = Array.from({ length: rows }, (_, row) => row);
-  const label = at.map((row) => (row * 7 + seed) % 2);
-  const columnData = [
-    { name: "label", data: label.map((one, row) => (row % 50 === 3 ? 5 : one)), type: "INT32" },
-    {
-      name: "price",
-      data: at.map((row) => (row % 9 === 0 ? null : row / 7 + seed)),
-      type: "DOUBLE",
-    },
-    { name: "user", data: at.map((row) => `u${(row * seed) % 37}`), type: "STRING" },
-    {
-      name: "told",
-      data: label.map((one, row) => `${one === 1 ? "yes" : "no"}${row % 3}`),
-      type: "STRING",
-    },
-    { name: "day", data: at.map((row) => seed * 1000 + row), type: "INT32" },
-  ] as const;
-  const bytes = parquetWriteBuffer({ columnData: [...columnData], rowGroupSize: 70 });
-  writeFileSync(path, new Uint8Array(bytes));
-}
-
-/** A directory with `count` files. */
-function startFiles(t: ExecutionContext, count = 6) {
-  const home = startDirectory(t);
-  const paths = Array.from({ length: count }, (_, i) => join(home, `f${i}.parquet`));
-  for (const [i, path] of paths.entries()) writeRows(path, i + 1);
-  return { home, paths };
-}
-
-function optionsOf(paths: readonly string[], cache: string, rest: object = {}) {
-  const section = {
-    ...{ kind: "parquet", paths, cache, batchSize: 32, rejectedMax: 0.5, streamed: true, ...rest },
-    label: "label",
-    dense: [{ column: "price", missing: "mean" }],
-    categorical: ["user", "told"],
-  };
-  const data = checkOptions(dataOptions, section);
-  if (data.kind !== "parquet") throw new Error("Parquet");
-  return data;
-}
-
-const noHelp = { start() {}, waitOn() {} };
+import { optionsOf, startFiles, tables, writeRows } from "./index-files.ts";
 
 const day: KeyColumn = { kind: "time", column: "day" };
 
@@ -128,42 +77,6 @@ test("a kill loses only the files that are being read, and a further file adds o
   // Another column, or another table, is another index.
   const more = [...tables.slice(1), { name: "user", rows: 70 }];
   t.is((await prepareCache(all, more.reverse(), realDisk)).filesRead, 6);
-});
-
-test("hosts with a bucket in common read each file once, and one with an empty disk reads none", async (t) => {
-  const { home, paths } = startFiles(t);
-  const bucket = new MemoryBucket();
-  const store = promisesOf(new BucketMachine(bucket).objects("s3://bucket/run"));
-  const prepare = (host: string) => {
-    const options = optionsOf(paths, join(home, host));
-    return prepareCache(options, tables, realDisk, () => {}, undefined, { ...noHelp, store });
-  };
-  // A further host has made the last two when the first one comes to them.
-  const own = indexedData({
-    options: optionsOf(paths, join(home, "b")),
-    tables,
-    disk: realDisk,
-    store,
-  });
-  realDisk.makeDirectory(join(home, "b", "file-indexes"));
-  const claims = new FileClaims(claimsMemory(orderOfHost(6, 0, 1)), 1);
-  for (const place of [4, 5]) {
-    await fileIndexOf(own, { place, facts: await factsOf(paths[place] ?? "") }, claims);
-  }
-  const first = await prepare("a");
-  t.is(first.filesRead, 4);
-  const { filesRead, ...replaced } = await prepare("c");
-  t.is(filesRead, 0);
-  t.deepEqual({ ...replaced, path: "", filesRead: 4 }, { ...first, path: "" });
-  // A damaged object is an index to be made again, which replaces it.
-  const [key = ""] = bucket.keys;
-  const bytes = Uint8Array.from(bucket.bytesOf(key) ?? []);
-  bucket.plant(
-    key,
-    bytes.map((byte, i) => (i === 20 ? byte ^ 1 : byte)),
-  );
-  t.is((await prepare("d")).filesRead, 1);
-  t.is((await prepare("e")).filesRead, 0);
 });
 
 test("a file with the same size and a new time is read again, and no other", async (t) => {

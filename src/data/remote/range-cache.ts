@@ -8,8 +8,7 @@
 // Each set has a 64th of the limit, and is tidied alone: no walk visits the whole cache.
 //
 // Invariants
-//   K1. Bytes are returned as they were fetched: a torn or damaged file is removed, and fetched
-//       again.
+//   K1. Bytes are returned as they were fetched: a torn or damaged file is removed.
 //   K2. A set does not exceed its share, if at most 16 threads write: a thread that has added a
 //       64th of the share looks at the set again, and leaves three quarters of the share.
 //   K3. What the disk refuses costs a request to the server, and never ends a run.
@@ -181,7 +180,7 @@ interface RangeOptions {
   readonly remoteBytesMax?: number | undefined;
 }
 
-/** The cache of the ranges of remote files; undefined: they are read once, or not kept. */
+/** The cache of ranges of remote files; undefined: they are read once, or none shall be kept. */
 export function rangeCacheOf({
   cache: directory,
   streamed,

@@ -43,9 +43,7 @@ export interface ReadCounts {
 /** Longest span of coalesced columns, and the window size in which a larger column is read. */
 export const spanBytesMax = 1.25 * 2 ** 20;
 
-/**
- * Opens the local or remote file at `path`. `kept`: as of `openFrom`. @throws InputUnusableError
- */
+/** Opens the file at `path`. `kept`: as of `openFrom`. @throws InputUnusableError */
 export async function openRanges(path: string, kept?: RangeCache): Promise<RangeReader> {
   try {
     return await (isAddress(path) ? openWebRanges(path, kept) : openLocalRanges(path));

@@ -129,7 +129,7 @@ type Sent = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /**
  * A host fetches no range twice, in however many epochs: what it has read lies on its own disk. The
- * first read of a file has its last 64 KiB, which are all of a small one, and the others its columns.
+ * first read of a file has its last 64 KiB, which are all of a small one, the others its columns.
  */
 function checkFetched(t: ExecutionContext, store: Machine, host: Machine): void {
   const bytes = Array.from({ length: files }, (_, file) => clickFile(file, rows).length);

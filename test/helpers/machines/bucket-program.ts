@@ -1,6 +1,6 @@
-// The bucket of a test's machines, with a data set of clicks in it, on a machine of its own. Prints a
-// line once it serves, and answers `/sent` on port 80 with the bytes that it has sent of each object
-// to each machine: bucket-program.js ADDRESS FILES ROWS.
+// The bucket of a test's machines, with a data set of clicks in it, on a machine of its own. Prints
+// a line once it serves, and answers on port 80 with the bytes that it has sent of each object to
+// each machine: bucket-program.js ADDRESS FILES ROWS.
 
 import { createServer } from "node:http";
 import { serveBucket } from "../../objects/bucket-server.ts";

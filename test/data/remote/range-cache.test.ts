@@ -1,5 +1,5 @@
 // The ranges of remote files that a host keeps: what is read twice is fetched once, by any reader
-// of the host; the limit holds; and neither damage nor a refusing disk changes a byte or ends a run.
+// of the host; the limit holds; and neither damage nor a disk that refuses changes a byte or a run.
 
 import { readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

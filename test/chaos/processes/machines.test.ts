@@ -141,12 +141,12 @@ function checkFetched(t: ExecutionContext, store: Machine, host: Machine): void 
 testIf(natsServer, separateMachines).serial(
   "two machines train the model of one process, though one is cut off and an empty one replaces it",
   async (t) => {
-    const calm = await alone(6);
+    const calm = await alone(4);
     const place = await startPlace(t, 4);
     await place.root();
     const first = await place.host();
     const second = await place.host();
-    const running = await place.submit(6, 2500);
+    const running = await place.submit(4, 1200);
     await running.line(isOf("run.checkpointed"));
     second.cut();
     await running.line(isOf("run.incident"));

@@ -32,7 +32,7 @@ export const storesBench: Bench<StoresBenchOptions> = {
   question: "what checkpoints in an object store cost, beside a directory and the bare client",
   options: [
     new Option("--rounds <count>", "rounds of each figure").argParser(positive).default(5),
-    new Option("--mib <count>", "size of a checkpoint").argParser(positive).default(512),
+    new Option("--mib <count>", "size of a checkpoint").argParser(positive).default(256),
     new Option("--parts <count>", "parts of it").argParser(positive).default(64),
     new Option(
       "--store <address>",
@@ -148,7 +148,7 @@ function moves({ rounds, mib, parts }: StoresBenchOptions, address: string, bare
   const { generation } = store.beginGeneration();
   const about = { generation, owner: "d0", differential: "one-shot", manifest: undefined } as const;
   for (let cut = 1; cut <= rounds; cut++) {
-    write.bare.push(secondsOf(() => bare.write(`bare-${cut}`, piece, mib)));
+    write.bare.push(secondsOf(() => bare.write("bare", piece, mib)));
     const [calls, bytes] = [callsOf(traffic), traffic.writtenBytes];
     const saving = createSaving({ ...about, store });
     const startMs = performance.now();
@@ -165,7 +165,7 @@ function moves({ rounds, mib, parts }: StoresBenchOptions, address: string, bare
     write.ours.push((performance.now() - startMs) / 1000);
     requests.push(callsOf(traffic) - calls);
     sent.push((traffic.writtenBytes - bytes) / (mib * 2 ** 20));
-    restore.bare.push(secondsOf(() => bare.read(`bare-${cut}`, piece)));
+    restore.bare.push(secondsOf(() => bare.read("bare", piece)));
     const own = openParts(address, realDisk);
     restore.ours.push(
       secondsOf(() => {
@@ -234,14 +234,18 @@ async function withBucket<Result>(
       objects.close();
     }
   }
-  const program = new URL("../../chaos/objects/bucket-program.js", import.meta.url);
+  const program = new URL("./bucket-program.js", import.meta.url);
   const server = fork(program, [], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   try {
     const url = await new Promise<string>((resolve, reject) => {
       server.once("message", (message) => resolve(String(message)));
       server.once("exit", (code) => reject(new Error(`The bucket's process ended with ${code}`)));
     });
-    const own = { AWS_ENDPOINT_URL_S3: url, AWS_ACCESS_KEY_ID: "a", AWS_SECRET_ACCESS_KEY: "b" };
+    const own = {
+      AWS_ENDPOINT_URL_S3: url,
+      AWS_ACCESS_KEY_ID: "KEY",
+      AWS_SECRET_ACCESS_KEY: "secret",
+    };
     Object.assign(process.env, own);
     return await measure("s3://bucket/bench");
   } finally {

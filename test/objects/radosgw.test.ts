@@ -1,5 +1,5 @@
-// The client, its blocking form and the trial of stores over a real S3 server: what a store of our
-// own keeps would prove nothing alone.
+// The client, its blocking form, the trial of stores and the checkpoint store over a real S3 server:
+// what a store of our own keeps would prove nothing alone.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import type { ExecutionContext } from "ava";
+import test from "ava";
 import { AwsClient } from "aws4fetch";
 import {
   blockingObjectStore,
@@ -16,8 +16,9 @@ import {
 } from "../../src/objects/open-object-store.ts";
 import { probeStore, requireFence } from "../../src/objects/probe.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { setEnvironment } from "../helpers/environment.ts";
 import { cephServer, testAll, testIf } from "../helpers/needs.ts";
+import { startObjectsAt } from "../helpers/stores/checkpoints.ts";
+import { keepsCheckpoints } from "../suites/checkpoint-store.ts";
 import { keepsLongObjects, keepsObjects } from "../suites/object-store.ts";
 
 /** Three free ports in a row, as far as one can know. */
@@ -29,42 +30,54 @@ async function freePort(): Promise<number> {
   return Math.min(port, 65_000);
 }
 
+const needs = [testAll, cephServer] as const;
+let stop = async () => {};
+
 /** Starts a server with an empty bucket, and sets its client's environment. */
-async function startCeph(t: ExecutionContext): Promise<void> {
+test.before(async (t) => {
+  if (needs.some(({ isMet }) => !isMet())) return;
+  t.timeout(180_000);
   const home = mkdtempSync(join(tmpdir(), "osiris-ceph-"));
   const script = resolve("test/objects/radosgw.sh");
   const server = spawn("bash", [script, join(home, "ceph"), String(await freePort())], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = once(server, "exit");
-  t.teardown(async () => {
+  stop = async () => {
     server.stdin.end();
     await ended;
     rmSync(home, { recursive: true, force: true });
-  });
+  };
   const line = await Promise.race([
     once(server.stdout, "data").then(([chunk]) => String(chunk)),
     ended.then(([code]) => Promise.reject(new Error(`the server ended with ${code}`))),
   ]);
-  const variables = Object.fromEntries(
-    line
-      .trim()
-      .split(" ")
-      .map((one) => one.split("=")),
-  );
-  setEnvironment(t, variables);
-  const [accessKeyId, secretAccessKey] = [
-    variables.AWS_ACCESS_KEY_ID,
-    variables.AWS_SECRET_ACCESS_KEY,
+  const variables = line
+    .trim()
+    .split(" ")
+    .map((one) => one.split("="));
+  Object.assign(process.env, Object.fromEntries(variables));
+  const [accessKeyId = "", secretAccessKey = ""] = [
+    process.env.AWS_ACCESS_KEY_ID,
+    process.env.AWS_SECRET_ACCESS_KEY,
   ];
   const client = new AwsClient({ accessKeyId, secretAccessKey, service: "s3" });
-  const { ok } = await client.fetch(`${variables.AWS_ENDPOINT_URL_S3}/bucket`, { method: "PUT" });
+  const { ok } = await client.fetch(`${process.env.AWS_ENDPOINT_URL_S3}/bucket`, { method: "PUT" });
   t.true(ok);
-}
+});
 
-testIf(testAll, cephServer).serial("a real S3 server keeps objects, and fences", async (t) => {
+test.after.always(async () => {
+  await stop();
+  for (const name of Object.keys(process.env))
+    if (name.startsWith("AWS_")) delete process.env[name];
+});
+
+let started = 0;
+const startStored = () => startObjectsAt(`s3://bucket/laws-${started++}`);
+keepsCheckpoints("a real S3 server", startStored, testIf(...needs).serial);
+
+testIf(...needs).serial("a real S3 server keeps objects, and fences", async (t) => {
   t.timeout(180_000);
-  await startCeph(t);
   const store = await openObjectStore("s3://bucket/later");
   await requireFence(store);
   const verdict = await probeStore(store);

@@ -1,6 +1,6 @@
 // What every checkpoint store keeps, in a directory and in an object store.
 
-import test from "ava";
+import test, { type Implementation } from "ava";
 import {
   CheckpointCorruptError,
   CheckpointForeignError,
@@ -21,15 +21,17 @@ const fenced = { instanceOf: GenerationFencedError };
 const otherJob = { jobIdentity: "b".repeat(64), jobText: '{"model":"m","seed":8}' };
 
 /** Tests the stores that `start` starts; `kind` names them in titles. */
-export function keepsCheckpoints(kind: string, start: () => StartedStore): void {
-  chains(kind, start);
-  fences(kind, start);
-  collects(kind, start);
-  owners(kind, start);
-  damages(kind, start);
+export function keepsCheckpoints(
+  kind: string,
+  start: () => StartedStore,
+  declare: Declare = test,
+): void {
+  for (const laws of [chains, fences, collects, owners, damages]) laws(kind, start, declare);
 }
 
-function chains(kind: string, start: () => StartedStore): void {
+type Declare = (title: string, run: Implementation<[]>) => void;
+
+function chains(kind: string, start: () => StartedStore, test: Declare): void {
   test(`${kind}: a new store has no checkpoint, and its first generation is 1`, (t) => {
     const { store } = start();
     t.is(store.latest(), undefined);
@@ -114,7 +116,7 @@ function chains(kind: string, start: () => StartedStore): void {
   });
 }
 
-function fences(kind: string, start: () => StartedStore): void {
+function fences(kind: string, start: () => StartedStore, test: Declare): void {
   test(`${kind}: a fenced generation is refused every operation, and what counts does not change`, async (t) => {
     const { store, open, name, checkpoints } = start();
     store.beginGeneration();
@@ -163,7 +165,7 @@ function fences(kind: string, start: () => StartedStore): void {
   });
 }
 
-function collects(kind: string, start: () => StartedStore): void {
+function collects(kind: string, start: () => StartedStore, test: Declare): void {
   test(`${kind}: collect keeps the newest and the best checkpoint, and files being written`, async (t) => {
     const { store, checkpoints } = start();
     store.beginGeneration();
@@ -223,7 +225,7 @@ function collects(kind: string, start: () => StartedStore): void {
   });
 }
 
-function owners(kind: string, start: () => StartedStore): void {
+function owners(kind: string, start: () => StartedStore, test: Declare): void {
   test(`${kind}: a store of another job is refused, and the error says which options differ`, (t) => {
     const { open, store } = start();
     store.beginGeneration();
@@ -245,7 +247,7 @@ function owners(kind: string, start: () => StartedStore): void {
   });
 }
 
-function damages(kind: string, start: () => StartedStore): void {
+function damages(kind: string, start: () => StartedStore, test: Declare): void {
   const pack = (cut: number) => `checkpoints/0000000${cut}-g000001/pack-d0-00000`;
 
   test(`${kind}: a flipped byte in a part is found and named when it is read`, async (t) => {

@@ -3,7 +3,7 @@
 // each machine: bucket-program.js ADDRESS FILES ROWS.
 
 import { createServer } from "node:http";
-import { serveBucket } from "../../objects/bucket-server.ts";
+import { serveBucket } from "../../../chaos/objects/bucket-server.ts";
 import { clickFile } from "./click-files.ts";
 
 const [host = "", files = "", rows = ""] = process.argv.slice(2);

@@ -2,6 +2,7 @@
 
 import { BucketMachine } from "../../../chaos/objects/bucket-machine.ts";
 import { MemoryBucket } from "../../../chaos/objects/memory-bucket.ts";
+import { blockingObjectStore } from "../../../src/objects/open-object-store.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import type {
@@ -177,5 +178,26 @@ export function startObjects(
       bucket.plant(`run/${path}`, bytes);
     },
     remove: (path) => bucket.plant(`run/${path}`),
+  };
+}
+
+/** A store at an address of the network, whose objects are looked at by lists. */
+export function startObjectsAt(name: string): StartedStore {
+  const objects = blockingObjectStore(name, realDisk);
+  const open = (job = testJob) => openStore({ directory: name, disk: realDisk, ...job });
+  const below = (prefix: string) => {
+    const names = objects.list(prefix).map((key) => key.slice(prefix.length).split("/")[0] ?? "");
+    return [...new Set(names)];
+  };
+  return {
+    ...{ name, disk: realDisk, open, store: open() },
+    checkpoints: () => below("checkpoints/"),
+    files: (checkpoint) => below(`checkpoints/${checkpoint}/`),
+    flip(path, at) {
+      const bytes = Uint8Array.from(objects.get(path) ?? []);
+      bytes[at] = (bytes[at] ?? 0) ^ 1;
+      objects.put(path, bytes);
+    },
+    remove: (path) => objects.remove([path]),
   };
 }

@@ -6,6 +6,7 @@ import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { jobSchema } from "../../src/job/job-schema.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { clusterDeadlines, type DeadlineLine, deadlineTree } from "../../src/ports/deadlines.ts";
+import { isObjectAddress } from "../../src/ports/object-store.ts";
 import { startBroker } from "../../src/wire/broker/broker.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
 import { probeServer } from "../../src/wire/transports/probe.ts";
@@ -20,7 +21,7 @@ export interface DoctorOptions extends Credentials {
   readonly job?: JobOptions | undefined;
   /** A broker, `nats://host:4222`. @default an embedded broker, started for the check */
   readonly nats?: string | undefined;
-  /** An object store to try, `s3://bucket/prefix`. @default none */
+  /** An object store to try, `s3://bucket/prefix`. @default that of the job's checkpoints */
   readonly store?: string | undefined;
   /** Number of devices of the run on this machine. @default the job's, else 2 */
   readonly devices?: number | undefined;
@@ -39,8 +40,10 @@ export interface Diagnosis {
 
 /** Runs all checks. @throws InvalidOptionError if the job or the credentials are wrong */
 export async function diagnose(options: DoctorOptions = {}): Promise<Diagnosis> {
-  const { job: given, nats, store, devices: wanted, ...credentials } = options;
+  const { job: given, nats, devices: wanted, ...credentials } = options;
   const job = given === undefined ? undefined : resolveJob(given);
+  const ofJobs = job?.checkpoint.directory ?? "";
+  const store = options.store ?? (isObjectAddress(ofJobs) ? ofJobs : undefined);
   const devices = wanted ?? (job?.devices || 2);
   const { stepDeadlineMs } = job ?? {
     stepDeadlineMs: jobSchema.shape.stepDeadlineMs.parse(undefined),

@@ -37,7 +37,7 @@ export function addDoctor(program: Command): void {
     )
     .option(
       "--store <URL>",
-      "object store to try and to measure, s3://bucket/prefix: it must keep If-None-Match",
+      "object store to try and to measure, s3://bucket/prefix: it must keep If-None-Match (default: that of the job's checkpoints)",
     )
     .addOption(
       new Option(

@@ -204,25 +204,30 @@ async function ofContainer(env: StoreEnvironment, uri: string) {
   return inJson(await answerOf(source, uri, { headers }), source);
 }
 
-/** Longest wait for instance metadata, which answers at once where there are any. */
-const metadataMs = 1000;
+/** Longest wait for instance metadata of a machine that may have none: elsewhere nobody answers. */
+const metadataMs = 2000;
 
 async function ofMachine(env: StoreEnvironment): Promise<Credentials | undefined> {
   const source = "the machine's metadata (IMDSv2)";
-  const host = env.AWS_EC2_METADATA_SERVICE_ENDPOINT ?? "http://169.254.169.254";
+  const named = env.AWS_EC2_METADATA_SERVICE_ENDPOINT;
+  const host = named ?? "http://169.254.169.254";
   const url = (path: string) => `${host.replace(/\/+$/, "")}/latest/${path}`;
   let token: string;
   try {
     const headers = { "x-aws-ec2-metadata-token-ttl-seconds": "21600" };
-    token = await answerOf(source, url("api/token"), { method: "PUT", headers }, metadataMs);
+    const waitMs = named === undefined ? metadataMs : sourceMs;
+    token = await answerOf(source, url("api/token"), { method: "PUT", headers }, waitMs);
   } catch {
     return undefined; // No machine of a cloud.
   }
   const headers = { "x-aws-ec2-metadata-token": token };
   const roles = url("meta-data/iam/security-credentials/");
-  const answer = await fetch(roles, { headers, signal: AbortSignal.timeout(metadataMs) });
-  const [role = ""] = answer.ok ? (await answer.text()).trim().split("\n") : [];
-  if (role === "") return undefined; // The machine has no role.
+  const names = await answerOf(source, roles, { headers }).catch((error: unknown) => {
+    if (error instanceof InputUnusableError) return ""; // The machine has no role.
+    throw error;
+  });
+  const [role = ""] = names.trim().split("\n");
+  if (role === "") return undefined;
   return inJson(await answerOf(source, roles + role, { headers }), source);
 }
 

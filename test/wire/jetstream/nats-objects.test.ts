@@ -62,7 +62,7 @@ testIf(natsServer)("a server that comes back empty gets a bucket again", async (
   t.true(await objects.create("a", someBytes(4)));
 });
 
-test("a server without JetStream is refused", async (t) => {
+test("objects are refused by a server without JetStream", async (t) => {
   const broker = await startBroker({ auth: { token: "t" } });
   t.teardown(() => broker.close());
   const options = { servers: broker.url, token: "t", name: "test", deadlineMs: 10_000 };

@@ -12,12 +12,12 @@ import type { JobOptions } from "../../src/job/job.ts";
 import { blockingObjectStore } from "../../src/objects/open-object-store.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { callsOf, counted, noTraffic } from "../../storage/checkpoints/store/counted-objects.ts";
 import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
 import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../storage/checkpoints/store/part-writer.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
+import { callsOf, counted, noTraffic } from "./counted-objects.ts";
 
 interface StoresBenchOptions {
   readonly rounds: number;

@@ -2,15 +2,11 @@
 // its newest record. Crashes and faults are in object-store-crash.test.ts.
 
 import test from "ava";
+import { callsOf, counted, noTraffic } from "../../../../bench/service/counted-objects.ts";
 import { BucketMachine } from "../../../../chaos/objects/bucket-machine.ts";
 import { MemoryBucket } from "../../../../chaos/objects/memory-bucket.ts";
 import { CheckpointCorruptError, PathNotSharedError } from "../../../../src/errors/errors.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
-import {
-  callsOf,
-  counted,
-  noTraffic,
-} from "../../../../storage/checkpoints/store/counted-objects.ts";
 import { ObjectLog } from "../../../../storage/checkpoints/store/object-log.ts";
 import { openParts } from "../../../../storage/checkpoints/store/open-parts.ts";
 import { openExistingStore, openStore } from "../../../../storage/checkpoints/store/open-store.ts";

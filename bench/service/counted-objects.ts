@@ -1,7 +1,7 @@
 // Counts what the users of an object store ask of it: for benches and tests that bound the requests
 // and bytes of a checkpoint. `Disk.objects` takes the counted store in place of the plain one.
 
-import type { BlockingObjectStore } from "../../../src/ports/object-store.ts";
+import type { BlockingObjectStore } from "../../src/ports/object-store.ts";
 
 /** Calls by name, and bytes. An upload counts as one call, whatever parts it is sent in. */
 export interface Traffic {

@@ -78,7 +78,7 @@ export function watchDrain(
     every(urlMs, "url", async () => {
       try {
         const notice = await look((url, init) =>
-          ports.fetch(url, { ...init, signal: AbortSignal.timeout(answerMs) }),
+          ports.fetch(url, { ...init, redirect: "manual", signal: AbortSignal.timeout(answerMs) }),
         );
         isWarned = false;
         return notice;
@@ -103,8 +103,10 @@ function lookOf(url: string, env: DrainPorts["env"]): Look {
   if (url === "gcp") return lookAtGcp(env.GCE_METADATA_HOST ?? gcpMetadata);
   if (/^https?:\/\//.test(url) && URL.canParse(url)) {
     return async (get) => {
-      const answer = await answered(await get(url));
-      return answer && { reason: `${url} answered 200`, seconds: undefined };
+      const { status, body } = await get(url);
+      void body?.cancel().catch(() => {}); // It may be endless.
+      if (status >= 500) throw new Error(`it answered ${status}`);
+      return status === 200 ? { reason: `${url} answered 200`, seconds: undefined } : undefined;
     };
   }
   throw expected("drainUrl", "an address with http:// or https://, `aws` or `gcp`", url);

@@ -57,6 +57,21 @@ test("a URL that turns 200 is a notice; of two sources the first counts", async 
   t.deepEqual(warnings, []);
 });
 
+test("a redirection is no notice, and a body that never ends delays none", async (t) => {
+  const drainUrl = "http://node:8080/drain";
+  let isGoing = false;
+  const { notices, warnings, pass } = watch({ drainUrl }, (_, { redirect }) => {
+    const at = isGoing || redirect !== "manual" ? 200 : 302; // Followed, it leads to a login page.
+    return new Response(new ReadableStream(), { status: at });
+  });
+  await pass(12);
+  t.deepEqual(notices, []);
+  isGoing = true;
+  await pass(5);
+  t.deepEqual(notices, [{ reason: `${drainUrl} answered 200`, seconds: undefined }]);
+  t.deepEqual(warnings, []);
+});
+
 test("a broken source is no notice, and is warned of once for each series of failures", async (t) => {
   let answer: Answer = () => {
     throw new TypeError("fetch failed");

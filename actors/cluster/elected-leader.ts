@@ -122,6 +122,7 @@ export class ElectedLeader {
       options.network.transport,
       () => leadership.isHeld && !this.#isClosed,
       () => this.#withheld++,
+      term,
     );
     if (options.isAlone === true) await refuseSecondLeader(options.network);
     const confirm = () => leadership.confirm();
@@ -216,12 +217,14 @@ export class ElectedLeader {
 
 /**
  * Wraps a connection so that it passes frames only while `isOpen`. Calls `onWithheld` for each
- * frame that is not sent.
+ * frame that is not sent. Each term has queue groups of its own: until the broker misses a former
+ * leader that hangs or is cut off, that one is a member, and would get a part of the requests.
  */
 export function fencedTransport(
   transport: Transport,
   isOpen: () => boolean,
   onWithheld: () => void,
+  term: number,
 ): Transport {
   return {
     address: transport.address,
@@ -232,14 +235,14 @@ export function fencedTransport(
       if (isOpen()) transport.publish(subject, payload, options);
       else onWithheld();
     },
-    subscribe: (subject, receive, options) =>
-      transport.subscribe(
-        subject,
-        (frame: Frame) => {
-          if (isOpen()) receive(frame);
-        },
-        options,
-      ),
+    subscribe(subject, receive, options = {}) {
+      const { queue } = options;
+      const own = queue === undefined ? options : { ...options, queue: `${queue}-${term}` };
+      const pass = (frame: Frame) => {
+        if (isOpen()) receive(frame);
+      };
+      return transport.subscribe(subject, pass, own);
+    },
     request: (subject, payload, options) => transport.request(subject, payload, options),
     flush: () => transport.flush(),
     onStatus: (receive) => transport.onStatus(receive),

@@ -1,12 +1,14 @@
 // The lease in virtual time: which process leads, and when each process learns it.
 
 import test from "ava";
+import { fencedTransport } from "../../../actors/cluster/elected-leader.ts";
 import { Leadership } from "../../../actors/cluster/election.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import type { ObjectStore } from "../../../src/ports/object-store.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import { LeaseDirectory } from "../../../storage/cluster/lease.ts";
 import { StoredLease } from "../../../storage/cluster/stored-lease.ts";
+import { startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
 import { startBucket } from "../../helpers/stores/bucket.ts";
 
 const leaseMs = 1000;
@@ -115,6 +117,29 @@ test("a leader that cannot write its lease loses it, and regains it once the dis
   disk.open = open;
   await pass(250, a);
   t.true(a.leadership.isHeld);
+});
+
+test("a former leader whose connection is still open gets no request in its successor's place", async (t) => {
+  const { network, pass: spend } = startSimulatedNetwork();
+  const answered: string[] = [];
+  const serve = (name: string, term: number, isOpen: boolean) => {
+    const fenced = fencedTransport(
+      network.transport,
+      () => isOpen,
+      () => {},
+      term,
+    );
+    fenced.subscribe("submit", ({ headers }) => answered.push(`${name} ${headers.n}`), {
+      queue: "jobs",
+    });
+  };
+  serve("hung", 1, false);
+  serve("leader", 2, true);
+  for (const n of ["1", "2", "3"]) {
+    network.transport.publish("submit", new Uint8Array(), { headers: { n } });
+  }
+  await spend(100);
+  t.deepEqual(answered, ["leader 1", "leader 2", "leader 3"]);
 });
 
 test("in a bucket: one leads, a standby takes over when it is silent or releases the lease", async (t) => {

@@ -57,6 +57,7 @@ test("a request without a valid reply subject is counted as refused, and crashes
         transport,
         () => true,
         () => {},
+        1,
       ),
       subscribe(subject: string, receive: (frame: Frame) => void) {
         hearing.set(subject, receive);

@@ -12,10 +12,15 @@
 //   O3. A run or a request is acknowledged only if a successor will find it: it is in the journal,
 //       and no other process led by then.
 
-import { JournalDamagedError, LeaderReplacedError, recordError } from "../../src/errors/errors.ts";
+import {
+  JournalDamagedError,
+  LeaderReplacedError,
+  recordError,
+  StoreFailedError,
+} from "../../src/errors/errors.ts";
 import { inTurns } from "../../src/ports/turns.ts";
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
-import type { Term } from "../../storage/cluster/lease.ts";
+import type { Awaitable, Term } from "../../storage/cluster/lease.ts";
 import type { RunJournal } from "../../storage/cluster/run-journal.ts";
 import type { MirrorLink } from "../jobs/mirror/mirror-link.ts";
 import { mirroring, RunMirror } from "../jobs/mirror/run-mirror.ts";
@@ -157,7 +162,8 @@ export class ElectedLeader {
     const name = `${prefix}${term}-`;
     const registry: Registry = new Registry(name, publish, mirrored, options.finishedMax);
     place.onForgotten(() => void keeper.kept().catch((error) => report("journal", error)));
-    const found = journal.readFormer();
+    const told = (error: unknown) => report("journal", error);
+    const found = this.#insist(told, () => journal.readFormer());
     const { entries, damaged } = found instanceof Promise ? await found : found;
     if (damaged > 0) report("journal", new JournalDamagedError(place.name, damaged));
     const { mirror } = options;
@@ -169,7 +175,11 @@ export class ElectedLeader {
     const renumbered = await inTurns(network.clock, restoring);
     if (this.#isStopped) return await journal.close();
     if (former?.isReleased === true) registry.crashes.reset();
-    const begun = journal.begin(registry.entries());
+    const goOn = async () => {
+      await journal.synced(); // What `begin` has not written.
+      await confirm();
+    };
+    const begun = this.#insist(told, () => journal.begin(registry.entries()), goOn);
     if (begun !== undefined) await begun;
     mark.set();
     for (const event of renumbered) publish(...event);
@@ -179,6 +189,39 @@ export class ElectedLeader {
     this.#recordSuccession(registry, former, network.createdBy);
     onLeading();
     this.#leader = new Leader({ ...options, network, registry, mirror: this.#mirror });
+  }
+
+  /**
+   * Does what a term begins with. If the store refuses, tries again until it accepts, or another
+   * process leads: there may be no other one. Tells of the first refusal.
+   */
+  #insist<Result>(
+    tell: (error: unknown) => void,
+    body: () => Awaitable<Result>,
+    again = body,
+  ): Awaitable<Result> {
+    const first = body();
+    return first instanceof Promise ? this.#untilAccepted(tell, first, again) : first;
+  }
+
+  async #untilAccepted<Result>(
+    tell: (error: unknown) => void,
+    first: Promise<Result>,
+    again: () => Awaitable<Result>,
+  ): Promise<Result> {
+    const { network, leaseMs } = this.#options;
+    let isTold = false;
+    for (let result: Awaitable<Result> = first; ; result = again()) {
+      try {
+        return await result;
+      } catch (error) {
+        if (!(error instanceof StoreFailedError) || this.#isStopped) throw error;
+        if (!isTold) tell(error);
+        isTold = true;
+      }
+      await new Promise<void>((resume) => network.clock.after(leaseMs / 5, resume));
+      this.#leadership.assertLeading();
+    }
   }
 
   /** Records the change of leader in each running run, as the first cause of its restore. */

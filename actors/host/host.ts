@@ -119,6 +119,11 @@ const repeatingFailed = fromCallback<
   return () => cancel();
 });
 
+/** Waits until rows are no longer kept, and ends with the host: the process of one that left ends. */
+const expiring = fromCallback<{ type: string }, { readonly rows: KeptRows; readonly clock: Clock }>(
+  ({ input }) => input.rows.expire(input.clock),
+);
+
 /** H4. Checks and lays out the generation of a host.assemble. */
 const opening = fromCallback<
   { type: string },
@@ -166,6 +171,7 @@ const machine = setup({
     caching,
     probingLinks,
     opening,
+    expiring,
     repeatingFailed,
     generation: hostGenerationMachine,
   },
@@ -250,6 +256,7 @@ const machine = setup({
       const replicas = served.get(spec.run)?.replicas ?? new ReplicaCache(bytesMax);
       const rows = served.get(spec.run)?.rows ?? new KeptRows();
       served.delete(spec.run); // Reinserted below as the newest.
+      enqueue.stopChild(expiringId(spec.run));
       for (const [run] of served) {
         if (devicesHere(context, [...served.values(), { spec, isServed: true }]) <= context.devices)
           break;
@@ -276,9 +283,12 @@ const machine = setup({
       }
       const one = context.served.get(event.run);
       if (one?.isServed !== true || one.spec.generation !== event.generation) return;
+      const { rows } = one;
+      const id = expiringId(event.run);
       enqueue.stopChild(generationId(one.spec));
-      if (event.body.isOver) one.rows.clear();
-      else one.rows.expire(context.network.clock);
+      enqueue.stopChild(id);
+      if (event.body.isOver) rows.clear();
+      else enqueue.spawnChild("expiring", { id, input: { rows, clock: context.network.clock } });
       enqueue.assign({
         served: new Map(context.served).set(event.run, { ...one, isServed: false }),
       });
@@ -294,7 +304,10 @@ const machine = setup({
       const { host, network, served } = context;
       const { spec } = one;
       enqueue.stopChild(actorId);
-      one.rows.expire(network.clock);
+      const { rows } = one;
+      const expiryId = expiringId(spec.run);
+      enqueue.stopChild(expiryId);
+      enqueue.spawnChild("expiring", { id: expiryId, input: { rows, clock: network.clock } });
       enqueue.assign({ served: new Map(served).set(spec.run, { ...one, isServed: false }) });
       const offender = `host:${host}`;
       const where = { offender, supervisor: "cluster", context: "serving" };
@@ -359,6 +372,10 @@ function olderThan(request: RunScope, children: object): string[] {
 
 function openingId({ run, generation }: RunScope): string {
   return `opening:${run}:${generation}`;
+}
+
+function expiringId(run: string): string {
+  return `expiring:${run}`;
 }
 
 function generationId({ run, generation }: RunScope): string {

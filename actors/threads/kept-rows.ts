@@ -11,7 +11,7 @@
 
 import { type KeptTile, RowKeeper, tileKey } from "../../src/embedding/rows/row-keeper.ts";
 import { type CutId, initialCut, undoTo } from "../../src/embedding/rows/undo-log.ts";
-import type { Clock } from "../../src/ports/clock.ts";
+import type { Cancel, Clock } from "../../src/ports/clock.ts";
 import { shardsOf } from "../../src/training/checkpoint/parts.ts";
 import type { GenerationLayout } from "./generation-layout.ts";
 import type { GenerationSpec, HostPlace } from "./generation-spec.ts";
@@ -49,7 +49,7 @@ interface Held {
 export class KeptRows {
   #held = new Map<string, Held>();
   #turn = 0;
-  #forgetExpiry: () => void = () => {};
+  #forgetExpiry: Cancel = () => {};
 
   /** The bytes of its memory are freed, unless threads still use them. */
   clear(): void {
@@ -58,10 +58,14 @@ export class KeptRows {
     this.#forgetExpiry();
   }
 
-  /** The generation is over: its rows are cleared unless another one begins in time. */
-  expire(clock: Clock): void {
+  /**
+   * The generation is over: its rows are cleared unless another one begins in time. Returns a
+   * function that ends the wait.
+   */
+  expire(clock: Clock): Cancel {
     this.#forgetExpiry();
     this.#forgetExpiry = clock.after(keptMs, () => this.clear());
+    return this.#forgetExpiry;
   }
 
   /** Divides the rows among the devices of a new generation on its host, in the order of ranks. */

@@ -119,7 +119,7 @@ const repeatingFailed = fromCallback<
   return () => cancel();
 });
 
-/** Waits until rows are no longer kept, and ends with the host: the process of one that left ends. */
+/** Waits until rows are no longer kept. Ends with the host, so that it holds up no process. */
 const expiring = fromCallback<{ type: string }, { readonly rows: KeptRows; readonly clock: Clock }>(
   ({ input }) => input.rows.expire(input.clock),
 );

@@ -1,4 +1,4 @@
-// The client, its blocking form, the trial of stores and the checkpoint store over a real S3 server:
+// The client, its blocking form, the trial of stores and the checkpoint store over an S3 server:
 // what a store of our own keeps would prove nothing alone.
 
 import { spawn } from "node:child_process";

@@ -60,8 +60,9 @@ export interface StoreSite {
 
 /** Where the store is. Reads the profile only for what the variables do not say. */
 export function siteOf(env: StoreEnvironment): StoreSite {
-  const endpoint = env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
-  const region = env.AWS_REGION ?? env.AWS_DEFAULT_REGION;
+  // A variable that is set to nothing counts as not set.
+  const endpoint = env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL || undefined;
+  const region = env.AWS_REGION || env.AWS_DEFAULT_REGION || undefined;
   if (endpoint !== undefined && region !== undefined) return { endpoint, region };
   const profile = profileOf(env);
   return {

@@ -37,10 +37,25 @@ export function s3Parts(address: string): { readonly bucket: string; readonly ke
   return { bucket, key };
 }
 
-/** The URL of an object; with `key` "", of the bucket. */
+/**
+ * The URL of an object; with `key` "", of the bucket.
+ * @throws InputUnusableError if the environment's endpoint or region makes none
+ */
 export function urlOf({ endpoint, region }: StoreSite, bucket: string, key: string): URL {
   const path = key === "" ? "" : `/${key.split("/").map(encodeURIComponent).join("/")}`;
-  if (endpoint !== undefined) return new URL(`${endpoint.replace(/\/+$/, "")}/${bucket}${path}`);
+  const refuse = (why: string) => {
+    const address = `s3://${bucket}/${key}`;
+    return new InputUnusableError(address, `Cannot use the object store of ${address}: ${why}`);
+  };
+  if (endpoint !== undefined) {
+    // Not in the message: an address may contain a password.
+    if (!/^https?:\/\//i.test(endpoint) || !URL.canParse(endpoint)) {
+      throw refuse("AWS_ENDPOINT_URL is no URL; write https://host or http://host:port");
+    }
+    return new URL(`${endpoint.replace(/\/+$/, "")}/${bucket}${path}`);
+  }
+  // It becomes a part of the host's name.
+  if (!/^[a-z0-9-]+$/i.test(region)) throw refuse("AWS_REGION names no region");
   const host = `s3.${region}.amazonaws.com`;
   // The store's wildcard certificate covers bucket names without dots only.
   return new URL(

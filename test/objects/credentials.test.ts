@@ -86,6 +86,8 @@ test("keys of the environment come first, then those of the profile that is name
     AWS_ENDPOINT_URL_S3: "http://b",
   };
   t.deepEqual(siteOf({ HOME, AWS_PROFILE, ...other }), { region: "auto", endpoint: "http://b" });
+  const empty = { AWS_REGION: "", AWS_ENDPOINT_URL_S3: "", AWS_ENDPOINT_URL: "http://c" };
+  t.deepEqual(siteOf({ HOME, ...empty }), { region: "eu-west-1", endpoint: "http://c" }, "not set");
 });
 
 test("a machine's role is asked by IMDSv2, and again before its keys expire", async (t) => {

@@ -18,7 +18,7 @@ import { parquet } from "../../../src/data/sources.ts";
 import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { withFiles } from "../../../src/job/job-files.ts";
-import { s3Parts } from "../../../src/objects/s3-address.ts";
+import { s3Parts, urlOf } from "../../../src/objects/s3-address.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { sameValues } from "../../helpers/same-values.ts";
 import { readPlain, startDirectory } from "../data-files.ts";
@@ -239,4 +239,10 @@ test("bucket names follow the rules of S3, so that no signed request goes to ano
     t.throws(() => s3Parts(`s3://bucket/${key}`), { message: /another object/ }, key);
   }
   t.is(s3Parts("s3://bucket/a..b/.hidden").key, "a..b/.hidden");
+  for (const endpoint of ["host:80", "127.0.0.1:80", "ftp://host", "http://"]) {
+    const site = { endpoint, region: "eu" };
+    t.throws(() => urlOf(site, "bucket", "k"), { message: /AWS_ENDPOINT_URL is no URL/ }, endpoint);
+  }
+  const redirecting = { endpoint: undefined, region: "evil.org/" };
+  t.throws(() => urlOf(redirecting, "bucket", "k"), { message: /AWS_REGION names no region/ });
 });

@@ -10,7 +10,7 @@ import { lossOptions } from "../model/loss-options.ts";
 import { denseOptimizerOptions, modelOptions } from "../model/options.ts";
 import { planFileSchema } from "../planner/plan-file.ts";
 import { pathOption } from "../ports/option-schemas.ts";
-import { checkpointOptions } from "../training/checkpoint/checkpoint-options.ts";
+import { checkpointOptions, checkpointPlace } from "../training/checkpoint/checkpoint-options.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
 import { evaluationOptions } from "./evaluation-options.ts";
 
@@ -140,7 +140,7 @@ const preprocessingOptions = z
 
 /** Schema of `JobOptions.warmStart`: the earlier run that a job begins with (warm-start.ts). */
 const warmStartOptions = z.strictObject({
-  from: pathOption("kept", z.string().min(1)).describe(
+  from: pathOption("kept", checkpointPlace).describe(
     "Checkpoint directory of an earlier run. This run begins with the state of one of its checkpoints.",
   ),
   checkpoint: z

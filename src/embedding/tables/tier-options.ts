@@ -2,6 +2,7 @@
 // cached shards (docs/memory.md).
 
 import { z } from "zod";
+import { isPlainPath } from "../../ports/object-store.ts";
 import { pathOption } from "../../ports/option-schemas.ts";
 
 export const cachePolicies = ["lru", "lfu"] as const;
@@ -26,7 +27,10 @@ export const tiersOptions = z.strictObject({
     .describe(
       "Backing store on disk, for all rows of cached tables: `rocksdb`, or `file`, a flat file with a place for every row. `auto`: RocksDB if this machine has its binary, else files. A run with durable rows continues in the store that has them; naming the other store is an error. Changes no bit.",
     ),
-  directory: pathOption("kept", z.string().min(1))
+  directory: pathOption(
+    "kept",
+    z.string().min(1).refine(isPlainPath, { error: "a directory of the host" }),
+  )
     .optional()
     .describe(
       'Directory of the backing store. Left out: `tiers` in the checkpoint directory. Its files are deleted when the run ends, except those of tables with `keep: "durable"`.',

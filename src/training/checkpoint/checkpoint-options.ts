@@ -1,7 +1,16 @@
 // The job options of checkpoints.
 
 import { z } from "zod";
+import { isObjectAddress, isPlainPath } from "../../ports/object-store.ts";
 import { pathOption } from "../../ports/option-schemas.ts";
+
+/** Schema of a place of checkpoints. */
+export const checkpointPlace = z
+  .string()
+  .min(1)
+  .refine((name) => isObjectAddress(name) || isPlainPath(name), {
+    error: "a directory, or `s3://bucket/prefix`",
+  });
 
 /** Schema of `JobOptions.checkpoint`. */
 export const checkpointOptions = z.strictObject({
@@ -12,7 +21,7 @@ export const checkpointOptions = z.strictObject({
     .describe(
       "A checkpoint every so many steps, and one at the end. More steps lie between checkpoints if a step takes less than a millisecond.",
     ),
-  directory: pathOption("kept", z.string().min(1))
+  directory: pathOption("kept", checkpointPlace)
     .default("checkpoints")
     .describe(
       "Directory of the checkpoints, or `s3://bucket/prefix` in an object store; one directory holds one run.",

@@ -9,8 +9,13 @@ import { PathForbiddenError, visible } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { jobSchema } from "../../src/job/job-schema.ts";
 import { isBelowAny, withoutLinks } from "../../src/model/custom/allowed-modules.ts";
+import { isObjectAddress, isPlainPath } from "../../src/ports/object-store.ts";
 import { withPaths } from "../../src/ports/option-schemas.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
+import { below } from "../../storage/checkpoints/store/store-paths.ts";
+
+/** A root in an object store. All tenants have one bucket, so that the operator's root is in it. */
+const rootForm = /^s3:\/\/[^/{}]+(\/|$)/i;
 
 /**
  * Directories that jobs may use. Left out: any that the cluster's processes may access; for tenants
@@ -19,12 +24,18 @@ import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
  */
 export const rootOptions = z.strictObject({
   /** Root of data and its caches; shared by all tenants if it has no `{tenant}`. */
-  data: z.string().min(1).optional(),
+  data: z.string().min(1).refine(isPlainPath, { error: "a directory" }).optional(),
   /**
-   * Root of checkpoints and tiers; without `{tenant}`, each tenant has a subdirectory with its
-   * name.
+   * Root of checkpoints and tiers, or `s3://bucket/prefix`, of checkpoints alone; without
+   * `{tenant}`, each tenant has a subdirectory with its name.
    */
-  checkpoints: z.string().min(1).optional(),
+  checkpoints: z
+    .string()
+    .min(1)
+    .refine((root) => isPlainPath(root) || rootForm.test(root), {
+      error: "a directory, or `s3://bucket/prefix`",
+    })
+    .optional(),
   /**
    * Model modules (`model.path`) that jobs may name and the cluster then runs: files and
    * directories. @default none but those of jobs that this very process submits
@@ -59,7 +70,14 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
   const own = withPaths(jobSchema, job, (path, kind, option) => {
     try {
       if (kind === "module") return allowedModel(path, access);
-      return pathWithin(kind === "data" ? dataRoot : checkpointRoot, path, option);
+      if (checkpointRoot === undefined || kind === "data" || !isObjectAddress(checkpointRoot)) {
+        return pathWithin(kind === "data" ? dataRoot : checkpointRoot, path, option);
+      }
+      // Tiers are files of a host, for which there is no root.
+      if (option === "tiers.directory") {
+        throw PathForbiddenError.ofPath(option, path, checkpointRoot);
+      }
+      return addressWithin(checkpointRoot, path, option);
     } catch (error) {
       if (!(error instanceof PathForbiddenError)) throw error;
       if (forbidden.length < refusalsMax) forbidden.push(error);
@@ -84,7 +102,7 @@ function rootsOf({ roots, tenants }: Access, tenant: string | undefined): JobRoo
   const data = roots.data ?? (isShared ? join("data", named) : undefined);
   const checkpoints = roots.checkpoints ?? (isShared ? "checkpoints" : undefined);
   const isNamed = checkpoints === undefined || checkpoints.includes(named);
-  const own = isNamed ? checkpoints : join(checkpoints, named);
+  const own = isNamed ? checkpoints : below(checkpoints.replace(/(?<=.)\/+$/, ""), named);
   return { data: data?.replaceAll(named, tenant), checkpoints: own?.replaceAll(named, tenant) };
 }
 
@@ -111,6 +129,17 @@ function allowedModel(path: string, { roots, ownModels }: Access): string {
     throw PathForbiddenError.ofModel(path, models, { cause });
   }
   throw PathForbiddenError.ofModel(path, models);
+}
+
+/** The address of a path within a root in an object store. @throws PathForbiddenError */
+function addressWithin(root: string, path: string, option: string): string {
+  const base = root.replace(/\/+$/, "");
+  const address = (isObjectAddress(path) ? path : `${base}/${path}`).replace(/\/+$/, "");
+  const names = address.slice(base.length).split("/").slice(1);
+  const isBelow = address === base || address.startsWith(`${base}/`);
+  const isPlain = names.every((name) => !["", ".", ".."].includes(name));
+  if (isBelow && isPlain && visible(address) === address) return address;
+  throw PathForbiddenError.ofPath(option, path, root);
 }
 
 /** The real path of a path within a root. @throws PathForbiddenError */

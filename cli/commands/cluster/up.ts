@@ -117,7 +117,7 @@ export function addUp(program: Command): void {
     )
     .option(
       "--checkpoint-root <DIR>",
-      "the only directory of checkpoints; each tenant has a subdirectory",
+      "the only directory of checkpoints, or s3://bucket/prefix; each tenant has a part of it",
     )
     .option(
       "--tenants <FILE>",

@@ -14,7 +14,7 @@ import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectRaw } from "nats";
 import { openAdmission, requestingTenant } from "../../../actors/jobs/admission.ts";
-import { withinRoots } from "../../../actors/jobs/allowed-paths.ts";
+import { rootOptions, withinRoots } from "../../../actors/jobs/allowed-paths.ts";
 import { publishedSchemas } from "../../../actors/jobs/job-api.ts";
 import { Cluster, connect, type JobOptions, RemoteError, resolveJob } from "../../../index.ts";
 import {
@@ -168,6 +168,29 @@ test("a tenant's paths stay within its own roots, however they are written", (t)
     const refused = { instanceOf: PathForbiddenError, message: /^Expected `data\.paths\[0\]`/ };
     t.throws(() => pathOf(path, "acme"), refused, path);
   }
+});
+
+test("checkpoints of tenants may lie below a prefix of a bucket", (t) => {
+  const roots = rootOptions.parse({ checkpoints: "s3://bucket/kept/" });
+  const placeOf = (directory: string, tenant?: string) => {
+    const one = { ...jobOf(["a"], directory), warmStart: { from: directory } };
+    const taken = withinRoots(resolveJob(one), { roots, tenants: {} }, tenant);
+    t.is(taken.warmStart?.from, taken.checkpoint.directory);
+    return taken.checkpoint.directory;
+  };
+  t.is(placeOf("run", "acme"), "s3://bucket/kept/acme/run");
+  t.is(placeOf("s3://bucket/kept/acme/a/b/", "acme"), "s3://bucket/kept/acme/a/b");
+  t.is(placeOf("acme/run"), "s3://bucket/kept/acme/run", "the operator has those of all");
+  const wrong = ["s3://bucket/kept/acme-2/x", "s3://bucket/kept/other/x", "s3://other/kept/acme/x"];
+  for (const path of [...wrong, "../other/x", "/x", "a//b", "./a", "s3://bucket/kept/acme/../x"]) {
+    t.throws(() => placeOf(path, "acme"), { instanceOf: PathForbiddenError }, path);
+  }
+  const tiers = resolveJob(jobOf(["a"], "run", "/tmp"));
+  t.throws(() => withinRoots(tiers, { roots, tenants: {} }, "acme"), { message: /tiers/ });
+  for (const root of ["s3://{tenant}/x", "gs://bucket"]) {
+    t.false(rootOptions.safeParse({ checkpoints: root }).success, root);
+  }
+  t.false(rootOptions.safeParse({ data: "s3://bucket/x" }).success);
 });
 
 test("each listed tenant has default roots of its own; the operator has none", (t) => {

@@ -6,6 +6,7 @@ import {
   connect,
   InputUnusableError,
   InvalidOptionError,
+  isObjectAddress,
   type Run,
 } from "../../internal.ts";
 import { type ConnectionArguments, connectionOf } from "./arguments.ts";
@@ -34,11 +35,11 @@ export async function namedRun(client: Client, name: string): Promise<Run> {
 }
 
 /**
- * `run` where such a path exists; else the checkpoint directory of that run of the cluster, if it
+ * `run` where it is an address of objects, or such a path exists; else the checkpoint directory of that run of the cluster, if it
  * can be read here. @throws InputUnusableError, InvalidOptionError where no run has such a name
  */
 export async function runDirectory(run: string, options: ConnectionArguments): Promise<string> {
-  if (existsSync(run)) return run;
+  if (isObjectAddress(run) || existsSync(run)) return run;
   const missing = `There is no directory ${run} here`;
   if (run.includes("/")) {
     const wanted = "expected the checkpoint directory of a run, or a run of a cluster";

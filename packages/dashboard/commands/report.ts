@@ -26,6 +26,7 @@ import {
   connect,
   InputUnusableError,
   InvalidOptionError,
+  isObjectAddress,
   loadModel,
   realDisk,
   sliceMetrics,
@@ -89,7 +90,7 @@ async function report(name: string, options: ReportOptions): Promise<void> {
 
 async function textOf(name: string, options: ReportOptions): Promise<string> {
   const columns = options.by?.flatMap((list) => list.split(","));
-  if (existsSync(name)) {
+  if (isObjectAddress(name) || existsSync(name)) {
     return reportOfDirectory(name, { slices: columns && (await slicesOf(name, columns)) });
   }
   if (columns !== undefined) {

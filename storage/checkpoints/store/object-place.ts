@@ -17,6 +17,12 @@ import { ObjectLog } from "./object-log.ts";
 import type { PartPlace } from "./place.ts";
 import { pathsOf } from "./store-paths.ts";
 
+/**
+ * Most open objects that nobody uses: each has up to 16 MiB in memory that was read ahead, while a
+ * file has none.
+ */
+export const openObjectsMax = 16;
+
 /** The place of an address, with its objects and its log. */
 export interface ObjectPlace extends PartPlace {
   readonly objects: BlockingObjectStore;

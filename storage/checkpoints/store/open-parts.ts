@@ -7,7 +7,7 @@ import { isObjectAddress } from "../../../src/ports/object-store.ts";
 import { holdFiles } from "../../disk/held-files.ts";
 import type { CheckpointStore } from "./checkpoint-store.ts";
 import { directoryPlace } from "./directory-place.ts";
-import { objectPlace } from "./object-place.ts";
+import { objectPlace, openObjectsMax } from "./object-place.ts";
 import { openPacks } from "./pack-writer.ts";
 import { readFiles } from "./part-files.ts";
 import type { PartPlace } from "./place.ts";
@@ -22,12 +22,6 @@ export interface PartStore extends Pick<CheckpointStore, "packWriter" | "readFil
   /** Closes the files that were read. */
   close(): void;
 }
-
-/**
- * Most open objects that nobody uses: each has up to 16 MiB in memory that was read ahead, while a
- * file has none.
- */
-const openObjectsMax = 16;
 
 /** The place of a store's parts. */
 export function partPlaceOf(directory: string, disk: Disk): PartPlace {

@@ -36,9 +36,10 @@ export function streamPart(
   place: PartPlace,
   manifest: Manifest,
   name: string,
+  files: HeldFiles = openEach(place),
 ): Generator<Uint8Array, void, undefined> {
   const part = { ...partOf(manifest, name), cut: manifest.cut, generation: manifest.generation };
-  return streamPlace(part, place.paths.file(part.cut, part.generation, part.file), openEach(place));
+  return streamPlace(part, place.paths.file(part.cut, part.generation, part.file), files);
 }
 
 /** The bytes of a part at its place in a file. */
@@ -72,10 +73,15 @@ export function* streamPlace(
 }
 
 /** See `CheckpointStore.readWholePart`. */
-export function readWholePart(place: PartPlace, manifest: Manifest, name: string): Uint8Array {
+export function readWholePart(
+  place: PartPlace,
+  manifest: Manifest,
+  name: string,
+  files: HeldFiles = openEach(place),
+): Uint8Array {
   const whole = new Uint8Array(partOf(manifest, name).bytes);
   let at = 0;
-  for (const piece of streamPart(place, manifest, name)) {
+  for (const piece of streamPart(place, manifest, name, files)) {
     whole.set(piece, at);
     at += piece.length;
   }

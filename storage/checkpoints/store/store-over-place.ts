@@ -21,7 +21,9 @@ import {
 import { expected } from "../../../src/ports/check-options.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import { lastingRefusal } from "../../../src/ports/disk-refusals.ts";
+import { isObjectAddress } from "../../../src/ports/object-store.ts";
 import { onDisk } from "../../disk/durable-files.ts";
+import { holdFiles, openEach } from "../../disk/held-files.ts";
 import type {
   CheckpointStore,
   Damage,
@@ -32,6 +34,7 @@ import type {
 import { asGeneration, checkFence } from "./fence.ts";
 import { writtenAfter } from "./full-or-incremental.ts";
 import { encodeManifest, manifestVersion } from "./manifest.ts";
+import { openObjectsMax } from "./object-place.ts";
 import { openPacks } from "./pack-writer.ts";
 import { readFiles, readWholePart, streamPart, verifyParts } from "./part-files.ts";
 import { filesNeeded } from "./part-index.ts";
@@ -57,6 +60,9 @@ export interface StoreOptions {
 export function storeAt(place: Place, jobText: string): CheckpointStore {
   // A baseline is read back once, not again with every increment on it.
   let verified: ReadonlySet<string> = new Set();
+  // A request for each of thousands of parts would take a round trip each.
+  const isRemote = isObjectAddress(place.address);
+  const files = isRemote ? holdFiles(place, openObjectsMax) : openEach(place);
   return {
     directory: place.address,
     jobText,
@@ -78,9 +84,9 @@ export function storeAt(place: Place, jobText: string): CheckpointStore {
     async verify(manifest) {
       await verifyParts(place, manifest);
     },
-    readPart: (manifest, name) => streamPart(place, manifest, name),
-    readWholePart: (manifest, name) => readWholePart(place, manifest, name),
-    readFiles: (manifest, name) => readFiles(place, manifest, name),
+    readPart: (manifest, name) => streamPart(place, manifest, name, files),
+    readWholePart: (manifest, name) => readWholePart(place, manifest, name, files),
+    readFiles: (manifest, name) => readFiles(place, manifest, name, files),
     async collect(options) {
       const newest = collectible(place, options)?.newest;
       if (newest === undefined) return [];

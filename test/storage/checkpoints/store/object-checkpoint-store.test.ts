@@ -91,6 +91,10 @@ test("a restore reads each byte of a device's packs once, and opens each pack on
   t.is(traffic.readBytes, bytes);
   t.is(traffic.calls.open, 2);
   t.is(callsOf(traffic), 2);
+  const store = openExistingStore(address, disk);
+  const before = traffic.calls.open;
+  for (const { name } of manifest.parts) store.readWholePart(manifest, name);
+  t.is(traffic.calls.open - before, 1, "a command that reads the checkpoint, too");
 });
 
 test("the newest record is found whatever the hint says, and a damaged one is named", (t) => {

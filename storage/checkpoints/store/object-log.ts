@@ -17,7 +17,11 @@
 //       bytes whether the record is its own (`ObjectStore.create`).
 
 import { strict as assert } from "node:assert";
-import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors.ts";
+import {
+  CheckpointCorruptError,
+  InputUnusableError,
+  StoreFailedError,
+} from "../../../src/errors/errors.ts";
 import type { BlockingObjectStore } from "../../../src/ports/object-store.ts";
 import { openSeal, parseSealed, seal } from "../../disk/sealed-json.ts";
 
@@ -128,7 +132,7 @@ export class ObjectLog {
     const bytes = number < 1 ? undefined : this.#store.get(keyOf(number));
     if (bytes === undefined) return undefined;
     const path = `${this.#store.address}/${keyOf(number)}`;
-    const record = parseSealed(openSeal(bytes, path).text, path) as LogRecord;
+    const record = recordIn(bytes, path);
     if (record.version !== logVersion) {
       const message = `Expected version ${logVersion} in ${path}, got ${record.version}`;
       throw new InputUnusableError(path, `${message}; use the Osiris that wrote it`);
@@ -155,5 +159,15 @@ export class ObjectLog {
       if (error instanceof StoreFailedError || error instanceof InputUnusableError) return;
       throw error;
     }
+  }
+}
+
+function recordIn(bytes: Uint8Array, path: string): LogRecord {
+  try {
+    return parseSealed(openSeal(bytes, path).text, path) as LogRecord;
+  } catch (error) {
+    if (!(error instanceof CheckpointCorruptError)) throw error;
+    const advice = "put back an earlier version of this object";
+    throw new CheckpointCorruptError(path, `${error.reason}; ${advice}`, { cause: error });
   }
 }

@@ -2,11 +2,11 @@
 // they fit together, are objects of the API of Kubernetes, and run commands that exist.
 
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { ExecutionContext } from "ava";
+import test, { type ExecutionContext } from "ava";
 import { directoryOf } from "./cli/jobs.ts";
 import { checkCommand, documentsOf } from "./helpers/deploy-files.ts";
 import { goEnvironment, goTemplates, kubernetesTypes, testIf } from "./helpers/needs.ts";
@@ -96,6 +96,10 @@ function chartWith(t: ExecutionContext, values: string): KubernetesObject[] {
     (one) => one ?? [],
   );
 }
+
+test.after.always(() => {
+  if (renderer !== undefined) rmSync(dirname(renderer), { recursive: true });
+});
 
 for (const [name, values] of Object.entries(chartValues)) {
   testIf(goTemplates).serial(`the chart's objects fit together: ${name}`, async (t) => {

@@ -51,7 +51,7 @@ export const claiming = fromPromise<Claimed, Claiming>(async ({ input, signal })
   return await onceThereIsRoom(() => claim(input, identity, jobText, signal), {
     ...{ clock: network.clock, patienceMs: roomWaitMs({ job, hosts }), signal },
     mayPass: isRemote ? isStoreAway : isDiskFull,
-    tell: () => record.append(0, alert({ job, hosts }, step, "ends with an error")),
+    tell: () => record.append(0, alert({ job, hosts }, step, "starts its claim anew")),
   });
 });
 

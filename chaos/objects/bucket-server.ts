@@ -5,6 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { AwsV4Signer } from "aws4fetch";
 import type { StoreRequest } from "../../src/objects/requests.ts";
+import { guarded } from "../../src/wire/http/answering.ts";
 import { type BucketFlaws, MemoryBucket } from "./memory-bucket.ts";
 
 export interface BucketServer {
@@ -26,11 +27,14 @@ export async function serveBucket(
 ): Promise<BucketServer> {
   const bucket = new MemoryBucket("bucket", flaws);
   const secrets = new Map([["KEY", "secret"]]);
-  const server = createServer((incoming, outgoing) => {
+  const receive = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const chunks: Buffer[] = [];
-    incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
-    incoming.on("end", () => void answer(own, incoming, Buffer.concat(chunks), outgoing));
-  });
+    for await (const chunk of incoming) chunks.push(chunk);
+    await answer(own, incoming, Buffer.concat(chunks), outgoing);
+  };
+  const server = createServer(
+    guarded(receive, (_error, _incoming, { socket }) => socket?.destroy()),
+  );
   await new Promise<void>((resume) => server.listen(at.port, at.host, resume));
   const endpoint = `http://${at.host}:${(server.address() as AddressInfo).port}`;
   const stop = () => {

@@ -35,20 +35,6 @@ type Rule = readonly [path: string, value: unknown, option: string, expected: st
 
 const rules: readonly Rule[] = [
   ["name", "a b", "name", "letters, digits, - and _, at most 64", "`a b` (string)"],
-  [
-    "checkpoint.directory",
-    "gs://bucket/a",
-    "checkpoint.directory",
-    "a directory, or `s3://bucket/prefix`",
-    "`gs://bucket/a` (string)",
-  ],
-  [
-    "tiers.directory",
-    "s3://bucket/a",
-    "tiers.directory",
-    "a directory of the host",
-    "`s3://bucket/a` (string)",
-  ],
   ["model", undefined, "model", "an object", "nothing"],
   ["model.dense", -1, "model.dense", "a number >= 0", "`-1` (number)"],
   ["model.dense", 1.5, "model.dense", "an integer", "`1.5` (number)"],

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import test from "ava";
+import test, { type ImplementationFn } from "ava";
 import { AwsClient } from "aws4fetch";
 import {
   blockingObjectStore,
@@ -16,6 +16,7 @@ import {
 } from "../../src/objects/open-object-store.ts";
 import { probeStore, requireFence } from "../../src/objects/probe.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { setEnvironment } from "../helpers/environment.ts";
 import { cephServer, testAll, testIf } from "../helpers/needs.ts";
 import { startObjectsAt } from "../helpers/stores/checkpoints.ts";
 import { keepsCheckpoints } from "../suites/checkpoint-store.ts";
@@ -31,12 +32,21 @@ async function freePort(): Promise<number> {
 }
 
 const needs = [testAll, cephServer] as const;
+let variables: Promise<Readonly<Record<string, string>>> | undefined;
 let stop = async () => {};
 
-/** Starts a server with an empty bucket, and sets its client's environment. */
-test.before(async (t) => {
-  if (needs.some(({ isMet }) => !isMet())) return;
-  t.timeout(180_000);
+/** Declares a test over the server, which the first of them starts. */
+function overCeph(title: string, run: ImplementationFn<[]>): void {
+  testIf(...needs).serial(title, async (t) => {
+    t.timeout(180_000);
+    variables ??= startCeph();
+    setEnvironment(t, await variables);
+    await run(t);
+  });
+}
+
+/** Starts a server with an empty bucket. Resolves to its client's environment. */
+async function startCeph(): Promise<Record<string, string>> {
   const home = mkdtempSync(join(tmpdir(), "osiris-ceph-"));
   const script = resolve("test/objects/radosgw.sh");
   const server = spawn("bash", [script, join(home, "ceph"), String(await freePort())], {
@@ -52,32 +62,26 @@ test.before(async (t) => {
     once(server.stdout, "data").then(([chunk]) => String(chunk)),
     ended.then(([code]) => Promise.reject(new Error(`the server ended with ${code}`))),
   ]);
-  const variables = line
-    .trim()
-    .split(" ")
-    .map((one) => one.split("="));
-  Object.assign(process.env, Object.fromEntries(variables));
-  const [accessKeyId = "", secretAccessKey = ""] = [
-    process.env.AWS_ACCESS_KEY_ID,
-    process.env.AWS_SECRET_ACCESS_KEY,
-  ];
+  const told = Object.fromEntries(
+    line
+      .trim()
+      .split(" ")
+      .map((one) => one.split("=")),
+  );
+  const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = told;
   const client = new AwsClient({ accessKeyId, secretAccessKey, service: "s3" });
-  const { ok } = await client.fetch(`${process.env.AWS_ENDPOINT_URL_S3}/bucket`, { method: "PUT" });
-  t.true(ok);
-});
+  const { ok } = await client.fetch(`${told.AWS_ENDPOINT_URL_S3}/bucket`, { method: "PUT" });
+  if (!ok) throw new Error("the server makes no bucket");
+  return told;
+}
 
-test.after.always(async () => {
-  await stop();
-  for (const name of Object.keys(process.env))
-    if (name.startsWith("AWS_")) delete process.env[name];
-});
+test.after.always(() => stop());
 
 let started = 0;
 const startStored = () => startObjectsAt(`s3://bucket/laws-${started++}`);
-keepsCheckpoints("a real S3 server", startStored, testIf(...needs).serial);
+keepsCheckpoints("a real S3 server", startStored, overCeph);
 
-testIf(...needs).serial("a real S3 server keeps objects, and fences", async (t) => {
-  t.timeout(180_000);
+overCeph("a real S3 server keeps objects, and fences", async (t) => {
   const store = await openObjectStore("s3://bucket/later");
   await requireFence(store);
   const verdict = await probeStore(store);

@@ -3,6 +3,7 @@
 import test from "ava";
 import { z } from "zod";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { jobSchema } from "../../src/job/job-schema.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { freeTexts, pathOption, withPaths } from "../../src/ports/option-schemas.ts";
@@ -80,4 +81,15 @@ test("an invalid value with integers beyond 2^53 is reported like any other", (t
   const given = () => checkOptions(z.number(), { of: [2n ** 60n] }, "seed");
   const message = /^Expected `seed` to be a number, got `\{"of":\["1152921504606846976"\]\}`/;
   t.throws(given, { instanceOf: InvalidOptionError, message });
+});
+
+test("s3:// alone is an address, and only of checkpoints", (t) => {
+  const model = { dense: 2, tables: [{ name: "a", rows: 9, dim: 4 }], bottom: [4], top: [1] };
+  const data = { kind: "synthetic", samples: 9, batchSize: 3, dense: 2 } as const;
+  const job: JobOptions = { model: { kind: "dlrm", ...model }, data };
+  const refused = (options: Partial<JobOptions>, message: RegExp) =>
+    t.throws(() => resolveJob({ ...job, ...options }), { message });
+  const directory = "gs://bucket/a";
+  refused({ checkpoint: { directory } }, /a directory, or `s3:\/\/bucket\/prefix`, got `gs:/);
+  refused({ tiers: { directory: "s3://bucket/a" } }, /`tiers.directory` to be a directory of the/);
 });

@@ -1,6 +1,6 @@
 // What every checkpoint store keeps, in a directory and in an object store.
 
-import test, { type Implementation } from "ava";
+import test, { type ImplementationFn } from "ava";
 import {
   CheckpointCorruptError,
   CheckpointForeignError,
@@ -29,7 +29,7 @@ export function keepsCheckpoints(
   for (const laws of [chains, fences, collects, owners, damages]) laws(kind, start, declare);
 }
 
-type Declare = (title: string, run: Implementation<[]>) => void;
+type Declare = (title: string, run: ImplementationFn<[]>) => void;
 
 function chains(kind: string, start: () => StartedStore, test: Declare): void {
   test(`${kind}: a new store has no checkpoint, and its first generation is 1`, (t) => {

@@ -173,7 +173,8 @@ testIf(goTemplates, kubernetesTypes).serial(
     const check = (some: readonly unknown[]) => {
       writeFileSync(join(folder, "objects.ts"), some.map((one, i) => typed(one, i)).join("\n"));
       const paths = { "kubernetes-types/*": [join(home, "*")] };
-      const compilerOptions = { module: "nodenext", noEmit: true, strict: true, types: [], paths };
+      const resolution = { module: "esnext", moduleResolution: "bundler", types: [], paths };
+      const compilerOptions = { ...resolution, noEmit: true, strict: true };
       const config = { compilerOptions, files: ["objects.ts"] };
       writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
       const tsc = join("node_modules", "typescript", "bin", "tsc");

@@ -35,8 +35,9 @@ export async function namedRun(client: Client, name: string): Promise<Run> {
 }
 
 /**
- * `run` where it is an address of objects, or such a path exists; else the checkpoint directory of that run of the cluster, if it
- * can be read here. @throws InputUnusableError, InvalidOptionError where no run has such a name
+ * `run` where it is an address of objects, or such a path exists; else the checkpoint directory of
+ * that run of the cluster, if it can be read here. @throws InputUnusableError, InvalidOptionError
+ * where no run has such a name
  */
 export async function runDirectory(run: string, options: ConnectionArguments): Promise<string> {
   if (isObjectAddress(run) || existsSync(run)) return run;

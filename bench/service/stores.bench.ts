@@ -125,10 +125,12 @@ function inBucket(options: StoresBenchOptions, address: string): BenchRow[] {
   ];
 }
 
+/** Bytes a second. Only the bare client of a network is a bound: a file is read from memory. */
 function rateRow(name: string, { mib }: StoresBenchOptions, moves: Moves, limitIs: string) {
   const rates = (seconds: readonly number[]) => seconds.map((one) => (mib * 2 ** 20) / gib / one);
-  const named = { name: `stores.${name}`, unit: "GiB/s", limitIs, target: [0.8, 0.95] as const };
-  return rowOf(named, rates(moves.ours), rates(moves.bare));
+  const target = name.startsWith("bucket") ? ([0.8, 0.95] as const) : undefined;
+  const named = { name: `stores.${name}`, unit: "GiB/s", limitIs };
+  return rowOf({ ...named, ...(target && { target }) }, rates(moves.ours), rates(moves.bare));
 }
 
 /** Writes and reads checkpoints, alternating with the bare client. */

@@ -132,6 +132,7 @@ for (const [name, values] of Object.entries(chartValues)) {
         Object.entries(wanted).every(([key, value]) => template.metadata.labels[key] === value),
       );
     for (const { kind, spec } of objects) {
+      // The selector of a Service has labels where those of other objects have `matchLabels`.
       if (kind === "Service") t.true(ofPods(spec.selector as unknown as Labels));
       if (kind === "PodDisruptionBudget") t.true(ofPods(spec.selector?.matchLabels ?? {}));
       if (kind !== "HorizontalPodAutoscaler") continue;
@@ -182,6 +183,7 @@ testIf(goTemplates, kubernetesTypes).serial(
     };
     t.is(check(objects), "");
     const [first] = objects.filter(({ kind }) => kind === "StatefulSet");
+    // Without its type, as a field is added that the type does not have.
     const wrong = structuredClone(first) as unknown as { spec: Record<string, unknown> };
     wrong.spec.podManagmentPolicy = "Parallel";
     t.regex(check([wrong]), /podManagmentPolicy.* does not exist in type 'StatefulSetSpec'/);

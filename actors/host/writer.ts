@@ -89,7 +89,8 @@ const machine = setup({
     noteSaved: assign({
       saved: ({ context, event }) => (event.type === "thread.saved" ? event.report : context.saved),
     }),
-    // Several turns, as there may be many batches. The coordinator requests again what it misses.
+    // Sending many part reports in one turn would delay heartbeats, so it takes several turns. If
+    // reports are lost, the checkpoint coordinator asks for the parts that it misses again.
     sendSaved: ({ context: { network, mailbox, saved, device } }) => {
       if (saved === undefined) return;
       const { cut, parts: all, to = 0 } = saved;

@@ -1,7 +1,8 @@
 // The health of a long-lived command over HTTP, for the probes of an orchestrator:
 //
 //   /livez    200 as long as the main thread answers
-//   /readyz   200 while the process is of use, else 503; the body says what it does
+//   /readyz   200 while the process leads, stands by or serves as a host, else 503; the body says
+//             which
 
 import { type Command, Option } from "commander";
 import {
@@ -21,7 +22,8 @@ export interface HealthArguments {
 
 /** Adds `--health-port`. */
 export function withHealth(command: Command): Command {
-  const about = "serve /livez and /readyz on this port of all addresses, for probes; 0: any port";
+  const about =
+    "port of the HTTP probes /livez and /readyz, on every address of the machine; 0: a free one";
   return command.addOption(new Option("--health-port <P>", about).argParser(portFrom0));
 }
 

@@ -37,7 +37,7 @@ export function promisesOf(store: BlockingObjectStore): ObjectStore {
   return later;
 }
 
-/** Opens a store whose calls return promises. `disk`: of the machine, whose store it is. */
+/** Opens a store whose calls return promises. The `disk` of a simulated machine has its own. */
 export async function openObjectStore(
   address: string,
   disk?: Disk,
@@ -49,7 +49,7 @@ export async function openObjectStore(
   return laterStoreOf(place, connectTo(address, storeEnvironment(), limits));
 }
 
-/** Opens a store whose calls block the thread. `disk`: of the machine, whose store it is. */
+/** Opens a store whose calls block the thread. The `disk` of a simulated machine has its own. */
 export function blockingObjectStore(
   address: string,
   disk: Disk,

@@ -138,7 +138,10 @@ export function* create(place: StorePlace, key: string, bytes: Uint8Array): Rule
   return found !== undefined && Buffer.compare(found, bytes) === 0;
 }
 
-/** @see ObjectStore.size. Not by HEAD, whose refusals have no code: expired credentials are one. */
+/**
+ * @see ObjectStore.size. Reads the first bytes instead of sending HEAD: a refused HEAD has no body,
+ * so nothing would say whether the credentials have expired.
+ */
 export function* size(place: StorePlace, key: string): Rule<number | undefined> {
   const first = yield* piece(place, key, { from: 0, bytes: 16 });
   return first?.size;

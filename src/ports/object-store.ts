@@ -7,7 +7,7 @@ import { resolve } from "node:path";
 /** Whether the name of a store is an address of objects, `s3://bucket/prefix`, and no path. */
 export const isObjectAddress = (name: string): boolean => /^s3:\/\//i.test(name);
 
-/** Whether a text is a path: any address, such as `gs://a`, would name a directory `gs:`. */
+/** Whether a text is a path; an address such as `gs://a` would name a directory `gs:`. */
 export const isPlainPath = (name: string): boolean => !/^([a-z][a-z0-9+.-]+:\/\/|s3:)/i.test(name);
 
 /** A path or an address as it names the same place for every process of this machine. */

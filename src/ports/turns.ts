@@ -43,7 +43,7 @@ const sameTurnMs = 1;
  * called with what the work throws in a later turn.
  */
 export function paced(
-  clock: Clock,
+  clock: Pick<Clock, "now" | "after">,
   turnMs: number,
 ): (work: () => void, onError: (error: unknown) => void) => void {
   const waiting: [work: () => void, onError: (error: unknown) => void][] = [];

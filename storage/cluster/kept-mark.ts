@@ -24,8 +24,8 @@ export interface Mark {
 }
 
 /**
- * The mark of a leader whose journal is remote: such a leader publishes an event only once the
- * journal has it, so the journal always contains every published event.
+ * Stands for a mark where the journal lies in an object store. Its leader publishes an event only
+ * after the store has it, so the journal is whole, and no mark need say so.
  */
 export const alwaysWhole: Mark = { isFormerWhole: () => true, set() {}, drop() {} };
 

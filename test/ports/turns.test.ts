@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import test from "ava";
-import { type Clock, SimulatedClock } from "../../src/ports/clock.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
 import { workerLauncher } from "../../src/ports/launcher.ts";
 import { atOnce, inTurns, paced, type Steps } from "../../src/ports/turns.ts";
 
@@ -49,8 +49,11 @@ test("a work whose result nobody awaits any more goes no further", async (t) => 
 test("a burst of work is done in several turns, in order, and errors of later turns are told", (t) => {
   let nowMs = 0;
   const [log, errors, timers]: [string[], unknown[], (() => void)[]] = [[], [], []];
-  const clock = { now: () => nowMs, after: (_ms: number, timer: () => void) => timers.push(timer) };
-  const run = paced(clock as unknown as Clock, 40);
+  const after = (_ms: number, timer: () => void) => {
+    timers.push(timer);
+    return () => {};
+  };
+  const run = paced({ now: () => nowMs, after }, 40);
   const work = (name: string, ms = 15) => {
     const one = () => {
       log.push(name);

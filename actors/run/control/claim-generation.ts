@@ -22,7 +22,7 @@ import type { HostShare } from "../../host/membership.ts";
 import type { Network } from "../../runtime/mailbox.ts";
 import { roomWaitMs } from "../../threads/generation-spec.ts";
 import type { RunRecord } from "../state/run-record.ts";
-import { awayAlert, roomAlert } from "./coordinator-events.ts";
+import { waitAlert } from "./coordinator-events.ts";
 import { openRunStore, type RunStore } from "./run-store.ts";
 
 /** A claimed generation, with its checkpoint store. */
@@ -47,11 +47,11 @@ export const claiming = fromPromise<Claimed, Claiming>(async ({ input, signal })
   const jobText = JSON.stringify(shownJob(job));
   await nextTurn(network.clock, signal);
   const isRemote = isObjectAddress(job.checkpoint.directory);
-  const alert = isRemote ? awayAlert : roomAlert;
+  const code = isRemote ? "CHECKPOINT_STORE_AWAY" : "CHECKPOINT_DISK_FULL";
   return await onceThereIsRoom(() => claim(input, identity, jobText, signal), {
     ...{ clock: network.clock, patienceMs: roomWaitMs({ job, hosts }), signal },
     mayPass: isRemote ? isStoreAway : isDiskFull,
-    tell: () => record.append(0, alert({ job, hosts }, step, "starts its claim anew")),
+    tell: () => record.append(0, waitAlert(code, { job, hosts }, step, "starts its claim anew")),
   });
 });
 

@@ -98,34 +98,38 @@ export function publishRoom(
   else roomAwaited.delete(device);
   if (wasAwaited || !isAwaited) return;
   const then = "goes back to its last checkpoint";
-  record.append(scope.generation, roomAlert({ job, hosts }, Math.max(step, seenStep), then));
+  record.append(
+    scope.generation,
+    waitAlert("CHECKPOINT_DISK_FULL", { job, hosts }, Math.max(step, seenStep), then),
+  );
   if (record.isCancelRequested) throw new RunCancelledError(record.run);
 }
 
-/** The run.alert of a full checkpoint disk. `then`: what the run does if no room becomes free. */
-export function roomAlert(run: Parameters<typeof roomWaitMs>[0], step: number, then: string) {
-  const { directory } = run.job.checkpoint;
-  return {
-    type: "run.alert" as const,
-    code: "CHECKPOINT_DISK_FULL" as const,
-    step,
-    message:
-      `The disk of the checkpoints in ${directory} is full: the run waits for free space, at ` +
-      `most ${roomWaitMs(run) / 1000} s, and then ${then}; free disk space, or cancel the run`,
-  };
-}
+/** What a run may wait for, and what a person may do about it. */
+const waits = {
+  CHECKPOINT_DISK_FULL: {
+    problem: (directory: string) =>
+      `The disk of the checkpoints in ${directory} is full: the run waits for free space`,
+    advice: "free disk space",
+  },
+  CHECKPOINT_STORE_AWAY: {
+    problem: (address: string) =>
+      `The checkpoint store ${address} does not answer: the run waits for it`,
+    advice: "look at the store",
+  },
+} as const;
 
-/** The run.alert of an object store that does not answer. `then`: see `roomAlert`. */
-export function awayAlert(run: Parameters<typeof roomWaitMs>[0], step: number, then: string) {
-  const { directory } = run.job.checkpoint;
-  return {
-    type: "run.alert" as const,
-    code: "CHECKPOINT_STORE_AWAY" as const,
-    step,
-    message:
-      `The checkpoint store ${directory} does not answer: the run waits for it, at most ` +
-      `${roomWaitMs(run) / 1000} s, and then ${then}; look at the store, or cancel the run`,
-  };
+/** The run.alert of a run that waits. `then`: what it does after the longest wait. */
+export function waitAlert(
+  code: keyof typeof waits,
+  run: Parameters<typeof roomWaitMs>[0],
+  step: number,
+  then: string,
+) {
+  const { problem, advice } = waits[code];
+  const limit = `at most ${roomWaitMs(run) / 1000} s, and then ${then}`;
+  const message = `${problem(run.job.checkpoint.directory)}, ${limit}; ${advice}, or cancel the run`;
+  return { type: "run.alert" as const, code, step, message };
 }
 
 /** Publishes run.recovered, where the generation follows a failure. */

@@ -84,8 +84,9 @@ export interface RequestInput {
   readonly layout: (() => GenerationLayout) | undefined;
   /** The cut that was taken and is not committed yet. */
   readonly taken: TakenCut | undefined;
-  /** Hosts that leave after the cut that is made, and those that have handed all of theirs over. */
+  /** Hosts that leave after the cut in progress. */
   readonly leaving: readonly number[];
+  /** Those of `leaving` that have handed all their parts over: their silence is no failure. */
   readonly left: readonly number[];
 }
 

@@ -6,8 +6,8 @@
 //   checkpoint coordinator ──checkpoint.handed──▶ training coordinator ──buddy.left──▶ bridges
 //
 // Invariants
-//   O1. The checkpoint is committed as any other, once all parts are in the store (law 2): until
-//       then the generation may fail, and the run continues from the checkpoint before.
+//   O1. The checkpoint is committed once all its parts are in the store (law 2). If the generation
+//       fails before, the run continues from the checkpoint before.
 //   O2. A host leaves before its generation ends only once every part of its devices is in the
 //       store, or in the memory of a host that stays.
 

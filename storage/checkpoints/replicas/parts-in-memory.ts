@@ -20,7 +20,7 @@ interface MemoryPart {
 
 /**
  * A pack writer that leaves parts of `bytesMax` bytes in all to the caller, who has their bytes,
- * and writes the others to `packs`. A failed call may be repeated, as any of a pack writer.
+ * and writes the others to `packs`. A failed call may be repeated.
  */
 export function leftInMemory(packs: PackWriter, bytesMax: number): PackWriter {
   let left = bytesMax;

@@ -128,8 +128,8 @@ function gotBy(store: Machine, machine: Machine, prefix: string): number {
 type Sent = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /**
- * A host fetches no range twice, in however many epochs: what it has read lies on its own disk. The
- * first read of a file has its last 64 KiB, which are all of a small one, the others its columns.
+ * Asserts that a host fetched each range once over all epochs, because its cache has what it read.
+ * The first read of a file fetches its last 64 KiB, all of a small file; further ones its columns.
  */
 function checkFetched(t: ExecutionContext, store: Machine, host: Machine): void {
   const bytes = Array.from({ length: files }, (_, file) => clickFile(file, rows).length);

@@ -7,8 +7,9 @@
 //   - is answered and arrives once more later ("twice").
 // A process that never moves again is one that died, so deaths need no transition.
 //
-// Requests whose answer can never change are answered at once: they commute with all others. Where
-// a process sends several requests at once, the model carries them out in their order.
+// A read of an object that is never changed has the same answer whenever it is carried out, so the
+// model answers it at once and explores fewer orders. Where a process sends several requests at
+// once, the model carries them out in their order.
 
 import { MemoryBucket } from "../../../chaos/objects/memory-bucket.ts";
 import type { StoreAnswer, StoreRequest } from "../../../src/objects/requests.ts";
@@ -25,7 +26,10 @@ export interface Scene {
   readonly faultsMax: number;
   /** Keys of objects that are never changed or removed once they exist. */
   readonly lasting: RegExp;
-  /** What is wrong; undefined: nothing. `facts` are "name: fact". */
+  /**
+   * Describes the promise that a state breaks; undefined: none. A fact is what a program noted, as
+   * "program: note".
+   */
   violation(facts: readonly string[], objects: Objects): Promise<string | undefined>;
   /** Plants a fault of the store. */
   readonly isUnfenced?: boolean;

@@ -1,5 +1,5 @@
-// A run whose checkpoints lie in an object store, on real threads and over HTTP: its model is that
-// of a directory, byte for byte, also where a thread is lost, and the commands read it.
+// Runs whose checkpoints lie in an object store, with real threads and HTTP: their models equal
+// those of runs with a checkpoint directory, also after a lost thread, and commands read them.
 
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";

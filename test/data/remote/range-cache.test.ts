@@ -1,5 +1,5 @@
-// The ranges of remote files that a host keeps: what is read twice is fetched once, by any reader
-// of the host; the limit holds; and neither damage nor a disk that refuses changes a byte or a run.
+// The cache of byte ranges of remote files: all readers of a host fetch a range once; the cache
+// stays below its limit; a damaged entry is fetched again; a full disk costs requests, not the run.
 
 import { readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -164,7 +164,7 @@ export async function startNetwork(
   };
 }
 
-/** Runs a program to its end. `input`: what it reads. */
+/** Runs a command, with `input` as its standard input, and returns what it printed. */
 function run([command = "", ...args]: readonly string[], input = ""): string {
   return execFileSync(command, args, { encoding: "utf8", stdio: "pipe", env, input });
 }

@@ -36,6 +36,7 @@ function start() {
         answer: (answer) => report({ number: calls.at(-1)?.number ?? 0, ...answer }),
       };
       threads.push(started);
+      // Threads are generic over commands and reports; this launcher starts store threads alone.
       return {
         send: (call: StoreCall) => void calls.push(call),
         ended,

@@ -1,6 +1,6 @@
 // Work in turns, and threads that are created one a turn.
 
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -83,7 +83,9 @@ test("a burst of work is done in several turns, in order, and errors of later tu
 });
 
 /** A thread that reports its first three commands, and ends. */
-const echo = pathToFileURL(join(mkdtempSync(join(tmpdir(), "osiris-echo-")), "echo.mjs"));
+const folder = mkdtempSync(join(tmpdir(), "osiris-echo-"));
+const echo = pathToFileURL(join(folder, "echo.mjs"));
+test.after.always(() => rmSync(folder, { recursive: true }));
 writeFileSync(
   echo,
   `import { parentPort } from "node:worker_threads";

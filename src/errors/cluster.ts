@@ -99,6 +99,13 @@ export class TransportLostError extends errorClass(
   (address: string, reason: string) => `Cannot reach the broker at ${address}: ${reason}`,
 ) {}
 
+/** A direct link to another host cannot be opened. Frames then travel over the broker. */
+export class LinkUnusableError extends errorClass(
+  "LINK_UNUSABLE",
+  "restore",
+  (address: string, reason: string) => `Cannot use the direct link ${address}: ${reason}`,
+) {}
+
 /** Too many bytes are in flight to the broker: the frame was dropped. */
 export class TransportFullError extends errorClass(
   "TRANSPORT_FULL",

@@ -18,6 +18,7 @@
 //       of it is parsed further.
 // Implementations: native sockets (native-links.ts), Node's `net` (net-links.ts), simulated ones.
 
+import type { Clock } from "../../ports/clock.ts";
 import type { ExchangeFrame } from "../frame.ts";
 import type { Extent } from "../layout.ts";
 import type { OwnPiece } from "../link.ts";
@@ -29,7 +30,7 @@ export interface LinkAddress {
   /** Name or IP address, and TCP port. */
   readonly host: string;
   readonly port: number;
-  /** Whether connections are encrypted: TLS with the connection's token as its pre-shared key. */
+  /** Whether TCP connections are encrypted: TLS with a pre-shared key made from the token. */
   readonly isEncrypted: boolean;
   /** A Unix socket, and the boot id of its machine: for processes of that machine. */
   readonly local?: { readonly path: string; readonly machine: string };
@@ -45,8 +46,8 @@ export interface LinkEvents {
   /** Frames arrived; the bytes of their pieces are in the exchange's memory. */
   arrived(host: number, frames: readonly ExchangeFrame[]): void;
   /**
-   * A connection ended before `close`: `outgoing` to the host, or from it. `reason` is a sentence
-   * for people. A frame of a wrong checksum, or one that does not fit its route, ends its
+   * A connection ended that this host did not end: `outgoing` to the host, or from it. `reason` is
+   * a sentence for people. A frame of a wrong checksum, or one that does not fit its route, ends its
    * connection so.
    */
   lost(host: number, way: "outgoing" | "incoming", reason: string): void;
@@ -71,6 +72,9 @@ export interface DirectLinksOptions extends LinkEvents {
   regionsOf(host: number): Iterable<{ readonly route: number; readonly region: Extent }>;
   /** Deadline of opening a connection, its hello included. */
   readonly openMs: number;
+  readonly clock: Clock;
+  /** @default `native` where the addon is loaded */
+  readonly sockets?: "native" | "net";
 }
 
 /** The direct links of a host in one generation. */
@@ -79,7 +83,10 @@ export interface DirectLinks {
   readonly frameBytesMax: number;
   /** Takes connections from now on. @throws LinkUnusableError where it cannot listen */
   listen(): Promise<LinkAddress>;
-  /** Admits one connection of a host that knows the token, of 32 random bytes. */
+  /**
+   * Admits one connection of a host that knows the token, of 32 random bytes. It replaces a token
+   * of that host that was not used.
+   */
   admit(host: number, token: Uint8Array): void;
   /**
    * Opens the connection for frames to a host.
@@ -88,8 +95,13 @@ export interface DirectLinks {
   dial(host: number, address: LinkAddress, token: Uint8Array): Promise<void>;
   /** Whether frames may be sent to the host. */
   isOpen(host: number): boolean;
-  /** Sends a frame, in the order of the calls, without waiting. */
+  /**
+   * Sends a frame, in the order of the calls, without waiting. It is dropped where the connection
+   * is not open. Sequence 0, without pieces, only acknowledges.
+   */
   send(host: number, frame: DirectFrame): void;
+  /** Ends the connection to the host. Frames in flight on it may arrive or not. */
+  hangUp(host: number): void;
   /** Ends the host's connection to this one. When it returns, no more bytes are written. D2 */
   fence(host: number): void;
   /** Ends all connections, and stops listening. Safe to call twice. */

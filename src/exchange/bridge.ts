@@ -6,13 +6,16 @@
 //
 //   device 0 ──cell──▶ bridge of host 0 ══frames══▶ bridge of host 1 ──cell──▶ device 2
 //
-// The transport may lose, repeat and reorder frames: the bridge resends a frame that is not
-// acknowledged. None of this changes which bytes are written, or before which cell.
+// Frames travel over the broker, or over a direct link where one is open (links/ways.ts). The broker
+// may lose, repeat and reorder frames, and a link may end: the bridge resends a frame that is not
+// acknowledged, over the broker. None of this changes which bytes are written, or before which cell.
 //
 // Invariants
 //   B1. A cell is stored after all bytes that it publishes were written.
 //   B2. Frames of another generation, and repeated ones, change nothing.
 //   B3. When the bridge fails, all waits on this host are released.
+//   B4. A new frame with pieces is taken from the broker only once the sender's direct connection
+//       can write no more: its bytes may be those of an earlier round.
 
 import {
   FrameCorruptError,
@@ -23,12 +26,13 @@ import {
 } from "../errors/errors.ts";
 import type { Clock } from "../ports/clock.ts";
 import { type Deadlines, deadlinesOf } from "../ports/deadlines.ts";
-import { subjectOf } from "../wire/messages/subjects.ts";
 import type { Frame, Transport } from "../wire/messages/transport.ts";
 import { bytesIn, type Cells, nobody } from "./cells.ts";
 import type { ExchangeShape } from "./exchange.ts";
-import { decodeFrame, encodeFrame, headerRoom, type Piece } from "./frame.ts";
-import { Link, type OwnPiece, type Sent } from "./link.ts";
+import { decodeFrame, type ExchangeFrame, type Piece } from "./frame.ts";
+import { Link, type Sent, type Way } from "./link.ts";
+import type { DirectWay } from "./links/negotiation.ts";
+import { Ways } from "./links/ways.ts";
 import { type Arrival, type Departure, type RoutedChannel, Routes } from "./routes.ts";
 
 export interface BridgeOptions {
@@ -49,10 +53,12 @@ export interface BridgeOptions {
   abort(): void;
   /** Bytes in flight to each other host. @default 32 MiB in total, at most 8 MiB for each */
   readonly windowBytes?: number;
+  /** Opens direct links to the other hosts. @default all frames travel over the broker */
+  readonly direct?: DirectWay | undefined;
 }
 
 export interface Bridge {
-  /** Resolves when the bridge has subscribed to its frames. */
+  /** Resolves when the bridge has subscribed to its frames, and has tried the direct links. */
   readonly ready: Promise<void>;
   /**
    * Carries frames until the generation is aborted, then resolves.
@@ -73,6 +79,8 @@ export interface BridgeTraffic {
   /** Frames with pieces, each counted once; `resent`: how often one was sent again. */
   readonly frames: number;
   readonly resent: number;
+  /** Payload bytes sent over the broker and over direct links, repeats included. */
+  readonly ways: Readonly<Record<Way, number>>;
 }
 
 export function createBridge(options: BridgeOptions): Bridge {
@@ -83,7 +91,12 @@ const mebibyte = 2 ** 20;
 
 class ExchangeBridge implements Bridge {
   readonly ready: Promise<void>;
-  readonly traffic: { bytes: Record<RoutedChannel, number>; frames: number; resent: number };
+  readonly traffic: BridgeTraffic & {
+    bytes: Record<RoutedChannel, number>;
+    frames: number;
+    resent: number;
+  };
+  readonly #ways: Ways;
   readonly #options: BridgeOptions;
   readonly #routes: Routes;
   /** What this host sends, with the last round that it sent. */
@@ -115,7 +128,12 @@ class ExchangeBridge implements Bridge {
     this.#silenceMs = this.#deadlines.bridgeSilence;
     this.#tickedMs = clock.now();
     const zeros = this.#departures.map(({ of }) => [of.channel, 0]);
-    this.traffic = { bytes: Object.fromEntries(zeros), frames: 0, resent: 0 };
+    this.#ways = new Ways(options, this.#routes, this.#deadlines, {
+      arrived: (from, frames) => this.#arrived(from, frames),
+      lost: (other) => this.#lost(other),
+    });
+    const ways = this.#ways.bytes;
+    this.traffic = { bytes: Object.fromEntries(zeros), frames: 0, resent: 0, ways };
     this.ready = new Promise((resolve) => {
       this.#isReady = resolve;
     });
@@ -132,25 +150,31 @@ class ExchangeBridge implements Bridge {
       cancelTick = clock.after(this.#tickMs, tick);
       this.#tick();
     };
-    const subscription = transport.subscribe(this.#subject(host), (frame) => this.#receive(frame));
+    const subject = this.#ways.subject(host);
+    const subscription = transport.subscribe(subject, (frame) => this.#receive(frame));
     const status = transport.onStatus((now) => this.#connection(now === "connected"));
+    let cancelOpening = () => {};
     try {
       await transport.flush();
-      this.#isReady();
       tick();
+      cancelOpening = clock.after(this.#deadlines.link, this.#isReady);
+      void this.#ways.start().then(this.#isReady);
       await Promise.race([failed, this.#watch()]);
     } catch (error) {
       abort(); // B3
       throw error;
     } finally {
       cancelTick();
+      cancelOpening();
       status.unsubscribe();
       subscription.unsubscribe();
+      await this.#ways.close();
     }
   }
 
   letGo(host: number): void {
     this.#left.add(host);
+    this.#ways.letGo(host);
   }
 
   /** Sends the parts that the devices of this host publish, until the generation ends. */
@@ -208,69 +232,93 @@ class ExchangeBridge implements Bridge {
   }
 
   #pump(link: Link): void {
-    const { transport, clock } = this.#options;
-    const frameBytesMax = transport.frameBytesMax - headerRoom;
+    if (!link.turnTo(this.#ways.wayTo(link.host))) return;
     for (;;) {
-      const sent = link.next(frameBytesMax, clock.now());
+      const sent = link.next(this.#ways.frameBytesMax, this.#options.clock.now());
       if (sent === undefined) return;
       this.traffic.frames++;
-      this.#send(link, sent.sequence, sent.pieces);
+      this.#ways.send(link, sent.sequence, sent.pieces, link.way);
     }
   }
 
   #sendAgain(link: Link, frames: readonly Sent[]): void {
+    if (link.way === "direct") return; // The connection repeats what is lost.
     for (const sent of frames) {
       sent.sentMs = this.#options.clock.now();
       this.traffic.resent++;
-      this.#send(link, sent.sequence, sent.pieces);
+      this.#ways.send(link, sent.sequence, sent.pieces, "broker");
     }
   }
 
-  /** Sends a frame with an acknowledgement. Sequence 0, without pieces: nothing but this. */
-  #send(link: Link, sequence: number, pieces: readonly OwnPiece[]): void {
-    const { transport, place, host, clock } = this.#options;
-    const { generation } = place;
-    const headers = encodeFrame({ generation, from: host, sequence, ...link.receipt(), pieces });
-    link.lastSentMs = clock.now();
-    // The devices leave the bytes unchanged until the receiver has them, so no copy is needed.
-    transport.publish(this.#subject(link.host), this.#payload(pieces), { headers, isLent: true });
-  }
-
-  #payload(pieces: readonly OwnPiece[]): Uint8Array {
-    const filled = pieces
-      .filter(({ bytes }) => bytes > 0)
-      .map(({ at, bytes }) => new Uint8Array(this.#options.memory, at, bytes));
-    const [only] = filled;
-    return only !== undefined && filled.length === 1 ? only : Buffer.concat(filled);
+  /** The connection to a host has ended: its frames in flight are sent again, over the broker. */
+  #lost(host: number): void {
+    const link = this.#links.get(host);
+    if (link?.way !== "direct") return;
+    link.way = "broker";
+    this.#sendAgain(link, link.overdue(Number.POSITIVE_INFINITY));
   }
 
   /** @throws FrameCorruptError before the frame has changed anything */
   #receive(frame: Frame): void {
     const { clock, place } = this.#options;
-    const { generation, from, sequence, seen, missing, pieces } = decodeFrame(frame);
+    const found = decodeFrame(frame);
+    const { generation, from, sequence, seen, missing, pieces } = found;
     const link = this.#links.get(from);
     if (generation !== place.generation || link === undefined) {
       throw new FrameCorruptError(frame.subject, "its sender is not a host of this generation"); // B2
     }
     const arrivals = pieces.map((piece) => this.#arrivalOf(frame, from, piece));
     link.receivedMs = clock.now();
-    const lost = link.acknowledge(seen, missing);
+    const lost = link.acknowledge(seen, missing, clock.now());
     const beforeMs = clock.now() - this.#tickMs; // Frames just sent again are in flight.
     this.#sendAgain(
       link,
       lost.filter(({ sentMs }) => sentMs <= beforeMs),
     );
+    if (sequence > 0) link.heardBy = "broker";
+    if (pieces.length > 0 && link.isNew(sequence)) this.#ways.fence(from); // B4
     if (sequence > 0 && link.accept(sequence, frame.payload.length)) {
       let at = 0;
       for (const [i, arrival] of arrivals.entries()) {
         const piece = pieces[i];
         if (piece === undefined) break;
-        this.#arrive(piece, arrival, frame.payload.subarray(at, at + piece.bytes));
+        const { memory } = this.#options;
+        const bytes = frame.payload.subarray(at, at + piece.bytes);
+        new Uint8Array(memory, arrival.region.first + piece.first, piece.bytes).set(bytes);
+        this.#arrive(piece, arrival);
         at += piece.bytes;
       }
     }
     this.#pump(link);
-    if (link.owesMuch) this.#send(link, 0, []);
+    if (link.owesMuch) this.#acknowledge(link);
+  }
+
+  /** Frames have arrived on a direct connection. Their bytes are in the memory. */
+  #arrived(from: number, frames: readonly ExchangeFrame[]): void {
+    const link = this.#links.get(from);
+    if (link === undefined) return;
+    const nowMs = this.#options.clock.now();
+    link.receivedMs = nowMs;
+    for (const { sequence, seen, missing, pieces } of frames) {
+      this.#sendAgain(link, link.acknowledge(seen, missing, nowMs));
+      if (sequence === 0) continue;
+      link.heardBy = "direct";
+      let payload = 0;
+      for (const { bytes } of pieces) payload += bytes;
+      if (!link.accept(sequence, payload)) continue;
+      for (const piece of pieces) {
+        const arrival = this.#routes.arrival(piece.route, from);
+        if (arrival !== undefined) this.#arrive(piece, arrival);
+      }
+    }
+    this.#pump(link);
+    if (link.owesMuch) this.#acknowledge(link);
+  }
+
+  /** Sends an acknowledgement, the way that the frames came. */
+  #acknowledge(link: Link): void {
+    const way = link.heardBy === "direct" ? this.#ways.wayTo(link.host) : "broker";
+    this.#ways.send(link, 0, [], way);
   }
 
   /** @throws FrameCorruptError where the piece does not fit */
@@ -284,12 +332,10 @@ class ExchangeBridge implements Bridge {
     );
   }
 
-  #arrive({ route, round, first, total }: Piece, arrival: Arrival, payload: Uint8Array): void {
-    const { memory } = this.#options;
-    new Uint8Array(memory, arrival.region.first + first, payload.length).set(payload);
-    if (payload.length < total) {
+  #arrive({ route, round, bytes: some, total }: Piece, arrival: Arrival): void {
+    if (some < total) {
       const known = this.#arriving.get(route);
-      const bytes = (known?.round === round ? known.bytes : 0) + payload.length;
+      const bytes = (known?.round === round ? known.bytes : 0) + some;
       if (bytes < total) return void this.#arriving.set(route, { round, bytes }); // B1
       this.#arriving.delete(route);
     }
@@ -307,6 +353,7 @@ class ExchangeBridge implements Bridge {
     this.#tickedMs = nowMs;
     for (const link of this.#links.values()) {
       if (hasSlept && link.receivedMs !== undefined) link.receivedMs = nowMs; // This host was asleep.
+      if (hasSlept) link.confirmedMs = nowMs;
       const fault = this.#left.has(link.host) ? undefined : this.#faultOf(link, nowMs);
       if (fault !== undefined) this.#fail(fault);
       const { oldest } = link;
@@ -315,8 +362,20 @@ class ExchangeBridge implements Bridge {
       const ageMs = oldest === undefined ? 0 : nowMs - oldest.firstSentMs;
       const patienceMs = Math.max(bridgeResend, ageMs / 2);
       this.#sendAgain(link, link.overdue(nowMs - patienceMs));
-      if (link.owes || nowMs - link.lastSentMs > bridgeReceipt) this.#send(link, 0, []);
+      this.#giveUpIfSilent(link, nowMs);
+      if (link.owes) this.#acknowledge(link);
+      if (nowMs - link.lastSentMs <= bridgeReceipt) continue;
+      this.#ways.send(link, 0, [], "broker");
+      if (this.#ways.wayTo(link.host) === "direct") this.#ways.send(link, 0, [], "direct");
     }
+  }
+
+  /** A half-open connection takes bytes, and nothing arrives. */
+  #giveUpIfSilent({ host, way, oldest, confirmedMs }: Link, nowMs: number): void {
+    if (way !== "direct" || oldest === undefined || !this.#isConnected) return;
+    const { link: patienceMs } = this.#deadlines;
+    if (nowMs - Math.max(oldest.firstSentMs, confirmedMs) <= patienceMs) return;
+    this.#ways.giveUp(host, `no acknowledgement for ${patienceMs} ms`);
   }
 
   /** The fault of the bridge at the other end; undefined: none. */
@@ -339,9 +398,5 @@ class ExchangeBridge implements Bridge {
     // Frames in flight were lost with the former connection.
     for (const link of this.#links.values())
       this.#sendAgain(link, link.overdue(Number.POSITIVE_INFINITY));
-  }
-
-  #subject(host: number): string {
-    return subjectOf({ ...this.#options.place, role: "frames", index: host, action: "frame" });
   }
 }

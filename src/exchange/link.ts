@@ -7,6 +7,7 @@
 //       `frameCost`, so that the number of frames is bounded too.
 //   L2. Each sequence is accepted once, in any order.
 //   L3. A route has one round in flight: the next begins when the receiver has the whole round.
+//   L4. All frames in flight travel the same way: over the broker, or over the direct connection.
 
 import { gatheredBytesMax, missingMax, type Piece, piecesMax } from "./frame.ts";
 
@@ -25,6 +26,9 @@ export interface Outgoing {
 export interface OwnPiece extends Piece {
   readonly at: number;
 }
+
+/** How frames reach a host. */
+export type Way = "broker" | "direct";
 
 /** A frame in flight. */
 export interface Sent {
@@ -45,6 +49,12 @@ export class Link {
   receivedMs: number | undefined;
   /** When the last frame was sent to the host. */
   lastSentMs = 0;
+  /** How the frames in flight travel. L4 */
+  way: Way = "broker";
+  /** How the last frame to be acknowledged came. */
+  heardBy: Way = "broker";
+  /** When the host last acknowledged a frame that was in flight. */
+  confirmedMs = 0;
   readonly #windowBytes: number;
   readonly #waiting: { readonly outgoing: Outgoing; sent: number }[] = [];
   readonly #inFlight = new Map<number, Sent>();
@@ -94,12 +104,20 @@ export class Link {
    * Handles an acknowledgement: the receiver has all sequences below `seen` except `missing`.
    * Returns the missing frames, which must be sent again.
    */
-  acknowledge(seen: number, missing: readonly number[]): Sent[] {
+  acknowledge(seen: number, missing: readonly number[], nowMs: number): Sent[] {
     for (const sequence of this.#inFlight.keys()) {
       if (sequence >= seen) break;
-      if (!missing.includes(sequence)) this.#forget(sequence);
+      if (missing.includes(sequence)) continue;
+      this.#forget(sequence);
+      this.confirmedMs = nowMs;
     }
     return missing.flatMap((sequence) => this.#inFlight.get(sequence) ?? []);
+  }
+
+  /** Turns new frames to this way. False as long as frames in flight travel the other way. L4 */
+  turnTo(way: Way): boolean {
+    if (this.#inFlight.size === 0) this.way = way;
+    return this.way === way;
   }
 
   /** The oldest frame in flight. */
@@ -113,12 +131,16 @@ export class Link {
     return [...this.#inFlight.values()].filter(({ sentMs }) => sentMs < beforeMs);
   }
 
+  /** Whether a received frame is no repeat. A sender that keeps L1 is never too far ahead. */
+  isNew(sequence: number): boolean {
+    if (sequence < this.#seen || this.#early.has(sequence)) return false;
+    return sequence - this.#seen <= this.#windowBytes / frameCost + 1;
+  }
+
   /** Accepts a received frame. Returns false if it is a repeat. L2 */
   accept(sequence: number, bytes: number): boolean {
     this.#owedBytes += bytes + frameCost; // Repeats too: their acknowledgement was lost.
-    const isNew = sequence >= this.#seen && !this.#early.has(sequence);
-    // A sender that keeps L1 is never this far ahead.
-    if (!isNew || sequence - this.#seen > this.#windowBytes / frameCost + 1) return false;
+    if (!this.isNew(sequence)) return false;
     this.#early.add(sequence);
     while (this.#early.delete(this.#seen)) this.#seen++;
     return true;
@@ -133,9 +155,12 @@ export class Link {
     return this.#owedBytes > 0;
   }
 
-  /** The acknowledgement for the other end. */
-  receipt(): { readonly seen: number; readonly missing: readonly number[] } {
-    this.#owedBytes = 0;
+  /**
+   * The acknowledgement for the other end. One that leaves on a direct connection does not settle
+   * what came over the broker: the sender may have given up the links of both.
+   */
+  receipt(way: Way): { readonly seen: number; readonly missing: readonly number[] } {
+    if (way === "broker" || this.heardBy === "direct") this.#owedBytes = 0;
     const missing: number[] = [];
     let seen = this.#seen;
     const last = Math.max(seen - 1, ...this.#early);

@@ -147,6 +147,20 @@ export class Routes {
     }
   }
 
+  /** The routes on which a host sends bytes to this one, with their regions. */
+  *regionsOf(sender: number): Iterable<{ readonly route: number; readonly region: Extent }> {
+    const senders = new Set([sender, ...(this.#layout.hosts[sender] ?? [])]); // Hosts, or devices.
+    for (const { kind, channel } of kinds) {
+      for (const from of senders) {
+        for (const to of [...this.#own, this.#devices]) {
+          const route = this.#encode(kind, channel, from, to);
+          const region = this.arrival(route, sender)?.region;
+          if (region !== undefined) yield { route, region };
+        }
+      }
+    }
+  }
+
   /** The content of a route, as errors name it: "the ids of device 1 for device 2". */
   whatOf(route: number): string {
     const { kind, channel, from, to } = this.#decode(route);

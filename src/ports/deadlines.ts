@@ -41,6 +41,12 @@ const rules = {
     share: 1 / 8,
     msMax: 250,
   },
+  link: {
+    within: "bridgeSilence",
+    what: "a direct link between hosts opens, or acknowledges a frame; then the broker carries",
+    share: 1 / 8,
+    msMax: 2000,
+  },
   bridgeTick: {
     within: "bridgeResend",
     what: "a bridge checks its links",

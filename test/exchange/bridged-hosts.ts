@@ -4,6 +4,12 @@
 import { type Bridge, createBridge } from "../../src/exchange/bridge.ts";
 import type { Exchange, ExchangeShape } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
+import type { LinkNews } from "../../src/exchange/links/negotiation.ts";
+import {
+  createLinkNetwork,
+  type LinkFaults,
+  type LinkNetwork,
+} from "../../src/exchange/links/simulated-links.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells, type SimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
@@ -18,6 +24,9 @@ export interface BridgedHosts {
   readonly exchanges: readonly Exchange[];
   readonly bridges: readonly Bridge[];
   readonly broker: MemoryBroker;
+  readonly network: LinkNetwork;
+  /** News of the direct links of each host. */
+  readonly news: readonly LinkNews[][];
   readonly cells: SimulatedCells;
   readonly clock: SimulatedClock;
   /** Runs a task on every device; when all tasks have ended, ends the bridges. */
@@ -30,6 +39,8 @@ export function startBridgedHosts(options: {
   readonly hostOf: readonly number[];
   readonly seed: number;
   readonly faults?: MemoryFaults;
+  /** Opens direct links with these faults. @default all frames travel over the broker */
+  readonly links?: LinkFaults;
   readonly windowBytes?: number;
   readonly frameBytesMax?: number;
   readonly deadlineMs?: number;
@@ -63,6 +74,10 @@ export function startBridgedHosts(options: {
       bridge,
     }),
   );
+  const network = createLinkNetwork({ clock, seed });
+  const { links } = options;
+  network.setFaults(links ?? {});
+  const news: LinkNews[][] = memories.map(() => []);
   const bridges = memories.map((memory, host) =>
     createBridge({
       shape,
@@ -75,12 +90,22 @@ export function startBridgedHosts(options: {
       deadlineMs,
       abort: () => cells.abort(host),
       ...(windowBytes && { windowBytes }),
+      ...(links && {
+        direct: {
+          open: (given) => network.open(given),
+          listen: { address: `host${host}`, isEncrypted: false },
+          newToken: () => network.newToken(),
+          tell: (one) => void news[host]?.push(one),
+        },
+      }),
     }),
   );
   return {
     exchanges,
     bridges,
     broker,
+    network,
+    news,
     cells,
     clock,
     async run(task) {

@@ -56,7 +56,7 @@ test("unacknowledged bytes in flight never exceed the window", (t) => {
   for (let i = 0; i < 3; i++) t.is(link.next(frameBytes, 0)?.sequence, ++sequence);
   t.is(link.next(frameBytes, 0), undefined);
   t.deepEqual(
-    link.acknowledge(3, [1]).map((sent) => sent.sequence),
+    link.acknowledge(3, [1], 0).map((sent) => sent.sequence),
     [1],
   );
   t.is(link.oldest?.sequence, 1);
@@ -78,11 +78,11 @@ test("each frame is accepted once, in any order of arrival, and missing frames a
       const [sequence = 0] = coming.splice(random.below(coming.length), 1);
       t.is(link.accept(sequence, 0), !accepted.has(sequence), `seed ${seed}, ${sequence}`);
       accepted.add(sequence);
-      const { seen, missing } = link.receipt();
+      const { seen, missing } = link.receipt("broker");
       t.true(missing.length <= missingMax);
       for (let n = 1; n < seen; n++) t.is(missing.includes(n), !accepted.has(n));
     }
-    t.deepEqual(link.receipt(), { seen: 201, missing: [] });
+    t.deepEqual(link.receipt("broker"), { seen: 201, missing: [] });
   }
 });
 
@@ -90,7 +90,7 @@ test("a sequence number beyond the window is refused and forgotten", (t) => {
   const link = new Link(0, 4 * frameCost);
   t.false(link.accept(1000, 0));
   t.true(link.accept(1, 0));
-  t.deepEqual(link.receipt(), { seen: 2, missing: [] });
+  t.deepEqual(link.receipt("broker"), { seen: 2, missing: [] });
 });
 
 const whole = {

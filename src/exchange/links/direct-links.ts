@@ -23,6 +23,9 @@ import type { ExchangeFrame } from "../frame.ts";
 import type { Extent } from "../layout.ts";
 import type { OwnPiece } from "../link.ts";
 
+/** Version of the negotiation, the hello and the frames of direct links. */
+export const linkVersion = 1;
+
 /** Where a host takes connections. Plain data: it travels over NATS. */
 export interface LinkAddress {
   /** Version of the protocol of direct links. */

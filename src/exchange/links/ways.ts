@@ -1,0 +1,124 @@
+// The ways of a bridge's frames to the other hosts: over the broker, or over a direct connection
+// while one is open. Which way a frame travels changes no byte.
+//
+// A host that is reached directly has connections both ways, each used by one. If a connection
+// acknowledges nothing, both are given up, and the frames in flight are sent again over the broker.
+
+import type { Deadlines } from "../../ports/deadlines.ts";
+import { subjectOf } from "../../wire/messages/subjects.ts";
+import type { BridgeOptions } from "../bridge.ts";
+import { type ExchangeFrame, encodeFrame, headerRoom } from "../frame.ts";
+import type { Link, OwnPiece, Way } from "../link.ts";
+import type { Routes } from "../routes.ts";
+import type { DirectLinks } from "./direct-links.ts";
+import { Negotiation } from "./negotiation.ts";
+
+/** What the bridge does about direct connections. */
+interface WayEvents {
+  arrived(host: number, frames: readonly ExchangeFrame[]): void;
+  /** The connection to the host has ended. */
+  lost(host: number): void;
+}
+
+export class Ways {
+  /** Payload bytes sent each way, repeats included. */
+  readonly bytes = { broker: 0, direct: 0 };
+  /** Largest payload of a frame. The broker can carry any, because it may have to. */
+  readonly frameBytesMax: number;
+  readonly #options: BridgeOptions;
+  readonly #links: DirectLinks | undefined;
+  readonly #negotiation: Negotiation | undefined;
+  readonly #events: WayEvents;
+
+  constructor(options: BridgeOptions, routes: Routes, deadlines: Deadlines, events: WayEvents) {
+    const { transport, clock, place, host, memory, direct } = options;
+    this.#options = options;
+    this.#events = events;
+    const brokerMax = transport.frameBytesMax - headerRoom;
+    if (direct === undefined) {
+      this.frameBytesMax = brokerMax;
+      return;
+    }
+    const { tell, newToken, listen } = direct;
+    const openMs = deadlines.link;
+    this.#links = direct.open({
+      ...{ memory, place, host, listen, clock, openMs },
+      regionsOf: (other) => routes.regionsOf(other),
+      arrived: events.arrived,
+      lost: (other, way, reason) => {
+        if (way === "incoming") this.#negotiation?.lostFrom(other, reason);
+        else this.#lost(other, reason);
+      },
+      refused: (address, reason) => tell({ type: "refused", address, reason }),
+    });
+    const { others } = routes;
+    const links = this.#links;
+    const given = { links, transport, clock, place, host, others, newToken, tell, openMs };
+    this.#negotiation = new Negotiation(given);
+    this.frameBytesMax = Math.min(brokerMax, this.#links.frameBytesMax);
+  }
+
+  /** Opens the direct links. Resolves when each is open, or known to be unusable. */
+  async start(): Promise<void> {
+    await this.#negotiation?.start();
+  }
+
+  /** How new frames travel to a host. */
+  wayTo(host: number): Way {
+    return this.#links?.isOpen(host) === true ? "direct" : "broker";
+  }
+
+  /** Sends a frame with an acknowledgement. Sequence 0, without pieces: nothing but this. */
+  send(link: Link, sequence: number, pieces: readonly OwnPiece[], way: Way): void {
+    const { transport, place, host: from, clock } = this.#options;
+    const frame = { sequence, ...link.receipt(way), pieces };
+    link.lastSentMs = clock.now();
+    for (const { bytes } of pieces) this.bytes[way] += bytes;
+    if (way === "direct") {
+      this.#links?.send(link.host, frame);
+      return;
+    }
+    const headers = encodeFrame({ generation: place.generation, from, ...frame });
+    // The devices leave the bytes unchanged until the receiver has them, so no copy is needed.
+    const payload = this.#payload(pieces);
+    transport.publish(this.subject(link.host), payload, { headers, isLent: true });
+  }
+
+  /** The subject of a host's frames. */
+  subject(host: number): string {
+    return subjectOf({ ...this.#options.place, role: "frames", index: host, action: "frame" });
+  }
+
+  /** Ends the connection from a host: when it returns, no more bytes of it are written. */
+  fence(host: number): void {
+    this.#links?.fence(host);
+  }
+
+  /** Gives up the connections to a host and from it. */
+  giveUp(host: number, reason: string): void {
+    this.#links?.hangUp(host);
+    this.#links?.fence(host);
+    this.#lost(host, reason);
+  }
+
+  letGo(host: number): void {
+    this.#negotiation?.letGo(host);
+  }
+
+  async close(): Promise<void> {
+    await this.#negotiation?.close();
+  }
+
+  #lost(host: number, reason: string): void {
+    this.#events.lost(host);
+    this.#negotiation?.lost(host, reason);
+  }
+
+  #payload(pieces: readonly OwnPiece[]): Uint8Array {
+    const filled = pieces
+      .filter(({ bytes }) => bytes > 0)
+      .map(({ at, bytes }) => new Uint8Array(this.#options.memory, at, bytes));
+    const [only] = filled;
+    return only !== undefined && filled.length === 1 ? only : Buffer.concat(filled);
+  }
+}

@@ -14,8 +14,8 @@
 //   B1. A cell is stored after all bytes that it publishes were written.
 //   B2. Frames of another generation, and repeated ones, change nothing.
 //   B3. When the bridge fails, all waits on this host are released.
-//   B4. A new frame with pieces is taken from the broker only once the sender's direct connection
-//       can write no more: its bytes may be those of an earlier round.
+//   B4. Once the sender has given up its direct connection, a new frame is taken from the broker
+//       only after that connection can write no more: its bytes may be those of an earlier round.
 
 import {
   FrameCorruptError,
@@ -261,8 +261,7 @@ class ExchangeBridge implements Bridge {
   /** @throws FrameCorruptError before the frame has changed anything */
   #receive(frame: Frame): void {
     const { clock, place } = this.#options;
-    const found = decodeFrame(frame);
-    const { generation, from, sequence, seen, missing, pieces } = found;
+    const { generation, from, sequence, ended, seen, missing, pieces } = decodeFrame(frame);
     const link = this.#links.get(from);
     if (generation !== place.generation || link === undefined) {
       throw new FrameCorruptError(frame.subject, "its sender is not a host of this generation"); // B2
@@ -276,7 +275,7 @@ class ExchangeBridge implements Bridge {
       lost.filter(({ sentMs }) => sentMs <= beforeMs),
     );
     if (sequence > 0) link.heardBy = "broker";
-    if (pieces.length > 0 && link.isNew(sequence)) this.#ways.fence(from); // B4
+    if (pieces.length > 0 && link.isNew(sequence)) this.#ways.fence(from, ended); // B4
     if (sequence > 0 && link.accept(sequence, frame.payload.length)) {
       let at = 0;
       for (const [i, arrival] of arrivals.entries()) {
@@ -371,11 +370,10 @@ class ExchangeBridge implements Bridge {
   }
 
   /** A half-open connection takes bytes, and nothing arrives. */
-  #giveUpIfSilent({ host, way, oldest, confirmedMs }: Link, nowMs: number): void {
-    if (way !== "direct" || oldest === undefined || !this.#isConnected) return;
+  #giveUpIfSilent(link: Link, nowMs: number): void {
     const { link: patienceMs } = this.#deadlines;
-    if (nowMs - Math.max(oldest.firstSentMs, confirmedMs) <= patienceMs) return;
-    this.#ways.giveUp(host, `no acknowledgement for ${patienceMs} ms`);
+    if (link.way === "broker" || !this.#isConnected || link.silentMs(nowMs) <= patienceMs) return;
+    this.#ways.giveUp(link.host, `no acknowledgement for ${patienceMs} ms`);
   }
 
   /** The fault of the bridge at the other end; undefined: none. */

@@ -1,7 +1,8 @@
 // Headers of the frames between bridges. All control data is in headers, so that the payload is
 // only bytes of the exchange.
 //
-//   osiris-frame:  generation  sender's host  sequence (0: the frame only acknowledges)
+//   osiris-frame:  generation  sender's host  sequence (0: the frame only acknowledges)  number of
+//                  the sender's direct connections to the receiver that have ended
 //   osiris-seen:   n, then exceptions: all of the receiver's sequences below n have arrived at the
 //                  sender of this frame, except these
 //   osiris-pieces: route round first bytes total, for each piece of the payload
@@ -30,6 +31,12 @@ export interface ExchangeFrame {
   readonly pieces: readonly Piece[];
 }
 
+/** A frame over the broker. */
+export interface BrokerFrame extends ExchangeFrame {
+  /** The sender's direct connections to the receiver that have ended (links/ways.ts). */
+  readonly ended: number;
+}
+
 /** Most pieces in a frame, and most missing sequences that it reports: they bound its headers. */
 export const piecesMax = 64;
 export const missingMax = 64;
@@ -40,21 +47,21 @@ export const gatheredBytesMax = 16 * 1024;
 /** Bytes of a frame that its headers may take. */
 export const headerRoom = 6144;
 
-export function encodeFrame(frame: ExchangeFrame): Readonly<Record<string, string>> {
-  const { generation, from, sequence, seen, missing, pieces } = frame;
+export function encodeFrame(frame: BrokerFrame): Readonly<Record<string, string>> {
+  const { generation, from, sequence, ended, seen, missing, pieces } = frame;
   const numbers = pieces.map(({ route, round, first, bytes, total }) =>
     [route, round, first, bytes, total].join(" "),
   );
   return {
-    "osiris-frame": `${generation} ${from} ${sequence}`,
+    "osiris-frame": `${generation} ${from} ${sequence} ${ended}`,
     "osiris-seen": [seen, ...missing].join(" "),
     ...(pieces.length > 0 && { "osiris-pieces": numbers.join(" ") }),
   };
 }
 
 /** Decodes a frame's headers, whose pieces must fill its payload. @throws FrameCorruptError */
-export function decodeFrame(frame: Frame): ExchangeFrame {
-  const [generation = -1, from = -1, sequence = -1] = numbersOf(frame, "osiris-frame");
+export function decodeFrame(frame: Frame): BrokerFrame {
+  const [generation = -1, from = -1, sequence = -1, ended = -1] = numbersOf(frame, "osiris-frame");
   const [seen = -1, ...missing] = numbersOf(frame, "osiris-seen");
   const numbers = numbersOf(frame, "osiris-pieces");
   const pieces: Piece[] = [];
@@ -64,11 +71,11 @@ export function decodeFrame(frame: Frame): ExchangeFrame {
     pieces.push({ route, round, first, bytes, total });
     payload += bytes;
   }
-  const isWhole = sequence >= 0 && seen >= 0 && numbers.length % 5 === 0;
+  const isWhole = sequence >= 0 && ended >= 0 && seen >= 0 && numbers.length % 5 === 0;
   if (!isWhole || payload !== frame.payload.length || pieces.length > piecesMax) {
     throw new FrameCorruptError(frame.subject, "its headers are not those of the exchange");
   }
-  return { generation, from, sequence, seen, missing, pieces };
+  return { generation, from, sequence, ended, seen, missing, pieces };
 }
 
 function numbersOf({ subject, headers }: Frame, name: string): number[] {

@@ -126,6 +126,11 @@ export class Link {
     return undefined;
   }
 
+  /** How long frames have been in flight and none of them was acknowledged. */
+  silentMs(nowMs: number): number {
+    return nowMs - Math.max(this.oldest?.firstSentMs ?? nowMs, this.confirmedMs);
+  }
+
   /** Frames in flight that were last sent before `beforeMs`. */
   overdue(beforeMs: number): Sent[] {
     return [...this.#inFlight.values()].filter(({ sentMs }) => sentMs < beforeMs);

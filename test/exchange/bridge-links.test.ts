@@ -43,3 +43,29 @@ for (const hostOf of placements) {
     });
   }
 }
+
+test("bytes that arrive on a lost connection after their frame came over the broker change nothing", async (t) => {
+  let late = 0;
+  for (let seed = 0; seed < rounds("seeds of late bytes", 20, 200); seed++) {
+    const hostOf = [0, 0, 1, 1];
+    const shape = roundsShape(hostOf.length);
+    const links: LinkFaults = { delayMs: [0, 300] };
+    const hosts = startBridgedHosts({ shape, hostOf, seed, links, faults: { delayMs: [1, 6] } });
+    const { network, broker, clock, news } = hosts;
+    // Once both links are open, they are cut amid frames, and no other can be negotiated.
+    const cutWhenOpen = () => {
+      const isOpen = news.every((own) => own.length > 0) && network.arrived > 20;
+      if (!isOpen) return void clock.after(1, cutWhenOpen);
+      broker.setFaults({ delayMs: [1, 6] }, { subjects: "osiris.*.*.*.frames.*.link", drop: 1 });
+      late += network.sent - network.arrived;
+      while (network.cut(0));
+    };
+    cutWhenOpen();
+    const wrong: string[] = [];
+    await hosts.run(async (exchange) => {
+      wrong.push(...(await exchangeRounds(exchange, shape, 60)));
+    });
+    t.deepEqual(wrong, [], `seed ${seed}`);
+  }
+  t.true(late > 20, `${late} frames were in flight`);
+});

@@ -144,7 +144,15 @@ test("a live host that acknowledges nothing causes a timeout that names the unac
   const talker = hosts.broker.connect("talker");
   const beat = () => {
     hosts.clock.after(500, beat);
-    const nothing = { generation: 3, from: 1, sequence: 0, seen: 1, missing: [], pieces: [] };
+    const nothing = {
+      generation: 3,
+      from: 1,
+      sequence: 0,
+      ended: 0,
+      seen: 1,
+      missing: [],
+      pieces: [],
+    };
     talker.publish(subjectOf(0), new Uint8Array(0), { headers: encodeFrame(nothing) });
   };
   beat();
@@ -179,7 +187,7 @@ test("frames of other generations, unknown senders or invalid places change no b
   const say = (changes: object, piece: object = {}) => {
     const payload = new Uint8Array(8).fill(255);
     const pieces = [{ route, round: 1, first: 0, bytes: 8, total: 8, ...piece }];
-    const common = { generation: 3, from: 1, sequence: 1, seen: 1, missing: [], pieces };
+    const common = { generation: 3, from: 1, sequence: 1, ended: 0, seen: 1, missing: [], pieces };
     stranger.publish(subjectOf(0), payload, { headers: encodeFrame({ ...common, ...changes }) });
   };
   const wrong: string[] = [];

@@ -97,6 +97,7 @@ const whole = {
   generation: 7,
   from: 2,
   sequence: 9,
+  ended: 1,
   seen: 5,
   missing: [3, 4],
   pieces: [
@@ -122,6 +123,7 @@ test("the headers of a frame survive a round trip, and are short", (t) => {
     generation: digits,
     from: 99_999,
     sequence: digits,
+    ended: digits,
     seen: digits,
     missing: new Array<number>(missingMax).fill(digits),
     pieces: new Array<typeof piece>(piecesMax).fill(piece),

@@ -277,7 +277,7 @@ const frames: Target = {
   name: "frames between hosts",
   seeds: () => {
     const pieces = [{ route: 1, round: 2, first: 0, bytes: 8, total: 16 }];
-    const frame = { generation: 1, from: 0, sequence: 5, seen: 4, missing: [2, 3] };
+    const frame = { generation: 1, from: 0, sequence: 5, ended: 0, seen: 4, missing: [2, 3] };
     return [encodeFrame({ ...frame, pieces }), encodeFrame({ ...frame, pieces: [] })].map(
       (headers) => Buffer.from(JSON.stringify(headers)),
     );

@@ -84,7 +84,13 @@ const address = z.object({
 });
 
 /** A message to the bridge of another host: an ask, or why an offer is of no use. */
-const messageSchema = z.object({ version, from: host, unusable: reason.optional() });
+const messageSchema = z.object({
+  version,
+  from: host,
+  /** Connections of the sender to the receiver that have ended. */
+  ended: z.int().min(0),
+  unusable: reason.optional(),
+});
 /** The answer to an ask: an offer, or a refusal. */
 const answerSchema = z.object({
   version,
@@ -94,10 +100,15 @@ const answerSchema = z.object({
   refusal: reason.optional(),
 });
 
+type Offer = NonNullable<z.output<typeof answerSchema>["offer"]>;
+
 interface Peer {
   readonly host: number;
   attempts: number;
   openedMs: number;
+  /** Connections to the host that have ended; and from it, when it last asked for one. */
+  endedTo: number;
+  endedFrom: number;
   /** Why its frames travel over the broker, as last told. */
   told: string | undefined;
   isLeft: boolean;
@@ -118,10 +129,10 @@ export class Negotiation {
   constructor(options: NegotiationOptions) {
     this.#options = options;
     const nothing = () => {};
-    const fresh = { attempts: 0, openedMs: 0, told: undefined, isLeft: false };
+    const fresh = { attempts: 0, openedMs: 0, endedTo: 0, endedFrom: 0, told: undefined };
     this.#peers = new Map(
       options.others.map((other) => {
-        return [other, { host: other, ...fresh, cancel: nothing, tried: nothing }];
+        return [other, { host: other, ...fresh, isLeft: false, cancel: nothing, tried: nothing }];
       }),
     );
   }
@@ -141,10 +152,21 @@ export class Negotiation {
     await Promise.all(tried);
   }
 
+  /** Connections to a host that have ended. */
+  endedTo(host: number): number {
+    return this.#peers.get(host)?.endedTo ?? 0;
+  }
+
+  /** Connections from a host that had ended when it asked for the present one. */
+  endedFrom(host: number): number {
+    return this.#peers.get(host)?.endedFrom ?? 0;
+  }
+
   /** The connection to a host has ended. */
   lost(host: number, reason: string): void {
     const peer = this.#peers.get(host);
-    if (peer === undefined || peer.isLeft) return;
+    if (peer === undefined) return;
+    peer.endedTo++;
     if (this.#options.clock.now() - peer.openedMs > steadyMs) peer.attempts = 0;
     this.#fail(peer, reason);
   }
@@ -201,9 +223,10 @@ export class Negotiation {
   }
 
   /** Asks a host for its address. @throws LinkUnusableError, RequestFailedError without an answer */
-  async #ask({ host: other }: Peer): Promise<z.output<typeof answerSchema>["offer"] & {}> {
+  async #ask({ host: other, endedTo }: Peer): Promise<Offer> {
     const { transport, clock, host: from, openMs, tell } = this.#options;
-    const { payload, headers } = encodeBody({ version: linkVersion, from }, "application/json");
+    const ask = { version: linkVersion, from, ended: endedTo };
+    const { payload, headers } = encodeBody(ask, "application/json");
     const askedMs = clock.date().getTime();
     const options = { headers, deadlineMs: openMs };
     const subject = this.#subject(other);
@@ -222,16 +245,14 @@ export class Negotiation {
   }
 
   /** @throws LinkUnusableError */
-  async #open({ host: other }: Peer, offer: { address: LinkAddress; token: string }) {
+  async #open({ host: other, endedTo }: Peer, offer: Offer): Promise<void> {
     const { links, transport, host: from } = this.#options;
     try {
       await links.dial(other, offer.address, Buffer.from(offer.token, "base64"));
     } catch (error) {
       const unusable = recordError(error).message.slice(0, 500);
-      const { payload, headers } = encodeBody(
-        { version: linkVersion, from, unusable },
-        "application/json",
-      );
+      const message = { version: linkVersion, from, ended: endedTo, unusable };
+      const { payload, headers } = encodeBody(message, "application/json");
       if (!this.#isClosed) transport.publish(this.#subject(other), payload, { headers }); // N3
       throw error;
     }
@@ -256,8 +277,9 @@ export class Negotiation {
   /** @throws FrameCorruptError where the sender is no host of this generation */
   #hear(frame: Frame): void {
     const message = checked(messageSchema, frame);
-    const { from: other, unusable, version: theirs } = message;
-    if (!this.#peers.has(other)) {
+    const { from: other, ended, unusable, version: theirs } = message;
+    const peer = this.#peers.get(other);
+    if (peer === undefined) {
       throw new FrameCorruptError(frame.subject, "its sender is not a host of this generation");
     }
     const { reply } = frame;
@@ -273,18 +295,19 @@ export class Negotiation {
           ? { ...own, refusal: versions(theirs) }
           : typeof address === "string"
             ? { ...own, refusal: address.slice(0, 500) }
-            : { ...own, offer: { address, token: this.#admit(other) } };
+            : { ...own, offer: { address, token: this.#admit(peer, ended) } };
       const { payload, headers } = encodeBody(answer, "application/json");
       transport.publish(reply, payload, { headers });
     });
   }
 
   /** Admits one connection of a host; a former one, which the host has given up, ends. N1 */
-  #admit(other: number): string {
+  #admit(peer: Peer, ended: number): string {
     const { links, newToken } = this.#options;
     const secret = newToken();
-    links.fence(other);
-    links.admit(other, secret);
+    links.fence(peer.host);
+    peer.endedFrom = ended;
+    links.admit(peer.host, secret);
     return Buffer.from(secret).toString("base64");
   }
 

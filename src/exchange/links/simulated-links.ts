@@ -45,8 +45,9 @@ export interface LinkNetwork {
   cut(pick: number): boolean;
   /** Random tokens of the seed. */
   newToken(): Uint8Array;
-  /** Frames that arrived so far. */
-  readonly frames: number;
+  /** Frames sent so far, and those that arrived. */
+  readonly sent: number;
+  readonly arrived: number;
 }
 
 export function createLinkNetwork(options: {
@@ -80,7 +81,8 @@ interface Connection {
 }
 
 class SimulatedNetwork implements LinkNetwork {
-  frames = 0;
+  sent = 0;
+  arrived = 0;
   readonly #clock: Clock;
   readonly #random: RandomStream;
   readonly #ends = new Map<number, End>();
@@ -176,6 +178,7 @@ class SimulatedNetwork implements LinkNetwork {
     const isFlipped = this.#happens("flip");
     if (this.#happens("cut")) this.#clock.after(0, () => this.#cut(connection, "it was cut"));
     if (connection.isHalfOpen) return;
+    this.sent++;
     const { memory, host } = from.options;
     const { generation } = from.options.place;
     this.#inTurn(connection, () => {
@@ -199,7 +202,7 @@ class SimulatedNetwork implements LinkNetwork {
       const arrived = { ...head, generation, from: host, pieces };
       this.#inTurn(connection, () => {
         if (isFlipped) return this.#lose(connection, "a frame has a wrong checksum"); // S4
-        this.frames++;
+        this.arrived++;
         this.#later(to, () => to.options.arrived(host, [arrived]));
       });
     });
@@ -214,12 +217,16 @@ class SimulatedNetwork implements LinkNetwork {
     });
   }
 
-  /** The network fails: both ends learn of it, each at a time of its own. S3 */
+  /** The network fails. The sender learns of it at once, and the receiver after the last byte. S3 */
   #cut(connection: Connection, reason: string): void {
     if (connection.isEnded) return;
     const { from, to } = connection;
     this.#end(connection, reason);
-    this.#later(from, () => from.options.lost(to.options.host, "outgoing", reason));
+    this.#clock.after(0, () => {
+      from.enter(() => {
+        if (!from.isClosed) from.options.lost(to.options.host, "outgoing", reason);
+      });
+    });
   }
 
   /** The receiver ends the connection for a fault. */

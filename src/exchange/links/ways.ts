@@ -1,8 +1,10 @@
 // The ways of a bridge's frames to the other hosts: over the broker, or over a direct connection
 // while one is open. Which way a frame travels changes no byte.
 //
-// A host that is reached directly has connections both ways, each used by one. If a connection
-// acknowledges nothing, both are given up, and the frames in flight are sent again over the broker.
+// A pair of hosts has a connection for each direction. If one acknowledges nothing, both are given
+// up, and the frames in flight are sent again over the broker. Such a frame may overtake bytes of the
+// connection, so it tells how many of the sender's connections have ended, and the receiver ends its
+// end of them first. Frames that were sent before a connection was used do not end it.
 
 import type { Deadlines } from "../../ports/deadlines.ts";
 import { subjectOf } from "../../wire/messages/subjects.ts";
@@ -78,7 +80,8 @@ export class Ways {
       this.#links?.send(link.host, frame);
       return;
     }
-    const headers = encodeFrame({ generation: place.generation, from, ...frame });
+    const ended = this.#negotiation?.endedTo(link.host) ?? 0;
+    const headers = encodeFrame({ generation: place.generation, from, ended, ...frame });
     // The devices leave the bytes unchanged until the receiver has them, so no copy is needed.
     const payload = this.#payload(pieces);
     transport.publish(this.subject(link.host), payload, { headers, isLent: true });
@@ -89,9 +92,9 @@ export class Ways {
     return subjectOf({ ...this.#options.place, role: "frames", index: host, action: "frame" });
   }
 
-  /** Ends the connection from a host: when it returns, no more bytes of it are written. */
-  fence(host: number): void {
-    this.#links?.fence(host);
+  /** When it returns, the first `ended` connections from a host write no more bytes. */
+  fence(host: number, ended: number): void {
+    if (ended > (this.#negotiation?.endedFrom(host) ?? 0)) this.#links?.fence(host);
   }
 
   /** Gives up the connections to a host and from it. */
@@ -110,8 +113,8 @@ export class Ways {
   }
 
   #lost(host: number, reason: string): void {
+    this.#negotiation?.lost(host, reason); // First: the frames sent again tell of it.
     this.#events.lost(host);
-    this.#negotiation?.lost(host, reason);
   }
 
   #payload(pieces: readonly OwnPiece[]): Uint8Array {

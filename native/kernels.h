@@ -46,8 +46,9 @@ struct Bags {
   const float* weights;  // weights of the ids; nullptr: all 1
 };
 
-/// Precision of stored weights; src/kernels/contract/precision.ts defines the codes.
-enum class Precision { float32, float16, bfloat16, int8 };
+/// Precision of stored weights, and of exchanged vectors, which may also have a float8;
+/// src/kernels/contract/precision.ts defines the codes.
+enum class Precision { float32, float16, bfloat16, int8, float8e4m3, float8e5m2 };
 
 /// A table as one lookup sees it (`Rows` of src/kernels/contract/tables.ts).
 struct Table {

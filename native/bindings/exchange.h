@@ -31,14 +31,15 @@ inline void foldSubtrees(float* out, const FloatLists& parts, const int32_t* tre
 /// numbers: first column, columns, first block and blocks of each part; 0 columns: zeros.
 inline void foldPooled(Columns out, const FloatLists& froms, const int32_t* numbers,
                        int64_t samples, int64_t columns, Optional<const int32_t> lengths,
-                       Precision precision) {
+                       Precision precision, float scale) {
   std::vector<PooledPart> parts;
   for (const float* from : froms.of) {
     parts.push_back({numbers[1] == 0 ? nullptr : from + numbers[0], numbers[1],
                      {numbers[2], numbers[3]}});
     numbers += 4;
   }
-  running().foldPooled(out, parts.data(), froms.count(), samples, columns, lengths, precision);
+  running().foldPooled(out, parts.data(), froms.count(), samples, columns, lengths, precision,
+                       scale);
 }
 
 }  // namespace osiris::binding

@@ -26,48 +26,139 @@ INLINE Vec numberOrNone(Vec v) {
   return noneWhere((Signed)((Words)v & 0x7fffffff) >= 0x7f800000, (Words)v);
 }
 
-/// Rounds one quantum, or `columns` of it, to the nearest codes.
+/// A float of fewer bits: `mantissa` bits, and exponents that begin at 1 - bias. Codes from `top`
+/// on are no numbers: NaN in the format without infinities (OCP's E4M3), in others infinity first.
+template <int mantissa, int bias, bool hasInfinity>
+struct SmallFloat {
+  static constexpr int shift = 23 - mantissa, rebased = (127 - bias) << mantissa;
+  static constexpr int32_t least = (128 - bias) << 23, top = (2 * bias + 1) << mantissa;
+  static constexpr int32_t codesEnd = hasInfinity ? top : top + (1 << mantissa) - 1;
+
+  /// A float whose step is the step of subnormals, so that adding it rounds to them.
+  static Vec stepOfSubnormals() { return broadcast(powerOf2(24 - bias - mantissa)); }
+
+  /// The float that a size rounds to, ties to even; `codesEnd` and above: no number.
+  static Words near(Words size) {
+    const Words large = (size + ((1 << (shift - 1)) - 1) + (size >> shift & 1)) >> shift << shift;
+    const Words small =
+        (Words)sub(add((Vec)size, stepOfSubnormals()), stepOfSubnormals());
+    return (Signed)size < least ? small : large;
+  }
+
+  static Vec round(Vec v) {
+    const Words size = (Words)v & 0x7fffffff, sign = (Words)v ^ size, kept = near(size);
+    const Signed isOver = (Signed)(kept >> shift) - rebased >= codesEnd;
+    if constexpr (!hasInfinity) return noneWhere(isOver, sign | kept);
+    return noneWhere((Signed)size > 0x7f800000, sign | (isOver ? Words{} + 0x7f800000 : kept));
+  }
+
+  /// The codes of 8 bits, sign-extended; all NaN have one code.
+  static Words codeOf(Vec v) {
+    const Words size = (Words)v & 0x7fffffff, sign = (Words)v >> 24 & 0x80;
+    const Signed large = (Signed)(near(size) >> shift) - rebased;
+    const Signed small = (Signed)(Words)add((Vec)size, stepOfSubnormals()) -
+                         (Signed)(Words)stepOfSubnormals();
+    const Signed code = (Signed)size < least ? small : large;
+    const Signed isNone = hasInfinity ? (Signed)size > 0x7f800000 : code >= codesEnd;
+    const Words number = sign | (Words)(code < codesEnd ? code : Signed{} + codesEnd);
+    return (Words)((Signed)((isNone ? Words{} + 0x7f : number) << 24) >> 24);
+  }
+
+  static Vec floatOf(Words codes) {
+    const Words rest = codes & 0x7f, sign = (codes & 0x80) << 24;
+    const Words small = (Words)mul(toFloat(rest), broadcast(powerOf2(1 - bias - mantissa)));
+    const Words number = (Signed)rest < 1 << mantissa ? small : (rest + rebased) << shift;
+    if constexpr (!hasInfinity) return noneWhere((Signed)rest == codesEnd, sign | number);
+    const Words whole = (Signed)rest < top ? number : Words{} + 0x7f800000;
+    return noneWhere((Signed)rest > top, sign | whole);
+  }
+};
+
+using Float8e4m3 = SmallFloat<3, 7, false>;
+using Float8e5m2 = SmallFloat<2, 15, true>;
+
+/// The formats of the exchange: those of stored weights, and the floats of 8 bits.
+template <>
+struct Format<Precision::float8e4m3> {
+  using Code = int8_t;
+  using Float = Float8e4m3;
+};
+template <>
+struct Format<Precision::float8e5m2> {
+  using Code = int8_t;
+  using Float = Float8e5m2;
+};
+
+template <Precision precision>
+constexpr bool isFloat8 =
+    precision == Precision::float8e4m3 || precision == Precision::float8e5m2;
+
+/// Whether vectors are multiplied by a scale before they are rounded; others have float32's range,
+/// or exponents of their own.
+template <Precision precision>
+constexpr bool isScaled = isFloat8<precision> || precision == Precision::float16;
+
+template <Precision precision>
+INLINE void scaleQuantum(Vec (&v)[quantumVectors], float scale) {
+  if constexpr (isScaled<precision>) {
+    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = mul(v[i], broadcast(scale));
+  }
+}
+
+/// Rounds one quantum, or `columns` of it, to the nearest codes of its multiple by `scale`.
 template <Precision precision>
 INLINE void packQuantum(typename Format<precision>::Code* codes, int8_t* exponent,
-                        Vec (&v)[quantumVectors], int64_t columns) {
-  if (precision == Precision::int8) {
-    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = numberOrNone(v[i]);
+                        Vec (&v)[quantumVectors], int64_t columns, float scale) {
+  scaleQuantum<precision>(v, scale);
+  if constexpr (isFloat8<precision>) {
+    UNROLL for (int i = 0; i < quantumVectors; i++) {
+      const int64_t n = left(columns, i * lanes);
+      storeCodes(codes + i * lanes, n, Format<precision>::Float::codeOf(v[i]));
+    }
+  } else {
+    if (precision == Precision::int8) {
+      UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = numberOrNone(v[i]);
+    }
+    encodeQuantum<precision, true>(codes, exponent, v, columns, nullptr);
   }
-  encodeQuantum<precision, true>(codes, exponent, v, columns, nullptr);
 }
 
 template <Precision precision>
 INLINE void unpackQuantum(Vec (&v)[quantumVectors], const typename Format<precision>::Code* codes,
-                          const int8_t* exponent, int64_t columns) {
-  Vec scale = zero();
-  if (precision == Precision::int8) scale = broadcast(powerOf2(*exponent));
+                          const int8_t* exponent, int64_t columns, float scale) {
+  Vec unit = zero();
+  if (precision == Precision::int8) unit = broadcast(powerOf2(*exponent));
   UNROLL for (int i = 0; i < quantumVectors; i++) {
     const int64_t n = left(columns, i * lanes);
-    v[i] = Format<precision>::load(codes + i * lanes, n, scale);
+    if constexpr (isFloat8<precision>) {
+      v[i] = Format<precision>::Float::floatOf(loadCodes(codes + i * lanes, n));
+    } else {
+      v[i] = Format<precision>::load(codes + i * lanes, n, unit);
+    }
     if (precision == Precision::int8) {
       const Signed code = (Signed)loadCodes(codes + i * lanes, n);
       v[i] = noneWhere(code == -128, (Words)v[i]);
     }
   }
+  scaleQuantum<precision>(v, 1 / scale);
 }
 
-/// A vector after packing to 16 bits and unpacking.
-template <Precision precision>
-INLINE Vec roundHalves(Vec v) {
+INLINE Vec roundBfloat16(Vec v) {
   const Words size = (Words)v & 0x7fffffff, sign = (Words)v ^ size;
-  Words near = (size + 0x7fff + (size >> 16 & 1)) & 0xffff0000;
-  if (precision == Precision::float16) {
-    const Words large = (size + 0xfff + (size >> 13 & 1)) & 0xffffe000;
-    const Words small = (Words)sub(add((Vec)size, broadcast(0.5f)), broadcast(0.5f));
-    near = (Signed)size < 0x38800000 ? small : large;
-    near = (Signed)near < 0x47800000 ? near : Words{} + 0x7f800000;
-  }
+  const Words near = (size + 0x7fff + (size >> 16 & 1)) & 0xffff0000;
   return noneWhere((Signed)size > 0x7f800000, sign | near);
+}
+
+template <Precision precision>
+INLINE Vec roundLane(Vec v) {
+  if constexpr (precision == Precision::bfloat16) return roundBfloat16(v);
+  else if constexpr (precision == Precision::float16) return SmallFloat<10, 15, true>::round(v);
+  else return Format<precision>::Float::round(v);
 }
 
 /// A quantum after packing and unpacking, without leaving registers.
 template <Precision precision>
-INLINE void roundQuantum(Vec (&v)[quantumVectors]) {
+INLINE void roundQuantum(Vec (&v)[quantumVectors], float scale) {
   if constexpr (precision == Precision::int8) {
     UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = numberOrNone(v[i]);
     const int power = exponentOf(v);
@@ -79,7 +170,21 @@ INLINE void roundQuantum(Vec (&v)[quantumVectors]) {
       v[i] = noneWhere(isNone, (Words)mul(toFloat(code), down));
     }
   } else if constexpr (precision != Precision::float32) {
-    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = roundHalves<precision>(v[i]);
+    scaleQuantum<precision>(v, scale);
+    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = roundLane<precision>(v[i]);
+    scaleQuantum<precision>(v, 1 / scale);
+  }
+}
+
+/// Calls `use` with the precision of exchanged vectors as a compile-time constant.
+template <typename Use>
+INLINE void withWirePrecision(Precision precision, const Use& use) {
+  switch (precision) {
+    case Precision::float8e4m3:
+      return use(std::integral_constant<Precision, Precision::float8e4m3>{});
+    case Precision::float8e5m2:
+      return use(std::integral_constant<Precision, Precision::float8e5m2>{});
+    default: return withPrecision(precision, use);
   }
 }
 
@@ -94,18 +199,18 @@ struct Parts {
 /// Folds one quantum of one sample by the tree over parts; divides by `length`, if there is one.
 template <Precision precision>
 INLINE void foldQuantum(float* out, const Parts& all, int64_t sample, int64_t c, int64_t columns,
-                        const int32_t* length) {
+                        const int32_t* length, float scale) {
   Vec stack[33][quantumVectors], top[quantumVectors];
   int64_t depth = 0;
   for (int64_t p = 0; p < all.count; p++) {
     const PooledPart& part = all.parts[p];
     UNROLL for (int i = 0; i < quantumVectors; i++) top[i] = zero();
     if (part.from != nullptr) loadQuantum(top, part.from + sample * part.columns + c, columns);
-    roundQuantum<precision>(top);
+    roundQuantum<precision>(top, scale);
     for (int64_t join = all.joins[p]; join > 0; join--) {
       depth--;
       UNROLL for (int i = 0; i < quantumVectors; i++) top[i] = add(stack[depth][i], top[i]);
-      roundQuantum<precision>(top);
+      roundQuantum<precision>(top, scale);
     }
     UNROLL for (int i = 0; i < quantumVectors; i++) stack[depth][i] = top[i];
     depth++;
@@ -118,7 +223,8 @@ INLINE void foldQuantum(float* out, const Parts& all, int64_t sample, int64_t c,
 }
 
 inline void foldPooled(Columns out, const PooledPart* parts, int64_t count, int64_t samples,
-                       int64_t columns, const int32_t* lengths, Precision precision) {
+                       int64_t columns, const int32_t* lengths, Precision precision,
+                       float scale) {
   int64_t* joins = scratches().trees.take<int64_t>(count);
   for (int64_t p = 0; p < count; p++) {
     joins[p] = 0;
@@ -128,11 +234,11 @@ inline void foldPooled(Columns out, const PooledPart* parts, int64_t count, int6
     }
   }
   const Parts all{parts, joins, count};
-  withPrecision(precision, [&](auto rounded) INLINE_LAMBDA {
+  withWirePrecision(precision, [&](auto rounded) INLINE_LAMBDA {
     for (int64_t b = 0; b < samples; b++) {
       for (int64_t c = 0; c < columns; c += quantumColumns) {
         foldQuantum<rounded>(out.at + b * out.stride + c, all, b, c, columns - c,
-                             lengths == nullptr ? nullptr : lengths + b);
+                             lengths == nullptr ? nullptr : lengths + b, scale);
       }
     }
   });
@@ -221,8 +327,8 @@ INLINE void eachQuantum(int64_t stride, int64_t samples, int64_t columns, const 
 }
 
 inline void packColumns(void* to, Columns from, int64_t samples, int64_t columns,
-                        Precision precision) {
-  withPrecision(precision, [&](auto packed) INLINE_LAMBDA {
+                        Precision precision, float scale) {
+  withWirePrecision(precision, [&](auto packed) INLINE_LAMBDA {
     if constexpr (packed == Precision::float32) {
       float* out = static_cast<float*>(to);
       for (int64_t b = 0; b < samples; b++) {
@@ -236,15 +342,16 @@ inline void packColumns(void* to, Columns from, int64_t samples, int64_t columns
                               INLINE_LAMBDA {
                                 Vec v[quantumVectors];
                                 loadQuantum(v, from.at + at, n);
-                                packQuantum<packed>(codes + code, exponents + exponent, v, n);
+                                packQuantum<packed>(codes + code, exponents + exponent, v, n,
+                                                    scale);
                               });
     }
   });
 }
 
 inline void unpackColumns(Columns out, const void* from, int64_t samples, int64_t columns,
-                          Precision precision) {
-  withPrecision(precision, [&](auto packed) INLINE_LAMBDA {
+                          Precision precision, float scale) {
+  withWirePrecision(precision, [&](auto packed) INLINE_LAMBDA {
     if constexpr (packed == Precision::float32) {
       const float* in = static_cast<const float*>(from);
       for (int64_t b = 0; b < samples; b++) {
@@ -257,7 +364,8 @@ inline void unpackColumns(Columns out, const void* from, int64_t samples, int64_
                           [&](int64_t at, int64_t code, int64_t exponent, int64_t n)
                               INLINE_LAMBDA {
                                 Vec v[quantumVectors];
-                                unpackQuantum<packed>(v, codes + code, exponents + exponent, n);
+                                unpackQuantum<packed>(v, codes + code, exponents + exponent, n,
+                                                      scale);
                                 storeQuantum(out.at + at, v, n);
                               });
     }

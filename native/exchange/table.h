@@ -10,10 +10,10 @@ KERNEL(void, dExpandColumns, Columns dFrom, int64_t lists, Columns dOut, const i
 ADAPTED(void, foldSubtrees, float* out, const float* const* parts, const Subtree* trees,
         int64_t count, int64_t n)
 ADAPTED(void, foldPooled, Columns out, const PooledPart* parts, int64_t count, int64_t samples,
-        int64_t columns, const int32_t* lengths, Precision precision)
+        int64_t columns, const int32_t* lengths, Precision precision, float scale)
 KERNEL(void, shareColumns, Columns out, Columns from, int64_t samples, int64_t columns,
        const int32_t* lengths)
 KERNEL(void, packColumns, void* to, Columns from, int64_t samples, int64_t columns,
-       Precision precision)
+       Precision precision, float scale)
 KERNEL(void, unpackColumns, Columns out, const void* from, int64_t samples, int64_t columns,
-       Precision precision)
+       Precision precision, float scale)

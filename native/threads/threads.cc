@@ -367,7 +367,8 @@ void foldSubtrees(float* out, const float* const* parts, const Subtree* trees, i
 }
 
 void foldPooled(Columns out, const PooledPart* parts, int64_t count, int64_t samples,
-                int64_t columns, const int32_t* lengths, Precision precision) {
+                int64_t columns, const int32_t* lengths, Precision precision,
+                float scale) {
   const Kernels& one = *mine->base;
   const double ns = nsOfElements(count * samples * columns);
   inRanges(samples, 1, ns, [&](int64_t s, int64_t n) {
@@ -376,7 +377,7 @@ void foldPooled(Columns out, const PooledPart* parts, int64_t count, int64_t sam
       if (part.from != nullptr) part.from += s * part.columns;
     }
     one.foldPooled(from(out, s), own.data(), count, n, columns,
-                   lengths == nullptr ? nullptr : lengths + s, precision);
+                   lengths == nullptr ? nullptr : lengths + s, precision, scale);
   });
 }
 
@@ -393,28 +394,31 @@ int64_t packedBytes(Precision precision) {
   switch (precision) {
     case Precision::float32: return 4;
     case Precision::int8: return 0;
+    case Precision::float8e4m3:
+    case Precision::float8e5m2: return 1;
     default: return 2;
   }
 }
 
-void packColumns(void* to, Columns of, int64_t samples, int64_t columns, Precision precision) {
+void packColumns(void* to, Columns of, int64_t samples, int64_t columns, Precision precision,
+                 float scale) {
   const Kernels& one = *mine->base;
   const int64_t bytes = packedBytes(precision);
-  if (bytes == 0) return one.packColumns(to, of, samples, columns, precision);
+  if (bytes == 0) return one.packColumns(to, of, samples, columns, precision, scale);
   inRanges(samples, 1, nsOfElements(samples * columns), [&](int64_t s, int64_t n) {
     one.packColumns(static_cast<char*>(to) + s * columns * bytes, from(of, s), n, columns,
-                    precision);
+                    precision, scale);
   });
 }
 
 void unpackColumns(Columns out, const void* of, int64_t samples, int64_t columns,
-                   Precision precision) {
+                   Precision precision, float scale) {
   const Kernels& one = *mine->base;
   const int64_t bytes = packedBytes(precision);
-  if (bytes == 0) return one.unpackColumns(out, of, samples, columns, precision);
+  if (bytes == 0) return one.unpackColumns(out, of, samples, columns, precision, scale);
   inRanges(samples, 1, nsOfElements(samples * columns), [&](int64_t s, int64_t n) {
     one.unpackColumns(from(out, s), static_cast<const char*>(of) + s * columns * bytes, n, columns,
-                      precision);
+                      precision, scale);
   });
 }
 

@@ -1,7 +1,7 @@
 // Kernels on vectors that devices exchange: folds of partial sums, division for means, expansion of
 // distinct lists, packing. Letters as in kernels.ts; U = distinct lists of a group.
 
-import type { Precision } from "./precision.ts";
+import type { WirePrecision } from "./precision.ts";
 import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
 export interface ExchangeKernels {
@@ -21,7 +21,8 @@ export interface ExchangeKernels {
     blocks: number,
     columns: number,
     lengths?: Int32Array,
-    precision?: Precision,
+    precision?: WirePrecision,
+    scale?: number,
   ): void;
   /**
    * `copyColumns` with each value divided by its sample's length (B), below 2^24; 0 for length 0.
@@ -68,24 +69,26 @@ export interface ExchangeKernels {
    * Writes from[:, fromFirst .. +columns] of (B,·) to `packedBytes` bytes (precision.ts): float32
    * unchanged; other precisions as codes (B,columns) rounded to nearest, and for int8 then the
    * exponents (B, columns/32 rounded up). Non-finite values stay non-finite: in int8 they are code
-   * -128.
+   * -128. `scale`, a power of two: float16 and the floats of 8 bits hold the values times `scale`.
    */
   packColumns(
     to: PackedAt,
     from: Tensor,
     fromFirst: number,
     columns: number,
-    precision: Precision,
+    precision: WirePrecision,
+    scale?: number,
   ): void;
   /**
    * out[:, outFirst .. +columns] of (B,·) = the columns that `packColumns` wrote; int8 code -128 is
-   * NaN.
+   * NaN. Values are divided by `scale`.
    */
   unpackColumns(
     out: Tensor,
     outFirst: number,
     from: PackedAt,
     columns: number,
-    precision: Precision,
+    precision: WirePrecision,
+    scale?: number,
   ): void;
 }

@@ -19,6 +19,19 @@ import { quantumColumns } from "./tensor.ts";
 
 export type Precision = "float32" | "float16" | "bfloat16" | "int8";
 
+/**
+ * Precisions of exchanged vectors: also the floats of 8 bits, with 4 bits of exponent and 3 of
+ * mantissa, or 5 and 2 (OCP's E4M3 and E5M2: Micikevicius et al., arXiv 2209.05433; PyTorch's
+ * `float8_e4m3fn`, `float8_e5m2`). Numbers round to nearest, ties to even. Beyond the largest (448,
+ * 57,344) they become NaN in E4M3, which has no infinities, and infinities in E5M2.
+ */
+export type WirePrecision = Precision | Float8;
+export type Float8 = "float8e4m3" | "float8e5m2";
+
+export function isFloat8(precision: WirePrecision): precision is Float8 {
+  return precision === "float8e4m3" || precision === "float8e5m2";
+}
+
 /** Codes of stored weights, by row; empty for float32. */
 export type Codes = Uint16Array | Int8Array;
 
@@ -32,7 +45,7 @@ export interface Rounding {
 }
 
 /** Bytes of one stored weight. An int8 row has one more byte for each exponent. */
-export function weightBytes(precision: Precision): number {
+export function weightBytes(precision: WirePrecision): number {
   switch (precision) {
     case "float32":
       return 4;
@@ -40,6 +53,8 @@ export function weightBytes(precision: Precision): number {
     case "bfloat16":
       return 2;
     case "int8":
+    case "float8e4m3":
+    case "float8e5m2":
       return 1;
     default:
       return precision satisfies never;
@@ -47,7 +62,7 @@ export function weightBytes(precision: Precision): number {
 }
 
 /** Bytes of `samples` times `columns` values packed by `packColumns`: a multiple of 4. */
-export function packedBytes(samples: number, columns: number, precision: Precision): number {
+export function packedBytes(samples: number, columns: number, precision: WirePrecision): number {
   const exponents = precision === "int8" ? Math.ceil(columns / quantumColumns) : 0;
   return 4 * Math.ceil((samples * (columns * weightBytes(precision) + exponents)) / 4);
 }

@@ -146,7 +146,7 @@ function computed(addon: Addon) {
       const numbers = [samples, rows, columns, depthOf(a, form), isShared, forms.indexOf(form)];
       addon.products!(data(out), data(a), data(b), ...numbers, plus.map(data));
     },
-    foldPooled(out, outFirst, parts, blocks, columns, lengths, precision = "float32") {
+    foldPooled(out, outFirst, parts, blocks, columns, lengths, precision = "float32", scale = 1) {
       const all = [...withGaps(parts, blocks)];
       const froms = all.map(({ from }) => data(from ?? out));
       const numbers = all.map(({ from, first, tree }) => {
@@ -155,7 +155,7 @@ function computed(addon: Addon) {
       });
       const operands = [data(out), outFirst, widthOf(out), froms, Int32Array.from(numbers.flat())];
       const code = precisions.indexOf(precision);
-      addon.foldPooled!(...operands, out.shape[0], columns, lengths, code);
+      addon.foldPooled!(...operands, out.shape[0], columns, lengths, code, scale);
     },
     rowMeans(squares, quanta, dim) {
       const means = new Float32Array((squares[0]?.length ?? 0) / (quanta[0] ?? 1));

@@ -2,14 +2,22 @@
 // divide by bag lengths, expand distinct lists, pack and unpack.
 
 import { type Kernels, type PackedAt, quantumColumns, type Tensor } from "../contract/kernels.ts";
-import { decode, encode, exponentOf, type Precision, packedBytes } from "../contract/precision.ts";
+import {
+  decode,
+  encode,
+  exponentOf,
+  isFloat8,
+  packedBytes,
+  type WirePrecision,
+} from "../contract/precision.ts";
 import type { Round } from "./dense.ts";
+import { decodeFloat8, encodeFloat8 } from "./float8.ts";
 import { valuesOf } from "./memory.ts";
 
 /** The kernels of the exchange in the precision of `round`. */
 export function createExchange(round: Round) {
   return {
-    foldPooled(out, outFirst, parts, blocks, columns, lengths, precision = "float32") {
+    foldPooled(out, outFirst, parts, blocks, columns, lengths, precision = "float32", scale = 1) {
       /** The node of `count` blocks from block `first` on, for sample b. */
       const nodeOf = (b: number, first: number, count: number): number[] => {
         const inside = parts.filter(
@@ -19,12 +27,12 @@ export function createExchange(round: Round) {
         if (part === undefined) return new Array<number>(columns).fill(0);
         if (part.tree.count === count) {
           const [from, at] = rowOf(part.from, b, part.first);
-          return throughCodes(Array.from(from.subarray(at, at + columns)), precision);
+          return throughCodes(Array.from(from.subarray(at, at + columns)), precision, scale);
         }
         const left = nodeOf(b, first, count / 2);
         const right = nodeOf(b, first + count / 2, count / 2);
         const sums = left.map((value, c) => round(value + right[c]!));
-        return throughCodes(sums, precision);
+        return throughCodes(sums, precision, scale);
       };
       for (let b = 0; b < out.shape[0]!; b++) {
         const length = lengths?.[b] ?? 0;
@@ -66,16 +74,16 @@ export function createExchange(round: Round) {
       });
     },
 
-    packColumns(to, from, fromFirst, columns, precision) {
-      const packed = packedAt(to, from.shape[0]!, columns, precision);
+    packColumns(to, from, fromFirst, columns, precision, scale = 1) {
+      const packed = packedAt(to, from.shape[0]!, columns, precision, scale);
       for (let b = 0; b < from.shape[0]!; b++) {
         const [source, at] = rowOf(from, b, fromFirst);
         packed.write(b, Array.from(source.subarray(at, at + columns)));
       }
     },
 
-    unpackColumns(out, outFirst, from, columns, precision) {
-      const packed = packedAt(from, out.shape[0]!, columns, precision);
+    unpackColumns(out, outFirst, from, columns, precision, scale = 1) {
+      const packed = packedAt(from, out.shape[0]!, columns, precision, scale);
       for (let b = 0; b < out.shape[0]!; b++) {
         const [to, at] = rowOf(out, b, outFirst);
         to.set(packed.read(b), at);
@@ -91,16 +99,22 @@ function rowOf(t: Tensor, b: number, first: number) {
 }
 
 /** The values after packing and unpacking. */
-function throughCodes(values: number[], precision: Precision): number[] {
+function throughCodes(values: number[], precision: WirePrecision, scale: number): number[] {
   if (precision === "float32") return values;
   const buffer = new ArrayBuffer(packedBytes(1, values.length, precision));
-  const packed = packedAt({ buffer, byteOffset: 0 }, 1, values.length, precision);
+  const packed = packedAt({ buffer, byteOffset: 0 }, 1, values.length, precision, scale);
   packed.write(0, values);
   return packed.read(0);
 }
 
 /** Packed columns (B,columns), by sample. */
-function packedAt(at: PackedAt, samples: number, columns: number, precision: Precision) {
+function packedAt(
+  at: PackedAt,
+  samples: number,
+  columns: number,
+  precision: WirePrecision,
+  scale: number,
+) {
   const { buffer, byteOffset } = at;
   const count = samples * columns;
   if (precision === "float32") {
@@ -110,6 +124,23 @@ function packedAt(at: PackedAt, samples: number, columns: number, precision: Pre
       read: (b: number) => [...floats.subarray(b * columns, (b + 1) * columns)],
     };
   }
+  if (isFloat8(precision)) {
+    const codes = new Uint8Array(buffer, byteOffset, count);
+    return {
+      write(b: number, values: number[]): void {
+        const scaled = values.map((value) => Math.fround(value * scale));
+        codes.set(
+          scaled.map((value) => encodeFloat8(precision, value)),
+          b * columns,
+        );
+      },
+      read: (b: number): number[] =>
+        Array.from(codes.subarray(b * columns, (b + 1) * columns), (code) => {
+          return decodeFloat8(precision, code) / scale;
+        }),
+    };
+  }
+  const factor = precision === "float16" ? scale : 1;
   const isInt8 = precision === "int8";
   const quanta = isInt8 ? Math.ceil(columns / quantumColumns) : 0;
   const codes = isInt8
@@ -126,13 +157,18 @@ function packedAt(at: PackedAt, samples: number, columns: number, precision: Pre
       }
       numbers.forEach((value, c) => {
         const exponent = exponents[b * quanta + Math.floor(c / quantumColumns)] ?? 0;
-        codes[b * columns + c] = encode(precision, Math.fround(value), exponent, undefined);
+        codes[b * columns + c] = encode(
+          precision,
+          Math.fround(value * factor),
+          exponent,
+          undefined,
+        );
       });
     },
     read: (b: number): number[] =>
       Array.from(codes.subarray(b * columns, (b + 1) * columns), (code, c) => {
         const exponent = exponents[b * quanta + Math.floor(c / quantumColumns)] ?? 0;
-        return isInt8 && code === -128 ? Number.NaN : decode(precision, code, exponent);
+        return isInt8 && code === -128 ? Number.NaN : decode(precision, code, exponent) / factor;
       }),
   };
 }

@@ -10,7 +10,7 @@ import {
   type Rows,
   stateWidth,
 } from "../contract/kernels.ts";
-import { type Precision, packedBytes } from "../contract/precision.ts";
+import { packedBytes, type WirePrecision } from "../contract/precision.ts";
 import type { RowAverage } from "../contract/row-average.ts";
 import type { Slices, Subtree } from "../contract/slices.ts";
 import { covers, within } from "./asserts.ts";
@@ -57,12 +57,18 @@ export const kinds: Readonly<Record<string, Kind>> = {
     };
   }),
 
-  /** A precision of stored values; left out: float32. */
-  precision: kind<Precision | undefined>(() => ({
+  /** A precision of stored or exchanged values; left out: float32. */
+  precision: kind<WirePrecision | undefined>(() => ({
     native: {
       count: 1,
       push: (into, name = "float32") => void into.push(precisions.indexOf(name)),
     },
+  })),
+
+  /** A power of two; left out: 1 */
+  power: kind<number | undefined>(({ label }) => ({
+    check: (value = 1) => assert(Number.isInteger(Math.log2(value)), `${label} is ${value}`),
+    native: { count: 1, push: (into, value = 1) => void into.push(value) },
   })),
 
   /** Subtrees of slices. */
@@ -80,7 +86,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
     const precisionOf = argumentOf("precision");
     return {
       check({ buffer, byteOffset }, given) {
-        const bytes = packedBytes(samplesOf!(), columnsOf!(), precisionOf(given) as Precision);
+        const bytes = packedBytes(samplesOf!(), columnsOf!(), precisionOf(given) as WirePrecision);
         assert(byteOffset % 4 === 0, `Expected a multiple of 4 bytes, got ${byteOffset}`);
         within(label, byteOffset, bytes, buffer.byteLength);
       },

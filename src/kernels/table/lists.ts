@@ -2,13 +2,20 @@
 // the order of native/bindings/arguments.h.
 
 import { lookupsFrom, type RowRule, type RowSums, type Rows } from "../contract/kernels.ts";
-import type { Precision } from "../contract/precision.ts";
+import type { WirePrecision } from "../contract/precision.ts";
 import { ruleKinds, ruleNumbers } from "../contract/rules.ts";
 import type { UndoneTile } from "../contract/undo.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 
 /** The order of `Precision` in native/kernels.h. */
-export const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+export const precisions: readonly WirePrecision[] = [
+  "float32",
+  "float16",
+  "bfloat16",
+  "int8",
+  "float8e4m3",
+  "float8e5m2",
+];
 
 const unnamed = new Int32Array();
 

@@ -201,7 +201,8 @@ export const table: Table = {
     also: conditions.areColumns,
   },
   foldPooled: {
-    takes: "out=B:V outFirst=range(columns<V) parts blocks columns lengths=#B? precision",
+    takes:
+      "out=B:V outFirst=range(columns<V) parts blocks columns lengths=#B? precision scale=power(2)",
     unless: "B",
     also: conditions.areParts,
   },
@@ -230,13 +231,15 @@ export const table: Table = {
       conditions.areLists(dFrom, columns, inverse, used),
   },
   packColumns: {
-    takes: "to=packed(B*columns) from=B:W fromFirst=range(columns<W) columns precision",
-    native: "to from fromFirst W B columns precision",
+    takes:
+      "to=packed(B*columns) from=B:W fromFirst=range(columns<W) columns precision scale=power(2)",
+    native: "to from fromFirst W B columns precision scale",
     unless: "B",
   },
   unpackColumns: {
-    takes: "out=B:V outFirst=range(columns<V) from=packed(B*columns) columns precision",
-    native: "out outFirst V from B columns precision",
+    takes:
+      "out=B:V outFirst=range(columns<V) from=packed(B*columns) columns precision scale=power(2)",
+    native: "out outFirst V from B columns precision scale",
     unless: "B",
   },
   foldSubtrees: {

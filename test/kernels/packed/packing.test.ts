@@ -1,16 +1,24 @@
 // Columns packed for the exchange between devices: what each precision keeps of a value, and that
 // every instruction set packs, unpacks, folds and initialises the same bits as the reference.
 
+import { readFileSync } from "node:fs";
 import test from "ava";
 import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
-import { encode, type Precision, packedBytes } from "../../../src/kernels/contract/precision.ts";
+import {
+  encode,
+  isFloat8,
+  type Precision,
+  packedBytes,
+  type WirePrecision,
+} from "../../../src/kernels/contract/precision.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { rounds } from "../../helpers/thinned.ts";
 import { list, of } from "../cases.ts";
 import { eachIsa } from "../instruction-sets.ts";
 
-const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+const stored: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+const precisions: readonly WirePrecision[] = [...stored, "float8e4m3", "float8e5m2"];
 const none = [Number.NaN, 1 / 0, -1 / 0];
 
 /** Numbers of many sizes, those at the limits of a format, and non-finite ones. */
@@ -25,6 +33,16 @@ function values(stream: RandomStream, count: number): Float32Array {
     6.1e-5,
     65519,
     65520,
+    // Between float8 numbers, the largest ones included, and below the least.
+    1.0625,
+    1.1875,
+    464,
+    -464.1,
+    61_440,
+    61_439,
+    2 ** -10,
+    3 * 2 ** -10,
+    -(2 ** -17),
     3.4e38,
   ];
   return Float32Array.from({ length: count }, () => {
@@ -35,16 +53,22 @@ function values(stream: RandomStream, count: number): Float32Array {
 }
 
 /** `values` (B,·) packed from column 1 on, and unpacked into column 2 and on. */
-function through(k: Kernels, from: Tensor, columns: number, precision: Precision) {
+function through(
+  k: Kernels,
+  from: Tensor,
+  columns: number,
+  precision: WirePrecision,
+  scale?: number,
+) {
   const samples = from.shape[0] ?? 0;
   const bytes = packedBytes(samples, columns, precision);
   const buffer = new SharedArrayBuffer(bytes + 12);
   new Uint8Array(buffer).fill(0xa5);
   const at = { buffer, byteOffset: 8 };
-  k.packColumns(at, from, 1, columns, precision);
+  k.packColumns(at, from, 1, columns, precision, scale);
   const out = k.tensor([samples, columns + 3]);
   k.fill(out, 7);
-  k.unpackColumns(out, 2, at, columns, precision);
+  k.unpackColumns(out, 2, at, columns, precision, scale);
   return { packed: [...new Uint8Array(buffer)], out: list(k, out) };
 }
 
@@ -53,13 +77,23 @@ test.serial("every instruction set packs, unpacks and folds like the reference",
   for (let round = 0; round < rounds("random columns to pack", 8, 30); round++) {
     const [samples, columns] = [1 + stream.below(9), 1 + stream.below(150)];
     const all = values(stream, samples * (columns + 2));
+    const scale = 2 ** (stream.below(25) - 12);
     for (const precision of precisions) {
       const run = (k: Kernels) => {
         const from = of(k, [samples, columns + 2], [...all]);
         const part = (first: number) => ({ from, first, tree: { first, count: 1 } });
         const folded = k.tensor([samples, columns]);
-        k.foldPooled(folded, 0, [part(0), part(1), part(2)], 4, columns, undefined, precision);
-        return { ...through(k, from, columns, precision), folded: list(k, folded) };
+        k.foldPooled(
+          folded,
+          0,
+          [part(0), part(1), part(2)],
+          4,
+          columns,
+          undefined,
+          precision,
+          scale,
+        );
+        return { ...through(k, from, columns, precision, scale), folded: list(k, folded) };
       };
       const expected = run(openKernels("reference"));
       eachIsa(t, (kernels, isa) => t.deepEqual(run(kernels), expected, `${isa} ${precision}`));
@@ -72,7 +106,7 @@ test.serial("every instruction set initialises rows like the reference", (t) => 
   for (let round = 0; round < rounds("random rows to bear", 6, 20); round++) {
     const shape = { rows: 1 + stream.below(5), dim: 1 + stream.below(150), stateWidth: 0 };
     const scale = 2 ** -stream.below(30);
-    for (const precision of precisions) {
+    for (const precision of stored) {
       const run = (k: Kernels) => {
         const firstColumn = 32 * (round % 3);
         const place = { firstRow: 2 ** 30, firstColumn, tableDim: firstColumn + shape.dim };
@@ -89,7 +123,7 @@ test.serial("every instruction set initialises rows like the reference", (t) => 
 test("packed columns have the predicted number of bytes, and no more are written", (t) => {
   t.deepEqual(
     precisions.map((precision) => packedBytes(3, 33, precision)),
-    [396, 200, 200, 108],
+    [396, 200, 200, 108, 100, 100],
   );
   t.is(packedBytes(0, 33, "int8"), 0);
   for (const name of ["reference", "auto"] as const) {
@@ -116,7 +150,7 @@ test("packed columns have the predicted number of bytes, and no more are written
 });
 
 test("a value rounds to the nearest of its precision, ties to even", (t) => {
-  const cases: [Precision, number, number][] = [
+  const cases: [WirePrecision, number, number][] = [
     ["float16", 1 + 2 ** -11, 1],
     ["float16", 1 + 3 * 2 ** -11, 1 + 2 ** -9],
     ["float16", 2 ** -25, 0],
@@ -128,6 +162,13 @@ test("a value rounds to the nearest of its precision, ties to even", (t) => {
     // With a weight of 127 in the quantum, a step is 1.
     ["int8", 2.4, 2],
     ["int8", -3.6, -4],
+    ["float8e4m3", 1.0625, 1],
+    ["float8e4m3", 1.1875, 1.25],
+    ["float8e4m3", 464, 448],
+    ["float8e4m3", 2 ** -10, 0],
+    ["float8e5m2", 1.125, 1],
+    ["float8e5m2", -61_439, -57_344],
+    ["float8e5m2", 61_440, 1 / 0],
   ];
   for (const name of ["reference", "auto"] as const) {
     const k = openKernels(name);
@@ -150,5 +191,60 @@ test("non-finite values stay so in every precision, and leave the others unchang
         t.false(Number.isFinite(out[3]), `${precision} ${value}`);
       }
     }
+  }
+});
+
+test("a scale moves float16 and float8 exactly, and leaves the other formats alone", (t) => {
+  for (const name of ["reference", "auto"] as const) {
+    const k = openKernels(name);
+    const from = of(k, [1, 4], [0, 2 ** -18, 2 ** -14, -(2 ** -12)]);
+    for (const precision of precisions) {
+      const { out } = through(k, from, 3, precision, 2 ** 16);
+      t.deepEqual(out.slice(2, 5), [2 ** -18, 2 ** -14, -(2 ** -12)], precision);
+    }
+    // 2^-14 * 2^30 is beyond the largest number of both, and far below those of the others.
+    const over = precisions.filter((one) => {
+      return !Number.isFinite(through(k, from, 3, one, 2 ** 30).out[3]);
+    });
+    t.deepEqual(over, ["float16", ...precisions.filter(isFloat8)]);
+    t.throws(() => through(k, from, 3, "float16", 3), { message: /scale of packColumns is 3/ });
+  }
+});
+
+/** Casts by PyTorch, of test/fixtures/golden/float8/float8.py. */
+type Casts = Readonly<
+  Record<"numbers", readonly string[]> &
+    Record<"codes" | "halfwayCodes", string> &
+    Record<"halfway", readonly number[]>
+>;
+
+test.serial("float8 has the numbers of PyTorch's, and rounds to the same codes", (t) => {
+  const golden = readFileSync("test/fixtures/golden/float8/float8.json", "utf8");
+  const sizes = Array.from({ length: 2048 }, (_, i) => Math.imul(i, 0x9e37_79b1) >>> 0);
+  for (const [format, casts] of Object.entries(JSON.parse(golden) as Record<string, Casts>)) {
+    const precision = format as "float8e4m3" | "float8e5m2";
+    const numbers = casts.numbers.map((text) =>
+      text === "inf" ? 1 / 0 : text === "-inf" ? -1 / 0 : Number(text),
+    );
+    const bits = Uint32Array.from([...sizes, ...casts.halfway]);
+    const floats = new Float32Array(bits.buffer);
+    // PyTorch keeps the sign of NaN, which differs between processors, and (since 2.13) clamps what
+    // lies beyond the numbers of E4M3, infinities too. A clamped value would hide an overflow.
+    const isOver = (at: number) => precision === "float8e4m3" && Math.abs(floats[at] ?? 0) > 464;
+    const codes = [...Buffer.from(casts.codes + casts.halfwayCodes, "hex")].map((code, at) => {
+      return Number.isNaN(numbers[code]) || isOver(at) ? 0x7f : code;
+    });
+    t.is(codes.length, floats.length);
+    const casted = (k: Kernels) => {
+      const packed = new Uint8Array(packedBytes(1, floats.length, precision));
+      const from = of(k, [1, floats.length], [...floats]);
+      k.packColumns({ buffer: packed.buffer, byteOffset: 0 }, from, 0, floats.length, precision);
+      const every = Uint8Array.from({ length: 256 }, (_, code) => code);
+      const out = k.tensor([1, 256]);
+      k.unpackColumns(out, 0, { buffer: every.buffer, byteOffset: 0 }, 256, precision);
+      return { codes: [...packed.subarray(0, floats.length)], numbers: list(k, out) };
+    };
+    t.deepEqual(casted(openKernels("reference")), { codes, numbers }, format);
+    eachIsa(t, (k, isa) => t.deepEqual(casted(k), { codes, numbers }, `${isa} ${format}`));
   }
 });

@@ -2,16 +2,73 @@
 // vectors are rounded even where they do not leave their device (law 4).
 
 import { z } from "zod";
+import { isFloat8, type WirePrecision } from "../kernels/contract/precision.ts";
 
-const precision = z.enum(["float32", "float16", "bfloat16", "int8"]).default("float32");
+const precision = z
+  .enum(["float32", "float16", "bfloat16", "int8", "float8e4m3", "float8e5m2"])
+  .default("float32");
 
-export const exchangeOptions = z.strictObject({
-  forward: precision.describe(
-    "Format of pooled embeddings between devices: `float32`, `float16`, `bfloat16` or `int8` (one power of two for 32 columns of a sample).",
-  ),
-  backward: precision.describe(
-    "Format of the gradients of pooled embeddings, as `forward`; Neo uses `float16` forward and `bfloat16` backward.",
-  ),
-});
+/** With larger factors, products of usual sizes would leave the range of float32. */
+const scalePowerMax = 24;
+const scale = z
+  .number()
+  .refine((value) => Number.isInteger(Math.log2(value)), { error: "a power of two" })
+  .refine((value) => Math.abs(Math.log2(value)) <= scalePowerMax, {
+    error: `a power of two from 2^-${scalePowerMax} to 2^${scalePowerMax}`,
+  })
+  .optional();
+
+export const exchangeOptions = z
+  .strictObject({
+    forward: precision.describe(
+      "Format of pooled embeddings between devices: `float32`, `float16`, `bfloat16`, `int8` (one power of two for 32 columns of a sample), `float8e4m3` or `float8e5m2`.",
+    ),
+    backward: precision.describe(
+      "Format of the gradients of pooled embeddings, as `forward`; Neo uses `float16` forward and `bfloat16` backward.",
+    ),
+    forwardScale: scale.describe(
+      "Power of two that pooled embeddings are multiplied by before they are rounded, and divided by afterwards; for `float16` and the float8. Default: 1; for `float8e4m3` 16.",
+    ),
+    backwardScale: scale.describe(
+      "The same for their gradients: a loss scale. Default: 1; for the float8 16 times the batch size, rounded up to a power of two.",
+    ),
+  })
+  .superRefine((all, context) => {
+    for (const way of ["forward", "backward"] as const) {
+      const given = all[`${way}Scale`] ?? 1;
+      if (given === 1 || isScaled(all[way])) continue;
+      const message = `left out where \`${way}\` is ${all[way]}, which has the range of float32`;
+      context.addIssue({ code: "custom", path: [`${way}Scale`], message, input: given });
+    }
+  });
 
 export type ExchangeSpec = z.output<typeof exchangeOptions>;
+
+/** Whether vectors lose bits in either direction. */
+export function isReduced({ forward, backward }: ExchangeSpec): boolean {
+  return forward !== "float32" || backward !== "float32";
+}
+
+/** Formats with fewer exponents than float32, and none in common for several columns. */
+function isScaled(precision: WirePrecision): boolean {
+  return precision === "float16" || isFloat8(precision);
+}
+
+/** Factors by which vectors and their gradients are multiplied before they are rounded. */
+export interface Scales {
+  readonly forward: number;
+  readonly backward: number;
+}
+
+/**
+ * The scales of a job. In float8, embeddings of 2^-10 to 28 and gradients of a mean over the batch
+ * (p - y times a weight, divided by the samples) lie amid the numbers of full precision.
+ */
+export function scalesOf(exchange: ExchangeSpec, batchSize: number): Scales {
+  const { forward, backward, forwardScale, backwardScale } = exchange;
+  const gradientScale = 2 ** Math.min(scalePowerMax, 4 + Math.ceil(Math.log2(batchSize)));
+  return {
+    forward: forwardScale ?? (forward === "float8e4m3" ? 16 : 1),
+    backward: backwardScale ?? (isFloat8(backward) ? gradientScale : 1),
+  };
+}

@@ -5,6 +5,7 @@
 import type { SparseOptimizerSpec } from "../embedding/tables/options.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import type { ExchangeSpec } from "../exchange/options.ts";
+import { isFloat8 } from "../kernels/contract/precision.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { expected } from "../ports/check-options.ts";
 
@@ -20,6 +21,7 @@ interface DecayingJob {
 /** @throws InvalidOptionError */
 export function checkDecay(job: DecayingJob): void {
   const { model, optimizer, evaluation, warmStart, exchange } = job;
+  const isWide = exchange.forward !== "float16" && !isFloat8(exchange.forward);
   const { sparse } = optimizer;
   const where = 'where rows decay together (`l2Scope: "decayed"`)';
   const wrong = model.tables.flatMap((table, i) => {
@@ -36,7 +38,7 @@ export function checkDecay(job: DecayingJob): void {
       [`${own}.precision`, precision !== "float16", "one of a wider range", precision],
       [`${own}.staleness`, staleness === 0, "0", staleness],
       [`${own}.dynamic`, dynamic === undefined, "left out, as new ids need new rows,", dynamic],
-      ["exchange.forward", exchange.forward !== "float16", "one of a wider range", "float16"],
+      ["exchange.forward", isWide, "one of a wider range", exchange.forward],
       [
         "evaluation.reduceOnPlateau",
         evaluation?.reduceOnPlateau === undefined,

@@ -2,6 +2,8 @@
 // support yet.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
+import { type ExchangeSpec, isReduced } from "../../exchange/options.ts";
+import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import type { MachineConstants } from "../../planner/cost/constants.ts";
 import type { Setting } from "../../planner/cost/cost.ts";
@@ -16,6 +18,7 @@ import {
   type Plan,
   type PlannedDevice,
   type PlannedTable,
+  quantumColumns,
   type Workload,
 } from "../../planner/shards.ts";
 import { planWithCaches, withCurves, withLeastCaches } from "../../planner/size-caches.ts";
@@ -98,7 +101,8 @@ export function* planningJob<Search = unknown>(
   job: PlannableJob,
   options: PlanOptions<Search>,
 ): Paused<JobPlan<Search>> {
-  const { constants, given, explain } = options;
+  const { given, explain } = options;
+  const constants = withWireBytes(options.constants, job.exchange);
   const workload = workloadOf(job, options);
   if (given !== undefined) {
     const plan = readPlan(given.text, given.path, workload.tables);
@@ -166,6 +170,19 @@ function judged(
     tables: plannedTiers(setting, plan),
     missing: missingFor(job, plan),
   };
+}
+
+/** The constants with the bytes of an exchanged element, where vectors have fewer bits. */
+function withWireBytes(
+  constants: MachineConstants,
+  exchange: ExchangeSpec | undefined,
+): MachineConstants {
+  if (exchange === undefined || !isReduced(exchange)) return constants;
+  const bytesOf = (precision: WirePrecision) => {
+    return packedBytes(quantumColumns, quantumColumns, precision) / quantumColumns ** 2;
+  };
+  const { forward, backward } = exchange;
+  return { ...constants, forwardBytes: bytesOf(forward), backwardBytes: bytesOf(backward) };
 }
 
 /** The parts of the plan that a run does not support. */

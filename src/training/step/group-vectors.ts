@@ -3,7 +3,7 @@
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
-import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
+import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import type { Subtree } from "../../kernels/contract/slices.ts";
 import type { LookupRange } from "../topology/fresh-and-stale.ts";
 import type { HeldLookup } from "../topology/held-shard.ts";
@@ -41,10 +41,11 @@ export function packSums(
 ): void {
   const { kernels, topology } = device;
   const { forward } = topology.exchange;
+  const scale = topology.scales.forward;
   let at = byteOffset;
   for (const tree of trees) {
     const { from, first } = sumOf(device, columns, tree, parts);
-    kernels.packColumns({ buffer, byteOffset: at }, from, first, columns, forward);
+    kernels.packColumns({ buffer, byteOffset: at }, from, first, columns, forward, scale);
     at += packedBytes(from.shape[0] ?? 0, columns, forward);
   }
 }
@@ -92,7 +93,7 @@ export function unpackSums(
     }
     const shape = [samples, columns];
     const from = kernels.reshape(rounded.vectors, shape, first + i * samples * columns);
-    kernels.unpackColumns(from, 0, place, columns, forward);
+    kernels.unpackColumns(from, 0, place, columns, forward, topology.scales.forward);
     return { from, first: 0, tree };
   });
 }
@@ -110,33 +111,38 @@ export function unpackGradient(
 ): void {
   const [one = 0, ...others] = shards.map(({ column }) => column);
   const { backward } = topology.exchange;
+  const scale = topology.scales.backward;
   if (axis === 0) {
-    kernels.unpackColumns(out, one, from, columns, backward);
+    kernels.unpackColumns(out, one, from, columns, backward, scale);
   } else {
     const own = axisAt(axes, axis);
     const unpacked = kernels.reshape(rounded.scratch, [own.rows, columns]);
-    kernels.unpackColumns(unpacked, 0, from, columns, backward);
+    kernels.unpackColumns(unpacked, 0, from, columns, backward, scale);
     copyToPlaces(kernels, out, one, unpacked, 0, columns, own);
   }
   for (const other of others) kernels.copyColumns(out, other, out, one, columns);
 }
 
-/** The last arguments of `foldPooled` for a sum: no lengths, and the precision of its nodes. */
+/** The last arguments of `foldPooled` for a sum: no lengths, and the rounding of its nodes. */
 export function roundingOf({
   exchange: { forward },
-}: Topology): [undefined, Precision | undefined] {
-  return [undefined, forward === "float32" ? undefined : forward];
+  scales,
+}: Topology): [undefined, WirePrecision | undefined, number] {
+  return [undefined, forward === "float32" ? undefined : forward, scales.forward];
 }
 
-/** Rounds some columns as the exchange would round them. */
+/** Rounds some columns as the exchange would round them in one direction. */
 export function roundColumns(
-  { kernels, rounded }: Pick<PackingDevice, "kernels" | "rounded">,
+  { kernels, rounded, topology }: PackingDevice,
   t: Tensor,
   column: number,
   columns: number,
-  precision: "float16" | "bfloat16" | "int8",
+  way: "forward" | "backward",
 ): void {
+  const precision = topology.exchange[way];
+  const scale = topology.scales[way];
+  if (precision === "float32") return;
   const place = { buffer: rounded.packed, byteOffset: 0 };
-  kernels.packColumns(place, t, column, columns, precision);
-  kernels.unpackColumns(t, column, place, columns, precision);
+  kernels.packColumns(place, t, column, columns, precision, scale);
+  kernels.unpackColumns(t, column, place, columns, precision, scale);
 }

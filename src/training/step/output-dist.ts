@@ -260,13 +260,14 @@ function assemble(
       );
       pooled.sort((a, b) => a.tree.first - b.tree.first);
       const to = column + run.firstColumn;
-      const [, rounding] = roundingOf(topology);
+      // Rows of tables with `dedup` were rounded, not their sums.
+      const [, rounding, scale] = topology.distinctLookups.has(lookup) ? [] : roundingOf(topology);
       const [only] = pooled;
       if (only?.tree.count === rowBlocks && (lengths ?? rounding) === undefined) {
         kernels.copyColumns(of, to, only.from, only.first, run.columns); // A tree of one node.
         continue;
       }
-      kernels.foldPooled(of, to, pooled, rowBlocks, run.columns, lengths, rounding);
+      kernels.foldPooled(of, to, pooled, rowBlocks, run.columns, lengths, rounding, scale);
     }
   }
 }
@@ -317,8 +318,10 @@ export async function sendVectorGradients(
       const own = kernels.reshape(rounded.scratch, [count, shardGroup.columns]);
       copyGradient(device, rows, plan, copies, own, shardGroup, 0);
       copies.flush();
-      kernels.packColumns({ buffer, byteOffset: at }, own, 0, shardGroup.columns, backward);
-      at += packedBytes(count, shardGroup.columns, backward);
+      const place = { buffer, byteOffset: at };
+      const { columns } = shardGroup;
+      kernels.packColumns(place, own, 0, columns, backward, topology.scales.backward);
+      at += packedBytes(count, columns, backward);
     }
     return at - byteOffset;
   });

@@ -68,14 +68,12 @@ export function lookupReplicas(
   read: Read,
 ): void {
   if (bags === undefined || read.replicated.count === 0) return;
-  const { forward } = device.topology.exchange;
   const out = replicaVectorsOf(device, read, plan.samples);
   device.replicas.lookup(out, bags, 0, plan.samples, read.replicated, plan.average);
   for (const { column, columns, axis } of device.topology.replicatedLookups.filter(read.has)) {
     const at = column - read.replicated.column;
     if (axis > 0) closeGaps(device.kernels, out, at, columns, axisAt(plan.axes, axis));
-    if (forward === "float32") continue;
-    roundColumns(device, out, at, columns, forward);
+    roundColumns(device, out, at, columns, "forward");
   }
 }
 
@@ -99,11 +97,10 @@ function replicaVectorGradients(
   plan: StepPlan,
 ): Tensor {
   const { kernels, topology } = device;
-  const { backward } = topology.exchange;
   const out = kernels.part(device.replicaVectors, 0, plan.samples);
   for (const one of topology.replicatedLookups) {
     gradientAtPlaces(device, rows, plan, out, one, one.column);
-    if (backward !== "float32") roundColumns(device, out, one.column, one.columns, backward);
+    roundColumns(device, out, one.column, one.columns, "backward");
   }
   return out;
 }

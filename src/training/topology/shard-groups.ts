@@ -9,7 +9,7 @@
 //   device 0 ── partials ──▶ device 1 ────── pooled ─────────▶ device 3
 //   device 0 ◀─ dPartials ── device 1 ◀───── dPooled ───────── device 3
 
-import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
+import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import { type Subtree, subtreesOf } from "../../kernels/contract/slices.ts";
 import type { HeldLookup } from "./held-shard.ts";
 
@@ -158,7 +158,7 @@ export function shardGroupsIn(
 export function vectorBytes(
   { columns, trees }: ShardGroup,
   samples: number,
-  precision: Precision,
+  precision: WirePrecision,
 ): number {
   return trees.length * packedBytes(samples, columns, precision);
 }

@@ -10,7 +10,7 @@ import type { TableSpec } from "../../embedding/tables/options.ts";
 import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
-import type { ExchangeSpec } from "../../exchange/options.ts";
+import { type ExchangeSpec, type Scales, scalesOf } from "../../exchange/options.ts";
 import {
   type Slices,
   type Subtree,
@@ -64,6 +64,7 @@ export interface TopologyInput {
 export interface Topology extends ShardGroups {
   readonly input: TopologyInput;
   readonly exchange: ExchangeSpec;
+  readonly scales: Scales;
   readonly graph: Graph;
   readonly devices: number;
   /** The host of each device. */
@@ -91,9 +92,11 @@ export interface Topology extends ShardGroups {
   /**
    * For each device the shards that it holds of tables with `dedup`, or with an unpooled feature:
    * it sends rows, and the samples' devices pool them. Columns are numbered over all devices. Empty
-   * on a single device.
+   * on a single device, unless rows are sent in fewer bits.
    */
   readonly distinctBy: readonly (readonly HeldShard[])[];
+  /** The lookups in these shards. */
+  readonly distinctLookups: ReadonlySet<number>;
   /** For each device, the sum of the columns of the lookups that it pools. */
   readonly columnsOf: readonly number[];
   /** The fresh and the stale read of a step. */
@@ -197,6 +200,7 @@ export function* placingTables(
     }),
     input,
     exchange,
+    scales: scalesOf(exchange, input.batchSize),
     graph,
     devices,
     hostOf,
@@ -215,6 +219,7 @@ export function* placingTables(
     heldBy,
     lookupsBy,
     distinctBy,
+    distinctLookups: new Set(lookupsIn(distinct).map(({ lookup }) => lookup)),
     columnsOf: lookupsBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
     countedLookups: folded.filter((lookup) => {
       const { table, pooling } = lookups[lookup] ?? { table: -1 };
@@ -303,6 +308,17 @@ export function tableRoomsOf(topology: Topology, samples: number): number[] {
 /** Whether the devices of a table's rows send the lengths of a lookup's bags. */
 export function isCounted({ countedLookups }: Topology, lookup: number): boolean {
   return countedLookups.includes(lookup);
+}
+
+/**
+ * The subtrees of slices for each of which a device requests a row of a table with `dedup` once,
+ * and sends back one gradient. Gradients in fewer bits are those of single slices: the leaves of
+ * the tree are the same on any number of devices.
+ */
+export function distinctTreesIn(topology: Topology, device: number): Subtree[] {
+  if (topology.exchange.backward === "float32") return subtreesIn(topology, device);
+  const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
+  return Array.from({ length: slices }, (_, i) => ({ first: firstSlice + i, count: 1 }));
 }
 
 /** The subtrees of slices that a device finishes, left to right. */

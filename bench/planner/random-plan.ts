@@ -13,7 +13,7 @@ export interface Chances {
   readonly copyable?: ReadonlySet<string>;
 }
 
-const usual: Chances = { copied: 1 / 6, rows: 1, columns: 1 };
+export const usual: Chances = { copied: 1 / 6, rows: 1, columns: 1 };
 
 /** Cuts each table at random: by rows first, then each run of rows by columns independently. */
 export function randomPlan(

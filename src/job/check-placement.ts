@@ -4,6 +4,7 @@
 
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
+import { type ExchangeSpec, isReduced } from "../exchange/options.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { checkCover } from "../planner/assess.ts";
 import { lackOf } from "../planner/kept-schemes.ts";
@@ -24,6 +25,7 @@ import type { plannerOptions } from "./job-schema.ts";
 interface PlannedJob {
   readonly model: ModelSpec;
   readonly devices: number;
+  readonly exchange: ExchangeSpec;
   readonly plan?: z.output<typeof planFileSchema> | undefined;
 }
 
@@ -114,7 +116,7 @@ export function checkAdapt({ planner, plan, sharding }: AdaptedJob): void {
 }
 
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */
-export function checkPlan({ model, devices, plan: file }: PlannedJob): void {
+export function checkPlan({ model, devices, exchange, plan: file }: PlannedJob): void {
   if (file === undefined) return;
   const refuse = (why: string) =>
     new InvalidOptionError("plan", `Expected \`plan\` to be one of this job, but ${why}`);
@@ -144,6 +146,9 @@ export function checkPlan({ model, devices, plan: file }: PlannedJob): void {
     }
     if (l2Scope === "table" && shard.device !== "all") {
       throw refuse(`it splits ${shard.table}, but tables with \`l2Scope: "table"\` are copied`);
+    }
+    if (table?.dedup === true && shard.device === "all" && isReduced(exchange)) {
+      throw refuse(`it copies ${shard.table}, but copies send no rows, which \`exchange\` rounds`);
     }
     if (shard.tier === "cached" && shard.device === "all") {
       throw refuse(`it keeps copies of ${shard.table} below memory, but copies are in memory`);

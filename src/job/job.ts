@@ -11,7 +11,8 @@ import { wrongGroupIn } from "../data/sessions/ikjt-options.ts";
 import { targetsOf } from "../data/targets.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
 import { identityOf } from "../data/transforms/vocabulary.ts";
-import { tableOptions } from "../embedding/tables/options.ts";
+import { type TableSpec, tableOptions } from "../embedding/tables/options.ts";
+import { isReduced } from "../exchange/options.ts";
 import { shapesOf } from "../model/features.ts";
 import { featureOptions, tablesMax } from "../model/kinds/common-options.ts";
 import type { ModelOptions } from "../model/options.ts";
@@ -175,16 +176,17 @@ function checkPreprocessing({ data, preprocessing }: JobSpec): void {
 }
 
 /**
- * Gradients of repeated rows are summed on a device, over its slices, before they are sent. If the
- * exchange rounded these sums, they would depend on the number of devices (law 4).
+ * In fewer bits the exchange rounds the rows of a table with `dedup`. A device with a copy of the
+ * table would pool rows that were not rounded, so the bits would depend on the plan (law 4).
  * @throws InvalidOptionError
  */
 function checkDedup({ model, exchange }: JobSpec): void {
-  const table = model.tables.findIndex(({ dedup }) => dedup);
-  if (table < 0 || (exchange.forward === "float32" && exchange.backward === "float32")) return;
+  const isCopied = ({ dedup, sharding }: TableSpec) => dedup && sharding === "data-parallel";
+  const table = model.tables.findIndex(isCopied);
+  if (table < 0 || !isReduced(exchange)) return;
   throw expected(
     `model.tables[${table}].dedup`,
-    "false where `exchange` sends fewer bits, as their rounding would depend on the devices",
+    "false for a data-parallel table where `exchange` sends fewer bits, as copies send no rows",
     true,
   );
 }
@@ -253,7 +255,7 @@ export function jobIdentity(job: JobSpec): string {
 
 function identityOfJob(job: JobSpec): string {
   const { mode, optimizer, loss, exchange, evaluation, checkpoint, seed, slices } = job;
-  const model = withoutSharding(job.model);
+  const model = withoutSharding(job.model, isReduced(exchange));
   const data = withoutPlace(job.data);
   const held = evaluation?.data === undefined ? undefined : withoutPlace(evaluation.data);
   const split = splitIdentity(evaluation);
@@ -267,9 +269,14 @@ function identityOfJob(job: JobSpec): string {
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
-/** The model without the placement of its rows and the path of its module, which decide no bit. */
-function withoutSharding(model: JobSpec["model"]) {
-  const tables = model.tables.map(({ sharding, dedup, tier, keep, ...rest }) => rest);
+/**
+ * The model without the placement of its rows and the path of its module, which decide no bit;
+ * `dedup` decides whether rows or vectors are rounded, if any are.
+ */
+function withoutSharding(model: JobSpec["model"], isRounded: boolean) {
+  const tables = model.tables.map(({ sharding, dedup, tier, keep, ...rest }) => {
+    return isRounded && dedup ? { ...rest, dedup } : rest;
+  });
   // A module is identified by its contents.
   return { ...model, tables, ...("path" in model ? { path: undefined } : {}) };
 }

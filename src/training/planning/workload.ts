@@ -7,6 +7,7 @@ import { indexBytes } from "../../embedding/rows/cache-sizes.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
 import { rowStateOf } from "../../embedding/tables/row-state.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
+import { type ExchangeSpec, isReduced } from "../../exchange/options.ts";
 import { takesMean, takesTrust } from "../../kernels/contract/kernels.ts";
 import { weightBytes } from "../../kernels/contract/precision.ts";
 import { type Feature, featuresOf } from "../../model/features.ts";
@@ -37,6 +38,8 @@ export interface PlannableJob {
   readonly readers: number;
   /** Slices of a batch. A run has at most as many devices. @default no limit of devices */
   readonly slices?: number | undefined;
+  /** Precision of exchanged vectors. @default float32 */
+  readonly exchange?: ExchangeSpec | undefined;
   /** `auto`: tables whose own `sharding` is `auto` may be cut in any way. */
   readonly sharding?: "auto" | "as-written" | undefined;
 }
@@ -130,15 +133,20 @@ function layersOf(model: ModelSpec, features: readonly Feature[], { ikjt = [] }:
   return { ...graph, products, elements, ownProducts };
 }
 
-/** Dynamic ids need whole rows; a table that no given scheme fits is sharded as the job says. */
+/**
+ * Dynamic ids need whole rows, and copies send no rows that the exchange could round; a table that
+ * no given scheme fits is sharded as the job says.
+ */
 function schemesOf(
   table: TableSpec,
-  { sharding }: PlannableJob,
+  { sharding, exchange }: PlannableJob,
   { schemes }: WorkloadOptions,
 ): readonly Scheme[] {
   const isFree = table.sharding === "auto" && sharding === "auto";
   const own = isFree ? allSchemes : [schemeOf(table)];
-  const fits = (scheme: Scheme) => table.dynamic === undefined || isRowScheme(scheme);
+  const mayCopy = !table.dedup || exchange === undefined || !isReduced(exchange);
+  const fits = (scheme: Scheme) =>
+    (table.dynamic === undefined || isRowScheme(scheme)) && (mayCopy || scheme !== "data-parallel");
   const given = schemes?.filter(fits) ?? [];
   return given.length > 0 ? given : own.filter(fits);
 }

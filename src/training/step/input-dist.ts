@@ -13,7 +13,7 @@ import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Region } from "../../exchange/exchange.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
-import { slicesIn, subtreesIn } from "../topology/topology.ts";
+import { distinctTreesIn, slicesIn } from "../topology/topology.ts";
 import type { Axes } from "./axes.ts";
 import { type DynamicIdsDevice, findersOf } from "./dynamic-ids.ts";
 import type { StageDevice } from "./stage-device.ts";
@@ -64,7 +64,7 @@ export function distinctOfSamples(
   rows: SampleRows,
   { lane, mine }: StepPlan,
 ): DistinctBags {
-  const ends = subtreesIn(topology, rank).map(({ first, count }) => {
+  const ends = distinctTreesIn(topology, rank).map(({ first, count }) => {
     return mine.bounds[first - mine.first + count] ?? 0;
   });
   return lane.distinct.take(rows, topology.distinctBy.flat(), ends);
@@ -107,7 +107,7 @@ export async function receiveBags(
   const batchSamples = plan.all.bounds.at(-1) ?? 0;
   const parts = received.map((frame, peer) => {
     const { bounds } = slicesIn(topology, peer, batchSamples);
-    const subtrees = subtreesIn(topology, peer);
+    const subtrees = distinctTreesIn(topology, peer);
     return { ints: intsOf(frame), samples: plan.counts[peer] ?? 0, bounds, subtrees };
   });
   const lookups = plan.lane.lookups.gather(parts, shards, topology.input.slices);

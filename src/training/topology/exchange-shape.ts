@@ -9,10 +9,11 @@ import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
 import { quantaOf } from "../../embedding/rows/slab.ts";
 import type { ExchangeShape } from "../../exchange/exchange.ts";
 import { longHeaderBytes } from "../../exchange/long-frames.ts";
-import { packedBytes } from "../../kernels/contract/precision.ts";
+import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import type { HeldShard } from "./held-shard.ts";
 import { type ShardGroup, sendListOf, type VectorRoutes, vectorBytes } from "./shard-groups.ts";
 import {
+  distinctTreesIn,
   isCounted,
   lookupRoom,
   samplesMaxOf,
@@ -94,17 +95,22 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   };
   /** Room for the distinct rows of a shard that the samples of device `of` look up. */
   const distinctRoom = ({ table, rows }: HeldShard, of: number) =>
-    Math.min(tableRoom(table, count(of)), rows * subtreesIn(topology, of).length);
+    Math.min(tableRoom(table, count(of)), rows * distinctTreesIn(topology, of).length);
   const rowsRoom = (of: number, device: number) =>
     (distinctBy[device] ?? []).map((shard) => distinctRoom(shard, of));
-  const rows = (of: number, device: number, isIn: (shard: HeldShard) => boolean) =>
+  const rows = (
+    of: number,
+    device: number,
+    precision: WirePrecision,
+    isIn: (shard: HeldShard) => boolean,
+  ) =>
     (distinctBy[device] ?? []).filter(isIn).reduce((sum, shard) => {
-      return sum + 4 * distinctRoom(shard, of) * shard.columns;
+      return sum + packedBytes(distinctRoom(shard, of), shard.columns, precision);
     }, header);
   return {
     ids: (from, to) =>
       header +
-      distinctFrameBytes(subtreesIn(topology, from).length, rowsRoom(from, to)) +
+      distinctFrameBytes(distinctTreesIn(topology, from).length, rowsRoom(from, to)) +
       bagFrameBytes(
         count(from),
         lookupsBy[to] ?? [],
@@ -117,9 +123,9 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     stalePooled: (from, to) => sendList(from, to, vectors, reads.stale),
     dPooled: (from, to) => sendList(to, from, gradient),
     dPartials: (from, to) => summed(to, from, gradient),
-    rows: (from, to) => rows(to, from, reads.fresh.has),
-    staleRows: (from, to) => rows(to, from, reads.stale.has),
-    dRows: (from, to) => rows(from, to, () => true),
+    rows: (from, to) => rows(to, from, exchange.forward, reads.fresh.has),
+    staleRows: (from, to) => rows(to, from, exchange.forward, reads.stale.has),
+    dRows: (from, to) => rows(from, to, exchange.backward, () => true),
     rowSums: (from, to) => header + sums(from, to),
     bagLengths: (from, to) => {
       const counted = (lookupsBy[from] ?? []).filter((one) => isCounted(topology, one.lookup));

@@ -3,7 +3,7 @@
 import type { BagSizes } from "../../data/ids-room.ts";
 import type { IkjtGroups } from "../../data/sessions/ikjt.ts";
 import type { TableSpec } from "../../embedding/tables/options.ts";
-import type { ExchangeSpec } from "../../exchange/options.ts";
+import { type ExchangeSpec, isReduced } from "../../exchange/options.ts";
 import type { Lookup } from "../../model/features.ts";
 import type { HeldTable } from "./held-shard.ts";
 
@@ -30,20 +30,21 @@ export function heldTablesOf(
 /**
  * Selects the tables whose distinct rows are sent instead of pooled vectors: tables with `dedup`,
  * and tables of unpooled features. Unpooled features of dynamic ids are excluded, since only the
- * device of an id knows its row; so are reduced precisions, since rounded sums of gradients would
- * depend on the devices.
+ * device of an id knows its row. In fewer bits only `dedup` decides, on a single device too: what is
+ * rounded, rows or vectors, must not depend on the devices.
  */
 export function distinctIn(
   exchange: ExchangeSpec,
   lookups: readonly Lookup[],
   devices: number,
 ): (table: TableSpec, index: number) => boolean {
-  const isExact = exchange.forward === "float32" && exchange.backward === "float32";
+  const isExact = !isReduced(exchange);
   const unpooled = new Set(
     lookups.flatMap(({ table, position }) => (position === undefined ? [] : table)),
   );
   return ({ dedup, dynamic }, index) =>
-    devices > 1 && (dedup || (unpooled.has(index) && dynamic === undefined && isExact));
+    (devices > 1 && isExact && unpooled.has(index) && dynamic === undefined) ||
+    (dedup && (devices > 1 || !isExact));
 }
 
 /** The axis of each feature: 0, the samples; or 1 + g, the distinct lists of its group g. */

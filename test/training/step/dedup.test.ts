@@ -7,6 +7,7 @@ import {
   type TableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { IdOutOfRangeError, NonFiniteGradientError } from "../../../src/errors/errors.ts";
+import type { ExchangeSpec } from "../../../src/exchange/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
@@ -26,13 +27,21 @@ interface Choice {
   readonly seed?: number;
   readonly table?: Partial<TableOptions>;
   readonly isNative?: boolean;
+  readonly exchange?: ExchangeSpec;
 }
 
 /**
  * Three tables: a sum, a mean, and a weighted mean of four row blocks; ids beyond the rows are
  * repaired.
  */
-function start({ devices, dedup = true, seed = 1, table = {}, isNative = false }: Choice) {
+function start({
+  devices,
+  dedup = true,
+  seed = 1,
+  table = {},
+  isNative = false,
+  exchange,
+}: Choice) {
   const model = modelOptions.parse({
     kind: "dlrm",
     dense,
@@ -50,7 +59,14 @@ function start({ devices, dedup = true, seed = 1, table = {}, isNative = false }
     top: [7, 1],
   });
   return startLocalDevices({
-    input: { model, batchSize, slices: 8, idsMax, weighted: [false, false, true] },
+    input: {
+      model,
+      batchSize,
+      slices: 8,
+      idsMax,
+      weighted: [false, false, true],
+      ...(exchange && { exchange }),
+    },
     recipe: {
       optimizer: {
         dense: denseOptimizerOptions.parse({ kind: "adam" }),
@@ -110,6 +126,21 @@ for (const isNative of [false, true]) {
       for (const seed of someOrAll("interleavings of distinct rows", [1 + (devices % 2)], [1, 2])) {
         t.deepEqual(await train({ devices, seed, isNative }), expected, `${devices} devices`);
       }
+    }
+  });
+}
+
+for (const exchange of [
+  { forward: "float8e4m3", backward: "float8e5m2" },
+  { forward: "int8", backward: "float32" },
+  { forward: "float32", backward: "bfloat16" },
+] as const) {
+  test(`distinct rows in ${Object.values(exchange)} train the same bits on any devices`, async (t) => {
+    const expected = await train({ devices: 1, exchange });
+    t.notDeepEqual(expected.digest, (await train({ devices: 1 })).digest);
+    t.notDeepEqual(expected.digest, (await train({ devices: 1, dedup: false, exchange })).digest);
+    for (const devices of someOrAll("devices of distinct rows in fewer bits", [3], [2, 3, 5, 8])) {
+      t.deepEqual(await train({ devices, exchange, isNative: false }), expected, `${devices}`);
     }
   });
 }

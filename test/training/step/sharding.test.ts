@@ -3,7 +3,7 @@
 // for each table, the other half tables of several dims that features share, some of them unpooled.
 
 import test, { type ExecutionContext } from "ava";
-import { randomPlan } from "../../../bench/planner/random-plan.ts";
+import { randomPlan, usual } from "../../../bench/planner/random-plan.ts";
 import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
 import {
   type SparseOptimizerOptions,
@@ -235,6 +235,10 @@ const cases: Record<string, Choice> = {
     exchange: { forward: "int8", backward: "int8" },
     isWeighted: true,
   },
+  "vectors and gradients in float8, some tables with dedup": {
+    exchange: { forward: "float8e4m3", backward: "float8e5m2" },
+    dedup: [true, false, true, true, false],
+  },
   "gradients alone in float16": { exchange: { forward: "float32", backward: "float16" } },
 };
 
@@ -274,11 +278,15 @@ async function drawnPlanIsEqual(
 ) {
   const { stream, i, expected } = drawn;
   const hostOf = clusters[i] ?? [];
-  const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
+  const { tables } = modelOf(own);
+  // Copies send no rows, which a quantised exchange would round.
+  const copyable = new Set(tables.flatMap(({ name, dedup }) => (dedup ? [] : name)));
+  const plan = randomPlan(tables, hostOf.length, stream, { ...usual, copyable });
   const what = `${hostOf} ${JSON.stringify(plan)}`;
-  // A quantised exchange cannot send rows instead of vectors: such a job is refused.
-  const isPooled = own.exchange !== undefined || i % 2 === 0;
-  const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
+  // In fewer bits `dedup` decides what is rounded, so that the choice is the job's.
+  const isFixed = own.exchange !== undefined;
+  const drawnDedup = rows.map(() => !isFixed && i % 2 === 1 && stream.below(3) > 0);
+  const dedup = isFixed ? (own.dedup ?? []) : drawnDedup;
   const backing = { ...own, dedup, tiers: tiersOf(stream) };
   const through = await train(start(backing, tiered(plan, stream), hostOf), own);
   t.deepEqual(through, expected, `through tiers, ${dedup} ${what}`);
@@ -338,6 +346,7 @@ const exchanges: readonly ExchangeSpec[] = [
   { forward: "float16", backward: "bfloat16" },
   { forward: "int8", backward: "int8" },
   { forward: "float32", backward: "int8" },
+  { forward: "float8e4m3", backward: "float8e5m2" },
 ];
 
 for (const [at, scheme] of schemes.entries()) {
@@ -392,9 +401,10 @@ for (const [title, choice] of Object.entries({
 test("each precision of exchanged vectors gives other bits", async (t) => {
   const plan = planned({}, "table-wise", 1, 1);
   const digests = new Set<string>();
-  for (const forward of ["float32", "float16", "bfloat16", "int8"] as const) {
+  const formats = ["float32", "float16", "bfloat16", "int8", "float8e4m3", "float8e5m2"] as const;
+  for (const forward of formats) {
     const choice: Choice = { isNative: true, exchange: { forward, backward: "float32" } };
     digests.add((await train(start(choice, plan), choice)).digest);
   }
-  t.is(digests.size, 4);
+  t.is(digests.size, 6);
 });

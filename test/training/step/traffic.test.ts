@@ -214,11 +214,18 @@ for (const [forward, backward] of [
   ["float16", "bfloat16"],
   ["bfloat16", "int8"],
   ["int8", "float32"],
+  ["float8e4m3", "float8e5m2"],
 ] as const) {
   test(`vectors in ${forward}, gradients in ${backward} send half the bytes, or a quarter`, async (t) => {
     // int8: one byte per element and one per quantum, in full words.
     const bytes = { float32: 4 * b * D, float16: 2 * b * D, bfloat16: 2 * b * D };
-    const bytesOf = { ...bytes, int8: 4 * Math.ceil((b * (D + 1)) / 4) };
+    const float8 = 4 * Math.ceil((b * D) / 4);
+    const bytesOf = {
+      ...bytes,
+      int8: 4 * Math.ceil((b * (D + 1)) / 4),
+      float8e4m3: float8,
+      float8e5m2: float8,
+    };
     const expected = {
       ...nothing,
       ids: (W - 1) * ((T / W) * b * (4 + 4 * P) + frameHeader),

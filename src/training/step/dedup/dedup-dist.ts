@@ -3,9 +3,10 @@
 // devices of the samples send back the gradient of each row, as the sums of their finished subtrees
 // of slices.
 //
-// The bits are the same as if the rows were pooled on their own device. The same kernels run over
-// the same bags; the ids of the bags are positions in a table of the received rows. The gradients
-// of a row are added up by the same tree, cut at the devices of the samples. A weight of -0 arrives
+// In float32 the bits are the same as if the rows were pooled on their own device. The same kernels
+// run over the same bags; the ids of the bags are positions in a table of the received rows. The
+// gradients of a row are added up by the same tree, cut at the devices of the samples. In fewer bits
+// each row is rounded, and the gradient of a row in each slice: the same on any devices. A weight of -0 arrives
 // as +0: a sum that starts at +0 cannot tell them apart, unless it underflowed.
 //
 // b = samples of this device, n = distinct rows of a shard that this device requests, V = distinct
@@ -14,7 +15,8 @@
 import { axisAt } from "../../../data/sessions/ikjt.ts";
 import { type DistinctBags, requestedRows } from "../../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../../embedding/lookup/sample-rows.ts";
-import type { Bags, Kernels, Rows, Tensor } from "../../../kernels/contract/kernels.ts";
+import type { Bags, Kernels, PackedAt, Rows, Tensor } from "../../../kernels/contract/kernels.ts";
+import { packedBytes, type WirePrecision } from "../../../kernels/contract/precision.ts";
 import type { Slices } from "../../../kernels/contract/slices.ts";
 import type { Read } from "../../topology/fresh-and-stale.ts";
 import type { HeldLookup, HeldShard } from "../../topology/held-shard.ts";
@@ -50,14 +52,15 @@ export async function sendRows(
   read: Read,
 ): Promise<void> {
   if (!read.hasRows) return;
-  const { kernels } = device;
+  const { forward } = device.topology.exchange;
   const channel = device.frames[read.rows];
   await channel.open(plan.bytes[read.rows]);
   const firsts = lookups.map(() => 0);
   const used = plan.counts.map((_, peer) => {
     const bytes = lookups.reduce((sum, { counts }, i) => {
       const { shards, columns } = slabAt(device, i);
-      return sum + (shards.every(read.has) ? 4 * (counts[peer] ?? 0) * columns : 0);
+      const own = packedBytes(counts[peer] ?? 0, columns, forward);
+      return sum + (shards.every(read.has) ? own : 0);
     }, 0);
     const { buffer, byteOffset } = channel.outbox(peer, bytes);
     let at = byteOffset;
@@ -65,14 +68,40 @@ export async function sendRows(
       const slab = slabAt(device, i);
       if (!slab.shards.every(read.has)) continue;
       const [first, count] = [firsts[i] ?? 0, counts[peer] ?? 0];
-      const out = kernels.view(buffer, at, [count, slab.columns]);
+      const place = { buffer, byteOffset: at };
+      const out = plainRows(device, place, count, slab.columns, forward);
       slab.lookup(out, bags, first, count, undefined, plan.average);
+      packRows(device, place, out, "forward");
       firsts[i] = first + count;
-      at += 4 * count * slab.columns;
+      at += packedBytes(count, slab.columns, forward);
     }
     return bytes;
   });
   channel.start((peer) => used[peer] ?? 0);
+}
+
+/** Where rows (n,D) are written: at their place in a frame, or in memory to pack them from. */
+function plainRows(
+  { kernels, distinct }: DedupDistDevice,
+  { buffer, byteOffset }: PackedAt,
+  rows: number,
+  columns: number,
+  precision: WirePrecision,
+): Tensor {
+  if (precision === "float32") return kernels.view(buffer, byteOffset, [rows, columns]);
+  return kernels.reshape(distinct.plain.take(rows * columns), [rows, columns]);
+}
+
+/** Packs rows (n,D), unless they already lie at their place in a frame. */
+function packRows(
+  { kernels, topology }: DedupDistDevice,
+  place: PackedAt,
+  rows: Tensor,
+  way: "forward" | "backward",
+): void {
+  const precision = topology.exchange[way];
+  if (precision === "float32") return;
+  kernels.packColumns(place, rows, 0, rows.shape[1] ?? 0, precision, topology.scales[way]);
 }
 
 /** Pools the received rows into `distinct.vectors`. */
@@ -93,6 +122,7 @@ async function receiveRowsOf(
 ): Promise<void> {
   if (!read.hasRows) return;
   const { kernels, topology } = device;
+  const { forward } = topology.exchange;
   const channel = device.frames[read.rows];
   const frames = await channel.finish();
   let next = 0;
@@ -101,11 +131,15 @@ async function receiveRowsOf(
     for (const shard of topology.distinctBy[peer] ?? []) {
       const { tables, bags, rows } = pooledAt(device, requested, next++);
       if (!read.has(shard)) continue;
-      const weights = kernels.view(buffer, at, [rows, shard.columns]);
+      const place = { buffer, byteOffset: at };
+      const weights = plainRows(device, place, rows, shard.columns, forward);
+      if (forward !== "float32") {
+        kernels.unpackColumns(weights, 0, place, shard.columns, forward, topology.scales.forward);
+      }
       const out = distinctVectors(device, columnsIn(shard), plan.samples);
       const received = tables.map((table) => ({ ...table, weights }));
       poolWithoutGaps(kernels, out, received, bags, shard.lookups, plan);
-      at += 4 * rows * shard.columns;
+      at += packedBytes(rows, shard.columns, forward);
     }
   }
   channel.close();
@@ -172,13 +206,14 @@ export async function sendRowGradients(
 ): Promise<void> {
   if (isIdle(device)) return;
   const { kernels, distinct, topology } = device;
+  const { backward } = topology.exchange;
   const channel = device.frames.dRows;
   await channel.open(plan.bytes.dRows);
   const slices = wholeBatchOf(plan);
   let next = 0;
   const used = topology.distinctBy.map((shards, peer) => {
     const bytes = shards.reduce((sum, { columns }, i) => {
-      return sum + 4 * requestedRows(requested, next + i) * columns;
+      return sum + packedBytes(requestedRows(requested, next + i), columns, backward);
     }, 0);
     const { buffer, byteOffset } = channel.outbox(peer, bytes);
     let at = byteOffset;
@@ -188,10 +223,12 @@ export async function sendRowGradients(
       for (const one of shard.lookups) {
         gradientAtPlaces(device, rows, plan, dVectors, one, one.column - one.ofShard.column);
       }
-      const out = kernels.view(buffer, at, [count, shard.columns]);
+      const place = { buffer, byteOffset: at };
+      const out = plainRows(device, place, count, shard.columns, backward);
       const marks = distinct.marks.take(count);
       kernels.dRows([out], [marks], tables, bags, dVectors, 0, slices);
-      at += 4 * count * shard.columns;
+      packRows(device, place, out, "backward");
+      at += packedBytes(count, shard.columns, backward);
     }
     return bytes;
   });
@@ -217,7 +254,8 @@ export async function receiveRowGradients(
   lookups: readonly StagedLookups[],
 ): Promise<RowGradients[]> {
   if (isIdle(device)) return [];
-  const { kernels, distinct } = device;
+  const { kernels, distinct, topology } = device;
+  const { backward } = topology.exchange;
   const shapes = lookups.map(({ bags }, i) => [bags.samples, slabAt(device, i).columns] as const);
   const memory = distinct.dRows.take(shapes.reduce((sum, [rows, dim]) => sum + rows * dim, 0));
   let floats = 0;
@@ -232,10 +270,12 @@ export async function receiveRowGradients(
     let at = byteOffset;
     for (const [i, out] of gradients.entries()) {
       const [first, count] = [firsts[i] ?? 0, lookups[i]?.counts[peer] ?? 0];
-      const from = kernels.view(buffer, at, [count, slabAt(device, i).columns]);
-      kernels.copy(kernels.part(out, first, count), from);
+      const { columns } = slabAt(device, i);
+      const own = kernels.part(out, first, count);
+      const place = { buffer, byteOffset: at };
+      kernels.unpackColumns(own, 0, place, columns, backward, topology.scales.backward);
       firsts[i] = first + count;
-      at += 4 * count * slabAt(device, i).columns;
+      at += packedBytes(count, columns, backward);
     }
   }
   device.frames.dRows.close();

@@ -22,6 +22,8 @@ export interface DistinctState {
   readonly vectors: Tensor;
   /** Gradients of the rows of `slabs`. */
   readonly dRows: GrowingTensor;
+  /** Rows of one shard, or their gradients, before they are packed or once they are unpacked. */
+  readonly plain: GrowingTensor;
   /** Marks of touched rows, which the kernel writes. All rows are touched, so no code reads it. */
   readonly marks: GrowingTensor;
 }
@@ -64,6 +66,7 @@ export function createDistinctState(options: {
     }),
     vectors: kernels.tensor([samplesMax * columns]),
     dRows: new GrowingTensor(kernels),
+    plain: new GrowingTensor(kernels),
     marks: new GrowingTensor(kernels),
   };
 }

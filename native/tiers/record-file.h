@@ -12,15 +12,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <nmmintrin.h>  // SSE4.2: CRC32C
-#endif
+#include "simd/crc32c.h"
 
 namespace osiris {
 
@@ -47,50 +44,11 @@ struct RecordOutcome {
   int64_t calls = 0;
 };
 
-inline uint32_t portableCrc32c(uint32_t crc, const uint8_t* bytes, int64_t count) {
-  static const auto table = [] {
-    std::array<uint32_t, 256> entries{};
-    for (uint32_t i = 0; i < 256; i++) {
-      uint32_t entry = i;
-      for (int bit = 0; bit < 8; bit++) entry = entry >> 1 ^ (entry & 1 ? 0x82f63b78u : 0);
-      entries[i] = entry;
-    }
-    return entries;
-  }();
-  for (int64_t i = 0; i < count; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
-  return crc;
-}
-
-#if defined(__x86_64__)
-__attribute__((target("sse4.2"))) inline uint32_t hardwareCrc32c(uint32_t crc,
-                                                                const uint8_t* bytes,
-                                                                int64_t count) {
-  uint64_t wide = crc;
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    uint64_t word;
-    std::memcpy(&word, bytes + i, 8);
-    wide = _mm_crc32_u64(wide, word);
-  }
-  crc = static_cast<uint32_t>(wide);
-  for (; i < count; i++) crc = _mm_crc32_u8(crc, bytes[i]);
-  return crc;
-}
-#endif
-
 /// The checksum of a record, which is never 0, as holes read as 0.
 inline uint32_t sealOf(int32_t row, const uint8_t* record, int64_t count) {
   uint8_t number[4];
   std::memcpy(number, &row, 4);
-  uint32_t crc = 0xffffffffu;
-#if defined(__x86_64__)
-  static const bool isQuick = __builtin_cpu_supports("sse4.2");
-  if (isQuick) {
-    crc = ~hardwareCrc32c(hardwareCrc32c(crc, number, 4), record, count);
-    return crc == 0 ? 1 : crc;
-  }
-#endif
-  crc = ~portableCrc32c(portableCrc32c(crc, number, 4), record, count);
+  const uint32_t crc = crc32c(record, count, crc32c(number, 4));
   return crc == 0 ? 1 : crc;
 }
 

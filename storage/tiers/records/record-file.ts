@@ -8,6 +8,7 @@
 import { closeSync, fdatasyncSync, fstatSync, openSync } from "node:fs";
 import { getSystemErrorName } from "node:util";
 import { loadAddon } from "../../../src/ports/addon.ts";
+import { crc32c } from "../../../src/ports/crc32c.ts";
 import { type Disk, type OpenMode, realDisk } from "../../../src/ports/disk.ts";
 import { diskCode } from "../../../src/ports/disk-refusals.ts";
 
@@ -146,20 +147,8 @@ const numberBytes = new Uint8Array(number.buffer);
 /** The seal of a record: never 0, as holes read as 0. */
 export function sealOf(row: number, record: Uint8Array): number {
   number[0] = row;
-  const crc = ~crc32c(crc32c(-1, numberBytes), record) >>> 0;
+  const crc = crc32c(record, crc32c(numberBytes));
   return crc === 0 ? 1 : crc;
-}
-
-const table = Int32Array.from({ length: 256 }, (_, byte) => {
-  let entry = byte;
-  for (let bit = 0; bit < 8; bit++) entry = (entry >>> 1) ^ (entry & 1 ? 0x82f63b78 : 0);
-  return entry;
-});
-
-function crc32c(from: number, bytes: Uint8Array): number {
-  let crc = from;
-  for (const byte of bytes) crc = (crc >>> 8) ^ (table[(crc ^ byte) & 255] ?? 0);
-  return crc;
 }
 
 function codeOf(error: unknown): string {

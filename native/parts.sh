@@ -57,6 +57,7 @@ list_parts() {
     for set in $1; do [ "$set" = avx512bf16 ] || echo "$source:$set"; done
   done
   echo kernels:
+  echo links/links:
   echo threads/pool:
   echo threads/threads:
 }

@@ -1,11 +1,12 @@
-// The addon that Node loads: the functions that src/kernels, src/data and storage/tiers call. They
-// convert typed arrays to pointers and do no arithmetic.
+// The addon that Node loads: the functions that src/kernels, src/data, src/exchange/links and
+// storage/tiers call. They convert typed arrays to pointers and do no arithmetic.
 
 #include "bindings/arguments.h"
 #include "bindings/digest.h"
 #include "bindings/embedding.h"
 #include "bindings/exchange.h"
 #include "bindings/ingest.h"
+#include "bindings/links.h"
 #include "bindings/memory.h"
 #include "bindings/running.h"
 #include "bindings/tiers.h"
@@ -81,6 +82,15 @@ constexpr Entry entries[] = {
     entry<binding::sigridHash>("sigridHash"),
     entry<binding::bucketize>("bucketize"),
     entry<binding::nGram>("nGram"),
+    entry<binding::checksum>("crc32c"),
+    entry<binding::hasTls>("hasTls"),
+    entry<binding::openLinks>("openLinks"),
+    entry<binding::startSender>("startSender"),
+    entry<binding::startReceiver>("startReceiver"),
+    entry<binding::sendFrame>("sendFrame"),
+    entry<binding::drainLinks>("drainLinks"),
+    entry<binding::stopLink>("stopLink"),
+    entry<binding::closeLinks>("closeLinks"),
 };
 
 /// argumentCounts(): the number of arguments of each function, by name.

@@ -263,6 +263,7 @@ struct Copied {
   int64_t count;
 };
 
+inline napi_value answer(napi_env, napi_value value) { return value; }
 inline napi_value answer(napi_env env, bool value) {
   napi_value result = nullptr;
   napi_get_boolean(env, value, &result);

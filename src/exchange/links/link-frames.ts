@@ -19,9 +19,6 @@ import { type ExchangeFrame, missingMax, type Piece, piecesMax } from "../frame.
 import type { Extent } from "../layout.ts";
 import type { DirectFrame } from "./direct-links.ts";
 
-/** Version of the hello and of the frames. Hosts with different ones use the broker. */
-export const linkVersion = 1;
-
 /** Largest payload: enough that a frame's own cost does not matter, and a resend is short. */
 export const linkFrameBytesMax = 2 ** 20;
 
@@ -69,14 +66,12 @@ export class BrokenRule extends Error {
   }
 }
 
-/** The header of a frame whose payload has this length and checksum. */
+/** The header of a frame. Left out, its payload's length and checksums are completed natively. */
 export function encodeHeader(
   { sequence, seen, missing, pieces }: DirectFrame,
-  payload: { readonly bytes: number; readonly crc: number },
+  payload?: { readonly bytes: number; readonly crc: number },
 ): Buffer {
   const header = Buffer.alloc(headBytes + 8 * missing.length + pieceBytes * pieces.length);
-  header.writeUInt32LE(payload.bytes, 4);
-  header.writeUInt32LE(payload.crc, 8);
   header.writeUInt16LE(pieces.length, 12);
   header.writeUInt16LE(missing.length, 14);
   writeLong(header, sequence, 16);
@@ -91,6 +86,9 @@ export function encodeHeader(
     writeLong(header, total, at + 24);
     at += pieceBytes;
   }
+  if (payload === undefined) return header;
+  header.writeUInt32LE(payload.bytes, 4);
+  header.writeUInt32LE(payload.crc, 8);
   header.writeUInt32LE(crc32c(header.subarray(4)));
   return header;
 }
@@ -104,7 +102,9 @@ interface Header {
   readonly payloadCrc: number;
 }
 
-function decodeHeader(header: Buffer, missingCount: number): Header {
+/** Decodes a whole header, whose checksum is verified. */
+export function decodeHeader(header: Buffer): Header {
+  const missingCount = header.readUInt16LE(14);
   const missing: number[] = [];
   const pieces: Piece[] = [];
   let at = headBytes;
@@ -173,7 +173,7 @@ export class FrameReader {
     if (this.#buffered < headBytes || this.#buffered < this.#headerBytes()) return some.length;
     const bytes = this.#buffer.subarray(0, this.#buffered);
     if (crc32c(bytes.subarray(4)) !== bytes.readUInt32LE()) throw new BrokenRule("header"); // F1
-    const header = decodeHeader(bytes, bytes.readUInt16LE(14));
+    const header = decodeHeader(bytes);
     this.#check(header);
     this.#buffered = 0;
     this.#arriving = { header, piece: 0, written: 0, crc: 0 };

@@ -16,7 +16,7 @@
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Socket } from "node:net";
-import { linkVersion } from "./link-frames.ts";
+import { linkVersion } from "./direct-links.ts";
 
 const marks = { greeting: 0x474c534f, hello: 0x484c534f, answer: 0x414c534f }; // "OSLG", H, A
 const prefixBytes = 8;
@@ -48,9 +48,9 @@ const refusalNames = Object.keys(refusals) as readonly Refusal[];
 
 /** A connection was refused, or did not open: the message says why. */
 export class NotOpened extends Error {
-  readonly refusal: Refusal | undefined;
+  readonly refusal: Refusal;
 
-  constructor(message: string, refusal?: Refusal) {
+  constructor(message: string, refusal: Refusal = "mark") {
     super(message);
     this.refusal = refusal;
   }

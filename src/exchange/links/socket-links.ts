@@ -12,8 +12,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LinkUnusableError } from "../../errors/errors.ts";
 import type { Extent } from "../layout.ts";
-import type { DirectFrame, DirectLinks, DirectLinksOptions, LinkAddress } from "./direct-links.ts";
-import { type ArrivedFrame, linkFrameBytesMax, linkVersion } from "./link-frames.ts";
+import {
+  type DirectFrame,
+  type DirectLinks,
+  type DirectLinksOptions,
+  type LinkAddress,
+  linkVersion,
+} from "./direct-links.ts";
+import { type ArrivedFrame, linkFrameBytesMax } from "./link-frames.ts";
 import { encodeAnswer, NotOpened, sayHello, takeHello } from "./link-hello.ts";
 
 /** The pre-shared key of TLS, if the connection has TLS, and the deadline of its handshake. */
@@ -233,10 +239,10 @@ class SocketLinks implements DirectLinks {
       this.#accept(socket, hello, isEncrypted);
     } catch (error) {
       if (this.#isClosed) return;
-      const { message, refusal = "mark" } = error as NotOpened;
-      socket.end(encodeAnswer(refusal));
+      socket.end(encodeAnswer(error instanceof NotOpened ? error.refusal : "mark"));
       socket.destroySoon();
-      this.#options.refused(name, message);
+      if (!(error instanceof NotOpened)) throw error;
+      this.#options.refused(name, error.message);
     } finally {
       cancel();
     }

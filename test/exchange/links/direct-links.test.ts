@@ -12,7 +12,12 @@ import {
   type Way,
 } from "./link-hosts.ts";
 
-const pairs: readonly (readonly [Sockets, Sockets])[] = [["net", "net"]];
+const pairs: readonly (readonly [Sockets, Sockets])[] = [
+  ["native", "native"],
+  ["net", "net"],
+  ["native", "net"],
+  ["net", "native"],
+];
 const ways: readonly Way[] = ["tcp", "unix", "tls"];
 
 for (const sockets of pairs) {

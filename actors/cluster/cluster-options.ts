@@ -16,6 +16,7 @@ import type { Incident } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { World } from "../runtime/network.ts";
 import { deviceThreads } from "../threads/device-threads.ts";
+import { linkOptions } from "../threads/link-place.ts";
 
 /** How long a lease is valid without a renewal, by default. */
 export const usualLeaseMs = 2500;
@@ -84,6 +85,13 @@ export const clusterOptions = z.strictObject({
   roots: rootOptions.prefault({}),
   /** The tenants of the cluster, as in `osiris nats-config`; here, for their limits. */
   tenants: tenantsOptions.default({}),
+  /**
+   * How frames of the exchange travel between hosts: over the broker, or over direct links, with the
+   * broker where one cannot be opened. "auto": the faster way where a plan is searched and both
+   * were measured, else direct links. Changes no bit of a model. @default "auto"
+   */
+  links: z.enum(["auto", "direct", "broker"]).default("auto"),
+  ...linkOptions,
   /** Where traces of steps are exported. @default nothing is traced */
   tracing: tracingOptions.optional(),
   /** Whether actors accept injected faults. For tests and the chaos harness. @default false */

@@ -181,6 +181,7 @@ export class Cluster implements AsyncDisposable {
     const broker =
       options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
     const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
+    const { linkAddress, linkEncryption } = options;
     const token = tokenOf(broker) ?? options.token;
     const credentials = { token, user, pass, nkey, creds, tls };
     const watched = { log, tracing: options.tracing };
@@ -201,6 +202,7 @@ export class Cluster implements AsyncDisposable {
         world: { links: linkKeeper(), ...world },
         log: observer.log,
         tracedEvery: observer.tracedEvery,
+        hostLinks: { mode: options.links, linkAddress, linkEncryption },
         onError: (offender, error) => reportError(observer.incident, offender, error),
       });
       const { lease, state, nats } = options;

@@ -26,6 +26,7 @@ import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { openNetwork, type World } from "../runtime/network.ts";
 import { deviceThreads, withDeviceThreads } from "../threads/device-threads.ts";
 import { hardwareHere } from "../threads/kept-constants.ts";
+import { linkOptions } from "../threads/link-place.ts";
 
 const hostOptions = connectionOptions.extend({
   /** Devices: worker threads that compute. @default 2 */
@@ -37,6 +38,7 @@ const hostOptions = connectionOptions.extend({
   threads: deviceThreads.default(1),
   /** Where traces of its threads' steps are exported. @default nowhere */
   tracing: tracingOptions.optional(),
+  ...linkOptions,
   ...drainOptions,
   /**
    * Longest wait until all runs continue without this host, once it leaves; a notice may name
@@ -167,7 +169,8 @@ export class Host implements AsyncDisposable {
     } = given;
     const options = checkOptions(hostOptions, plain);
     const { nats: servers, cluster, devices, threads, ...others } = options;
-    const { faultsAllowed, tracing, drainFile, drainUrl, graceMs, ...credentials } = others;
+    const { faultsAllowed, tracing, drainFile, drainUrl, graceMs, ...further } = others;
+    const { linkAddress, linkEncryption, ...credentials } = further;
     const { token, user, pass } = credentials;
     const observer = await openObserver({ log, tracing }, [token, user, pass], onIncident);
     const network = await openNetwork({
@@ -177,6 +180,7 @@ export class Host implements AsyncDisposable {
       world,
       log: observer.log,
       tracedEvery: observer.tracedEvery,
+      hostLinks: { linkAddress, linkEncryption },
       onError: (offender, error) => {
         const reason = recordError(error);
         observer.incident({ offender, supervisor: "process", context: "running", reason });

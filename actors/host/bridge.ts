@@ -10,6 +10,7 @@
 import { type ErrorActorEvent, enqueueActions, sendParent, setup } from "xstate";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
+import type { LinkReport } from "../../src/wire/messages/fields.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
@@ -42,6 +43,7 @@ type Kept = Extract<BridgeReport, { type: "kept" }>;
 
 type BridgeEvent =
   | { readonly type: "thread.ready" }
+  | { readonly type: "thread.links"; readonly links: LinkReport }
   | { readonly type: "thread.kept"; readonly kept: Pick<Kept, "manifest" | "missing"> }
   | MessageEvent<"buddy.keep" | "buddy.left" | "part.offered">
   | ErrorActorEvent<unknown, string>
@@ -51,7 +53,8 @@ const thread = threadLogic<BridgeContext, ReplicaCommand, BridgeReport>((input) 
   const { network, launcher, generation, position, name, replicas } = input;
   const { spec, layout, memory } = generation;
   const { cluster, connection } = network;
-  const place = { spec: headOf(spec), memory, index: position, cluster, connection };
+  const { hostLinks: links = { linkEncryption: "auto" } } = network;
+  const place = { spec: headOf(spec), memory, index: position, cluster, connection, links };
   return {
     launcher,
     name: name.replace(":", "-"),
@@ -60,6 +63,8 @@ const thread = threadLogic<BridgeContext, ReplicaCommand, BridgeReport>((input) 
       switch (report.type) {
         case "ready":
           return { type: "thread.ready" };
+        case "links":
+          return { type: "thread.links", links: report.links };
         case "copy":
           return void replicas.put(report.copy);
         case "kept": {
@@ -134,6 +139,9 @@ const machine = setup({
     "thread.ended": { actions: "lose" },
     "xstate.error.actor.*": { actions: "lose" },
     "thread.kept": { actions: "sendKept" },
+    "thread.links": {
+      actions: sendParent(({ event }) => ({ type: "links.changed", links: event.links })),
+    },
     "part.offered": { actions: "adopt" },
     "buddy.left": { actions: "letGo" },
     "buddy.keep": { actions: "keep" },

@@ -32,6 +32,7 @@ import type { Launcher } from "../../src/ports/launcher.ts";
 import { isObjectAddress } from "../../src/ports/object-store.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { addCurves } from "../../src/training/planning/tier-advice.ts";
+import type { LinkReport } from "../../src/wire/messages/fields.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { pathsOf } from "../../storage/checkpoints/store/store-paths.ts";
 import { defineActor } from "../runtime/define-actor.ts";
@@ -84,6 +85,8 @@ export interface HostGenerationContext extends HostGenerationInput {
   readonly place: HostPlace;
   /** Whether the bridge receives frames of the other hosts. */
   readonly isBridged: boolean;
+  /** Latest report of its direct links; undefined: it opens none. */
+  readonly links: LinkReport | undefined;
   /** Latest report of each tier, by device. */
   readonly tiers: Readonly<Record<number, TierStatus>>;
   /** Thread place of each reader. */
@@ -98,6 +101,7 @@ export interface HostGenerationContext extends HostGenerationInput {
 type HostGenerationEvent =
   | { readonly type: "reader.restart"; readonly id: string }
   | { readonly type: "bridge.ready" }
+  | { readonly type: "links.changed"; readonly links: LinkReport }
   | { readonly type: "tier.changed"; readonly status: TierStatus }
   | PartsSaved
   | ErrorActorEvent<unknown, string>;
@@ -159,6 +163,9 @@ const machine = setup({
       }
     }),
     noteBridged: assign({ isBridged: true }),
+    noteLinks: assign({
+      links: ({ context, event }) => (event.type === "links.changed" ? event.links : context.links),
+    }),
     noteTier: assign({
       tiers: ({ context, event }) =>
         event.type === "tier.changed"
@@ -177,7 +184,7 @@ const machine = setup({
       }
     },
     beat: enqueueActions(({ context, enqueue }) => {
-      const { generation, mailbox, reportedLosses, beat, isBridged } = context;
+      const { generation, mailbox, reportedLosses, beat, isBridged, links } = context;
       const progress = progressOf(generation);
       const { host, first, count } = context.place;
       const steps = Array.from({ length: count }, (_, i) =>
@@ -196,7 +203,8 @@ const machine = setup({
       };
       const tiers = Object.values(context.tiers);
       const waits = threadWaits(generation, context.place, context.network.clock);
-      const body = { host, beat, isBridged, tiers, steps, waits, lossFrom: from, losses, meters };
+      const about = { host, beat, isBridged, links, tiers, steps, waits };
+      const body = { ...about, lossFrom: from, losses, meters };
       mailbox.send({ role: "coordinator", index: 0 }, "host.progress", body);
       enqueue.assign({ beat: beat + 1, reportedLosses: Math.max(reportedLosses, done) });
     }),
@@ -271,6 +279,7 @@ const machine = setup({
     generation: createWithin(input, placeOfHost(input.spec, input.host)), // G1
     place: placeOfHost(input.spec, input.host),
     isBridged: input.spec.hosts.length === 1,
+    links: undefined,
     tiers: {},
     places: Array.from({ length: input.spec.job.readers }, () => ({
       lastEnded: Promise.resolve(),
@@ -285,6 +294,7 @@ const machine = setup({
     "xstate.error.actor.*": { actions: "childFailed" },
     "reader.restart": { actions: "restartReader" },
     "bridge.ready": { actions: "noteBridged" },
+    "links.changed": { actions: "noteLinks" },
     "parts.saved": { actions: "forward" },
     "tier.changed": { actions: ["noteTier", "beat"] }, // Sent now: the next beat may be too late.
   },

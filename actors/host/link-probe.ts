@@ -6,11 +6,10 @@
 // Emits   host.measured
 
 import { fromCallback } from "xstate";
-import type { MeasuredLinks } from "../../src/planner/fleet.ts";
 import { linksMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { type MessageEvent, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
-import type { LinkTask } from "../threads/link-program.ts";
+import type { LinkTask, ProbedLinks } from "../threads/link-program.ts";
 import { threadFile } from "../threads/thread-file.ts";
 
 export interface LinkProbeInput {
@@ -29,23 +28,24 @@ export function linkProbeId({ run, generation }: RunScope): string {
 export const probingLinks = fromCallback<{ type: string }, LinkProbeInput>(
   ({ input: { network, launcher, host, question }, receive }) => {
     const { run, generation, body } = question;
-    const { cluster, connection, clock } = network;
+    const { cluster, connection, clock, hostLinks } = network;
     const mailbox = openMailbox(network, question, { role: "host", index: host });
     const place = { hosts: body.hosts.length, index: body.hosts.indexOf(host) };
     const task: LinkTask = {
       ...{ program: "links", run, generation, cluster, connection, ...place },
+      direct: body.isDirect === true ? (hostLinks ?? { linkEncryption: "auto" }) : undefined,
       deadlineMs: linksMs,
     };
-    let links: MeasuredLinks | string | undefined;
-    const answer = (found: MeasuredLinks | string) => {
+    let links: ProbedLinks | undefined;
+    const answer = (found: ProbedLinks) => {
       links ??= found;
-      const own = { command: body.command, host, links };
+      const own = { command: body.command, host, ...links };
       mailbox.send({ role: "coordinator", index: 0 }, "host.measured", own);
     };
-    const thread = launcher.start<never, MeasuredLinks>(threadFile, task, "links");
+    const thread = launcher.start<never, ProbedLinks>(threadFile, task, "links");
     const forgetDeadline = clock.after(linksMs, () => {
       if (links !== undefined) return;
-      answer(`it did not finish within ${linksMs / 1000} s`);
+      answer({ links: `it did not finish within ${linksMs / 1000} s` });
       thread.kill();
     });
     let isStopped = false;
@@ -53,8 +53,8 @@ export const probingLinks = fromCallback<{ type: string }, LinkProbeInput>(
     void thread.ended.then((end) => {
       forgetDeadline();
       if (links !== undefined || isStopped) return;
-      if (end.kind === "failed") answer(end.error.message);
-      else answer(end.kind === "lost" ? end.reason : "its thread exited without a figure");
+      if (end.kind === "failed") answer({ links: end.error.message });
+      else answer({ links: end.kind === "lost" ? end.reason : "its thread gave no figure" });
     });
     receive(() => {
       if (links !== undefined) answer(links);

@@ -17,6 +17,7 @@ import {
 } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription, Transport } from "../../src/wire/messages/transport.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
+import type { LinkPlace } from "../threads/link-place.ts";
 import { LastMessages } from "./last-messages.ts";
 import type { WaitBook } from "./wait-graph.ts";
 
@@ -41,6 +42,12 @@ export interface Connection extends Credentials {
   readonly servers: string;
 }
 
+/** The settings of direct links between hosts (actors/threads/link-place.ts). */
+export interface HostLinks extends LinkPlace {
+  /** How frames travel between hosts. "auto": the faster way, where it was measured. */
+  readonly mode?: "auto" | "direct" | "broker";
+}
+
 /** The process-wide services and settings that every actor receives. */
 export interface Network {
   readonly transport: Transport;
@@ -53,6 +60,8 @@ export interface Network {
   readonly log: Log;
   /** Keeps the measured links between hosts; undefined: links are not measured. */
   readonly links?: LinkKeeper | undefined;
+  /** Direct links of this process; `mode`: of a leader, for all hosts of its runs. */
+  readonly hostLinks?: HostLinks | undefined;
   /** Memory limit of this process; undefined: that of the operating system. */
   readonly memoryBytes?: number | undefined;
   /**

@@ -8,7 +8,7 @@ import { type Log, silentLog } from "../../src/ports/log.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import { pacedTransport } from "../../src/wire/transports/paced-transport.ts";
-import type { Connection, Network } from "./mailbox.ts";
+import type { Connection, HostLinks, Network } from "./mailbox.ts";
 import { WaitBook } from "./wait-graph.ts";
 
 /** Deadline of a connection attempt. */
@@ -33,6 +33,7 @@ export async function openNetwork(options: {
   readonly cluster: string;
   readonly faultsAllowed: boolean;
   readonly world?: World | undefined;
+  readonly hostLinks?: HostLinks | undefined;
   /** @default silent */
   readonly log?: Log | undefined;
   /** @default nothing is traced */
@@ -41,6 +42,7 @@ export async function openNetwork(options: {
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
   const { connection, cluster, faultsAllowed, log = silentLog, tracedEvery, onError } = options;
+  const { hostLinks } = options;
   const { clock = realClock, disk = realDisk, memoryBytes, links } = options.world ?? {};
   const refused = { frames: 0 };
   const onCorrupt = (error: Error) => {
@@ -63,6 +65,7 @@ export async function openNetwork(options: {
     log,
     memoryBytes,
     links,
+    hostLinks,
     tracedEvery,
     createdBy: `osiris on ${hostname()}, process ${process.pid}`,
     faultsAllowed,

@@ -4,15 +4,24 @@
 import { GenerationAbortedError, PeerLostError } from "../../src/errors/errors.ts";
 import { createBridge } from "../../src/exchange/bridge.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
+import type { LinkNews } from "../../src/exchange/links/negotiation.ts";
 import type { Clock } from "../../src/ports/clock.ts";
+import type { Log } from "../../src/ports/log.ts";
+import type { LinkReport } from "../../src/wire/messages/fields.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { PartReplica } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import type { Connection } from "../runtime/mailbox.ts";
 import { abort, type Generation, type GenerationMemory } from "./generation-memory.ts";
 import { type GenerationSpec, hasBuddies, type SpecHead } from "./generation-spec.ts";
+import { LinkBoard } from "./link-board.ts";
+import type { LinkPlace } from "./link-place.ts";
 import { type ReplicaCommand, type ReplicaReport, runReplicaService } from "./replica-service.ts";
+import type { ThreadPorts } from "./thread-ports.ts";
 
-export type BridgeReport = { readonly type: "ready" } | ReplicaReport;
+export type BridgeReport =
+  | { readonly type: "ready" }
+  | { readonly type: "links"; readonly links: LinkReport }
+  | ReplicaReport;
 
 /** The task of a bridge's thread. */
 export interface BridgeTask {
@@ -23,9 +32,13 @@ export interface BridgeTask {
   readonly index: number;
   readonly cluster: string;
   readonly connection: Connection;
+  readonly links: LinkPlace;
   /** Replicas of checkpoint parts in the memory of this host. */
   readonly replicas: readonly PartReplica[];
 }
+
+/** Interval of the reports of direct links. */
+const reportMs = 1000;
 
 /** The ports of a bridge's program. */
 export interface BridgePorts {
@@ -34,6 +47,8 @@ export interface BridgePorts {
   readonly cells: Cells;
   /** Opens the thread's own connection. */
   dial(connection: Connection, name: string): Promise<Transport>;
+  directWay: ThreadPorts["directWay"];
+  readonly log: Log["write"];
   take(): ReplicaCommand | undefined;
   report(report: BridgeReport): void;
 }
@@ -44,11 +59,17 @@ export interface BridgePorts {
  */
 export async function runBridge(
   generation: Generation,
-  { index, cluster, connection, replicas }: Omit<BridgeTask, "program" | "spec" | "memory">,
-  { clock, cells, dial, take, report }: BridgePorts,
+  { index, cluster, connection, links, replicas }: Omit<BridgeTask, "program" | "spec" | "memory">,
+  { clock, cells, dial, directWay, log, take, report }: BridgePorts,
 ): Promise<void> {
   const { spec, layout, memory } = generation;
   const transport = await dial(connection, `osiris-${cluster}-bridge`);
+  const hosts = spec.hosts.map(({ host }) => host);
+  const board = spec.links === undefined ? undefined : new LinkBoard(hosts, log);
+  const direct = board && {
+    ...(await directWay(links, connection)),
+    tell: (news: LinkNews) => board.take(news),
+  };
   const bridge = createBridge({
     shape: layout.exchangeShape,
     host: index,
@@ -59,8 +80,18 @@ export async function runBridge(
     clock,
     deadlineMs: spec.job.stepDeadlineMs,
     abort: () => abort(generation),
+    direct,
   });
-  void bridge.ready.then(() => report({ type: "ready" }));
+  let cancelReport = () => {};
+  const reportLinks = () => {
+    const now = board?.report(bridge.traffic);
+    if (now !== undefined) report({ type: "links", links: now });
+    if (board !== undefined) cancelReport = clock.after(reportMs, reportLinks);
+  };
+  void bridge.ready.then(() => {
+    reportLinks();
+    report({ type: "ready" });
+  });
   const place = { generation, position: index, cluster, transport, clock, cells, replicas };
   const letGo = (position: number) => bridge.letGo(position);
   const service = { ...place, take, report, letGo };
@@ -71,6 +102,7 @@ export async function runBridge(
     if (error instanceof GenerationAbortedError) return;
     throw error instanceof PeerLostError ? named(error, spec) : error;
   } finally {
+    cancelReport();
     await transport.close();
   }
 }

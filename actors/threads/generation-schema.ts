@@ -177,6 +177,8 @@ const headSchema = z.object({
   fromStep: count,
   /** Initial rate limit of its readers in samples per second; left out: none. */
   readerLimit: count.optional(),
+  /** Whether hosts open direct links; left out: all frames travel over the broker. */
+  links: z.literal("direct").optional(),
   /** Steps whose number is divisible by this are traced on all devices; left out: none is. */
   tracedEvery: z.int().min(1).optional(),
 });

@@ -5,6 +5,7 @@
 import type { Dealing } from "../../src/exchange/batch-ring.ts";
 import type { ShelfShape } from "../../src/exchange/splits/split-shelves.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import type { LinkChoice } from "../../src/planner/fleet.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { RunPlan } from "../../src/training/planning/plan-report.ts";
@@ -41,10 +42,11 @@ export function generationSpecOf(from: {
   readonly step: number;
   readonly latest: Manifest | undefined;
   readonly sliceCounts: readonly number[] | undefined;
+  readonly links?: LinkChoice | undefined;
   readonly network: Pick<Network, "tracedEvery">;
 }): GenerationSpec {
   const { scope, job, hosts, plan, placement, step, latest, sliceCounts, pins = [] } = from;
-  const { readerLimit = 0 } = from;
+  const { readerLimit = 0, links } = from;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   const at = { data: plan, fromStep: step, manifest: latest };
@@ -54,7 +56,8 @@ export function generationSpecOf(from: {
   const found = placement?.plan === undefined ? {} : { placement: placement.plan };
   const placed = pins.length === 0 ? found : { ...found, pins };
   const paced = readerLimit === 0 ? {} : { readerLimit };
-  const all = { ...slices, ...at, ...placed, ...paced, ...traced };
+  const linked = links?.way === "direct" ? { links: links.way } : {};
+  const all = { ...slices, ...at, ...placed, ...paced, ...linked, ...traced };
   return { ...scope, job, devices, hosts: [...hosts], ...all };
 }
 

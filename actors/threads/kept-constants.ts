@@ -15,7 +15,7 @@ import {
   type MachineConstants,
   serverConstants,
 } from "../../src/planner/cost/constants.ts";
-import { type HostMachine, type LinkKeeper, measuredLinksSchema } from "../../src/planner/fleet.ts";
+import { type HostMachine, keptLinksSchema, type LinkKeeper } from "../../src/planner/fleet.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
 
 /**
@@ -140,7 +140,7 @@ const linksFileSchema = z.strictObject({
       machines: z.array(z.string()),
       broker: z.string(),
       version: z.string(),
-      measured: measuredLinksSchema,
+      measured: keptLinksSchema,
     }),
   ),
 });

@@ -1,17 +1,21 @@
 // Measures the links between hosts on the real path of the exchange: a thread of each host is a
-// device and its bridge at once, and all hosts exchange at the same time, as in a step. One figure
-// for all of them is enough, however many pairs they form: the exchange of a step ends when the
-// slowest host has its bytes, and the broker carries the frames of all.
+// device and its bridge at once, and all hosts exchange at the same time, as in a step: over the
+// broker, then over direct links. One figure for all of them is enough, however many pairs they
+// form: the exchange of a step ends when the slowest host has its bytes.
 
+import { LinkUnusableError, recordError } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { createBridge } from "../../src/exchange/bridge.ts";
 import { abortCells, cellWords } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
+import type { DirectWay, LinkNews } from "../../src/exchange/links/negotiation.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { MeasuredLinks } from "../../src/planner/fleet.ts";
+import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { Connection, RunScope } from "../runtime/mailbox.ts";
 import { measureAllReduce, measureAllToAll } from "./calibration-program.ts";
+import type { LinkPlace } from "./link-place.ts";
 import { measuringShape } from "./measuring.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
@@ -24,6 +28,14 @@ export interface LinkTask extends RunScope {
   readonly hosts: number;
   readonly index: number;
   readonly deadlineMs: number;
+  /** How this host takes direct links; undefined: only the broker is measured. */
+  readonly direct: LinkPlace | undefined;
+}
+
+/** The links over the broker, and direct ones; or why there is no figure. */
+export interface ProbedLinks {
+  readonly links: MeasuredLinks | string;
+  readonly direct?: MeasuredLinks | string | undefined;
 }
 
 /** Bytes that a host sends in a round, to all hosts together; and elements of its gradients. */
@@ -36,19 +48,35 @@ const [emptyRounds, allToAllRounds, allReduceRounds] = [40, 16, 8];
 /** How long a thread serves the others once it has measured. */
 const lingerMs = 250;
 
+type Ports = Pick<ThreadPorts, "clock" | "dial" | "directWay" | "sleepTurning">;
+
 /** Measures and reports the links; all hosts of the task must run it. */
 export async function runLinkProbe(
   task: LinkTask,
-  {
-    clock,
-    dial,
-    sleepTurning,
-    report,
-  }: Pick<ThreadPorts, "clock" | "dial" | "sleepTurning"> & {
-    report(links: MeasuredLinks): void;
-  },
+  ports: Ports & { report(links: ProbedLinks): void },
 ): Promise<void> {
-  const { hosts, index, generation, run, cluster, connection, deadlineMs } = task;
+  const { cluster, connection, direct } = task;
+  const transport = await ports.dial(connection, `osiris-${cluster}-links`);
+  try {
+    const links = await measureWay(task, transport, ports, undefined);
+    if (direct === undefined) return ports.report({ links });
+    const way = await ports.directWay(direct, connection);
+    const found = await measureWay(task, transport, ports, way).catch((error: unknown) => {
+      return recordError(error).message;
+    });
+    ports.report({ links, direct: found });
+  } finally {
+    await transport.close();
+  }
+}
+
+/** Measures one way. @throws LinkUnusableError where a direct link cannot be used */
+async function measureWay(
+  { hosts, index, generation, run, cluster, deadlineMs }: LinkTask,
+  transport: Transport,
+  { clock, sleepTurning }: Ports,
+  way: Omit<DirectWay, "tell"> | undefined,
+): Promise<MeasuredLinks> {
   const partBytes = 8 * Math.ceil(roundBytes / hosts / 8);
   const shape = {
     ...measuringShape(hosts, { pooled: () => partBytes }, gradientLength),
@@ -61,7 +89,10 @@ export async function runLinkProbe(
   const common = { words, participants, generation, clock, sleep: sleepTurning };
   const kernels = openKernels("auto");
   const end = () => abortCells(words, participants);
-  const transport = await dial(connection, `osiris-${cluster}-links`);
+  let fault: Error | undefined;
+  const tell = (news: LinkNews) => {
+    if (news.type === "unusable") fault ??= new LinkUnusableError(`host ${news.host}`, news.reason);
+  };
   const bridge = createBridge({
     ...{ shape, host: index, memory, transport, clock, deadlineMs, abort: end },
     cells: createAtomicCells({
@@ -69,7 +100,8 @@ export async function runLinkProbe(
       ...{ participant: hosts, deadlineMs: Number.POSITIVE_INFINITY },
     }),
     // Apart from the bridges of the generation, which may start while this one still serves.
-    place: { cluster, run: `${run}-links`, generation },
+    place: { cluster, run: `${run}-links${way === undefined ? "" : "-direct"}`, generation },
+    direct: way && { ...way, tell },
   });
   const carried = bridge.run();
   try {
@@ -79,6 +111,7 @@ export async function runLinkProbe(
     });
     const measure = async (): Promise<MeasuredLinks> => {
       await bridge.ready;
+      if (fault !== undefined) throw fault;
       const empty = { partBytes: 8, rounds: emptyRounds };
       const roundSeconds = (8 * hosts) / (await measureAllToAll(exchange, clock, empty));
       const vectors = { partBytes, rounds: allToAllRounds };
@@ -95,12 +128,12 @@ export async function runLinkProbe(
       measure(),
       carried.then(() => Promise.reject(new RangeError("The bridge ended first"))),
     ]);
-    report(links);
+    if (fault !== undefined) throw fault;
     await new Promise<void>((resolve) => void clock.after(lingerMs, resolve));
+    return links;
   } finally {
     end();
     await carried.catch(() => {});
-    await transport.close();
   }
 }
 

@@ -5,6 +5,7 @@ import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import { type ErrorRecord, FrameCorruptError, recordError } from "../../src/errors/errors.ts";
 import { type Sleep, sleepTurning } from "../../src/exchange/atomic-cells.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
+import type { DirectWay } from "../../src/exchange/links/negotiation.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
@@ -12,6 +13,7 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { Observation } from "../../src/ports/launcher.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { Connection } from "../runtime/mailbox.ts";
+import type { LinkPlace } from "./link-place.ts";
 
 export interface ThreadPorts {
   readonly clock: Clock;
@@ -38,6 +40,8 @@ export interface ThreadPorts {
   take(): unknown;
   /** Opens the thread's own connection. The thread itself repeats lost messages. */
   dial(connection: Connection, name: string): Promise<Transport>;
+  /** How this host takes and opens direct links. */
+  directWay(place: LinkPlace, connection: Connection): Promise<Omit<DirectWay, "tell">>;
 }
 
 /** The ports of a worker thread with this port to its parent. */
@@ -63,6 +67,10 @@ export function workerPorts(port: MessagePort): ThreadPorts {
         if (!(error instanceof FrameCorruptError)) return;
         port.postMessage({ observed: { refused: recordError(error) } });
       });
+    },
+    async directWay(place, connection) {
+      const { directWayOf } = await import("./link-place.ts");
+      return directWayOf(place, connection);
     },
   };
 }

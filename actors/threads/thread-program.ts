@@ -133,7 +133,9 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const cells = wrapCells(openIdle(generation, generation.layout.bridge, turning));
         const { runBridge } = await import("./bridge-program.ts");
         const take = () => ports.take() as ReplicaCommand | undefined;
-        return await runBridge(generation, task, { clock, cells, dial: ports.dial, take, report });
+        const { dial, directWay } = ports;
+        const given = { clock, cells, dial, directWay, log, take, report };
+        return await runBridge(generation, task, given);
       }
       case "adopter": {
         const { runAdopter } = await import("./adopter-program.ts");

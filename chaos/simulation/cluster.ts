@@ -17,6 +17,7 @@ import type { PublishEvent } from "../../actors/run/state/run-record.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { Network } from "../../actors/runtime/mailbox.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
+import { createLinkNetwork, type LinkNetwork } from "../../src/exchange/links/simulated-links.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
@@ -36,6 +37,8 @@ export interface ClusterShape {
   readonly speed: ThreadSpeed;
   /** Range of the one-way delay of a frame. */
   readonly delayMs: readonly [number, number];
+  /** Whether hosts open direct links, and the range of the delay of a frame on them. */
+  readonly linkMs?: readonly [number, number] | undefined;
   /** Largest clock drift of a process: 0.1 is 10 %. */
   readonly drift?: number;
   /** Duration of the leader's lease; if set, a second process is the standby. */
@@ -62,6 +65,7 @@ function isWide({ model }: JobOptions): boolean {
 export class SimulatedCluster {
   readonly world: World;
   readonly broker: MemoryBroker;
+  readonly links: LinkNetwork;
   readonly machine: SimulatedMachine;
   readonly threads: SimulatedThreads;
   /** Events that the client has received, of all runs of its job. */
@@ -105,6 +109,8 @@ export class SimulatedCluster {
         world.note("broker", error.message);
       },
     });
+    this.links = createLinkNetwork({ clock: world.clock, seed });
+    if (shape.linkMs !== undefined) this.links.setFaults({ delayMs: shape.linkMs });
     this.machine = new SimulatedMachine(world, seed);
     this.machine.onPower((power) => {
       if (power === "back") return;
@@ -183,6 +189,7 @@ export class SimulatedCluster {
     const process = new SimulatedProcess(this.nameOf(place), this, {
       serial,
       drift: this.shape.drift ?? 0,
+      isLinked: this.shape.linkMs !== undefined,
     });
     this.#processes.set(place, process);
     this.world.note(process.id, "starts");

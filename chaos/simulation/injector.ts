@@ -6,6 +6,7 @@
 import type { Run } from "../../actors/client/run.ts";
 import { lowestRate } from "../../actors/jobs/command-readers.ts";
 import { clusterScope, openMailbox } from "../../actors/runtime/mailbox.ts";
+import type { LinkFaults } from "../../src/exchange/links/simulated-links.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
@@ -167,6 +168,14 @@ export class Injector {
         this.#lasts(fault, () => this.#setFrames());
         this.#setFrames();
         return true;
+      case "link.cut":
+        return this.#cluster.links.cut(fault.pick);
+      case "links":
+      case "links.delay":
+        if (this.#cluster.shape.linkMs === undefined) return false;
+        this.#lasts(fault, () => this.#setLinks());
+        this.#setLinks();
+        return true;
       case "clock.jump": {
         const process = this.#cluster.processAt(place);
         process?.skew(fault.byMs);
@@ -219,6 +228,15 @@ export class Injector {
       return [{ subjects: fault.subjects, [fault.what]: fault.probability }];
     });
     this.#cluster.broker.setFaults(...faults, { delayMs: this.#cluster.shape.delayMs });
+  }
+
+  #setLinks(): void {
+    const faults = [...this.#alive.keys()].flatMap((fault): LinkFaults[] => {
+      if (fault.kind === "links.delay") return [{ delayMs: [0, fault.delayMs] }];
+      return fault.kind === "links" ? [{ [fault.what]: fault.probability }] : [];
+    });
+    const { linkMs: delayMs = [0, 0] } = this.#cluster.shape;
+    this.#cluster.links.setFaults(...faults, { delayMs });
   }
 
   #diskCost({ atMs }: DiskOperation): number {

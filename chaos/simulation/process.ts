@@ -11,6 +11,7 @@ import type { Network } from "../../actors/runtime/mailbox.ts";
 import { connectedFor } from "../../actors/runtime/network.ts";
 import { WaitBook } from "../../actors/runtime/wait-graph.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
+import type { LinkNetwork } from "../../src/exchange/links/simulated-links.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { silentLog } from "../../src/ports/log.ts";
@@ -26,6 +27,7 @@ import type { World } from "./world.ts";
 export interface Surroundings {
   readonly world: World;
   readonly broker: MemoryBroker;
+  readonly links: LinkNetwork;
   readonly machine: SimulatedMachine;
 }
 
@@ -35,6 +37,8 @@ interface OwnProcess {
   readonly serial?: number;
   /** Clock drift, as in `ClusterShape`. */
   readonly drift?: number;
+  /** Whether hosts open direct links. */
+  readonly isLinked?: boolean;
 }
 
 export class SimulatedProcess implements DiskOwner {
@@ -45,6 +49,9 @@ export class SimulatedProcess implements DiskOwner {
   readonly world: World;
   readonly clock: Clock;
   readonly disk: Disk;
+  /** The direct links between all processes. */
+  readonly links: LinkNetwork;
+  readonly #isLinked: boolean;
   readonly #broker: MemoryBroker;
   readonly #transports = new Set<Transport>();
   readonly #backlog: (() => void)[] = [];
@@ -55,9 +62,12 @@ export class SimulatedProcess implements DiskOwner {
   #spentMs = 0;
   #skewMs = 0;
 
-  constructor(name: string, { world, broker, machine }: Surroundings, own: OwnProcess = {}) {
+  constructor(name: string, surroundings: Surroundings, own: OwnProcess = {}) {
+    const { world, broker, links, machine } = surroundings;
     this.name = name;
-    const { serial, drift = 0 } = own;
+    this.links = links;
+    const { serial, drift = 0, isLinked = false } = own;
+    this.#isLinked = isLinked;
     this.id = serial === undefined ? name : `${name}-${serial}`;
     const rate = world.between(1 - drift, 1 + drift);
     this.world = world;
@@ -133,6 +143,7 @@ export class SimulatedProcess implements DiskOwner {
       cluster: "c1",
       clock: this.clock,
       disk: this.disk,
+      hostLinks: this.#isLinked ? { mode: "direct", linkEncryption: "auto" } : undefined,
       faultsAllowed: true,
       log: silentLog,
       createdBy: this.id,

@@ -46,6 +46,14 @@ export type SimulatedFault =
       readonly probability: number;
     })
   | (Lasting & { readonly kind: "frames.delay"; readonly delayMs: number })
+  /** The broker and all processes go on. `link.cut`: one connection between two hosts. */
+  | (Moment & { readonly kind: "link.cut"; readonly pick: number })
+  | (Lasting & {
+      readonly kind: "links";
+      readonly what: "cut" | "halfOpen" | "flip" | "refuse";
+      readonly probability: number;
+    })
+  | (Lasting & { readonly kind: "links.delay"; readonly delayMs: number })
   | (Lasting & { readonly kind: "disk.full" })
   /** One bit of a file is flipped. */
   | (Moment & { readonly kind: "disk.flip"; readonly pick: number; readonly bit: number })
@@ -98,6 +106,8 @@ const subjects = ["osiris.*.*.*.frames.>", "osiris.*.*.*.*.*.*", ">"] as const;
 
 const shapes: readonly (readonly number[])[] = [[1], [2], [3], [1, 1], [2, 1], [0, 2], [1, 1, 1]];
 
+const linkKinds = ["link.cut", "links", "links.delay"] as const;
+
 /** One of so many seeds has a job with many tables. */
 const wideEvery = 40;
 
@@ -135,9 +145,33 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
     const any = random.below(1 << 20);
     return faultOf(pick(kinds), { atMs, forMs, any, random, wide, pick });
   });
-  if (seed % storedEvery !== 1) return { seed, job, shape, faultsMs, faults: inOrder(faults) };
+  const linked = linksOf(seed, among, faultsMs);
+  const all = { seed, job, shape: { ...shape, ...linked.shape }, faultsMs };
+  const some = [...faults, ...linked.faults];
+  if (seed % storedEvery !== 1) return { ...all, faults: inOrder(some) };
   const ofStore = storeFaults(seed, among, faultsMs);
-  return { seed, job, shape, isStored: true, faultsMs, faults: inOrder([...faults, ...ofStore]) };
+  return { ...all, isStored: true, faults: inOrder([...some, ...ofStore]) };
+}
+
+/**
+ * Direct links, in half of the seeds, and their faults. They have a stream of their own, so that
+ * they change no other fault.
+ */
+function linksOf(seed: number, among: readonly FaultKind[], faultsMs: number) {
+  const random = new RandomStream(seed, purposes.faults, 5);
+  const wide = (least: number, most: number) => least * (most / least) ** random.uniform();
+  if (random.below(2) === 0) return { shape: {}, faults: [] };
+  const shape = { linkMs: [0, wide(0.02, 50)] as const };
+  const drawn = linkKinds.filter((kind) => among === faultKinds || among.includes(kind));
+  if (drawn.length === 0) return { shape, faults: [] };
+  const faults = Array.from({ length: random.below(8) }, (): SimulatedFault => {
+    const atMs = faultsMs * random.uniform();
+    const any = random.below(1 << 20);
+    const forMs = wide(5, 5000);
+    const pick = <Value>(values: readonly Value[]) => values[random.below(values.length)] as Value;
+    return faultOf(pick(drawn), { atMs, forMs, any, random, wide, pick });
+  });
+  return { shape, faults };
 }
 
 function inOrder(faults: readonly SimulatedFault[]): SimulatedFault[] {
@@ -256,6 +290,14 @@ function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
       return { kind, atMs, forMs, probability: wide(0.02, 0.7) };
     case "store.slow":
       return { kind, atMs, forMs, requestMs: wide(1, 600) };
+    case "link.cut":
+      return { kind, atMs, pick: any };
+    case "links": {
+      const what = pick(["cut", "halfOpen", "flip", "refuse"] as const);
+      return { kind, atMs, forMs, what, probability: wide(0.005, 0.3) };
+    }
+    case "links.delay":
+      return { kind, atMs, forMs, delayMs: wide(10, 1000) };
     case "power":
       return { kind, atMs, operations: Math.ceil(wide(1, 100)) };
     default:

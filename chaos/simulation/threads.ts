@@ -234,6 +234,15 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
       report: (value) => this.#report(value),
       observe() {},
       take: () => this.#commands.shift(),
+      directWay: async () => ({
+        open: (options) => {
+          const opened = this.#process.links.open(options, (task) => this.#enter(task));
+          this.#connections.push(() => void opened.close());
+          return opened;
+        },
+        listen: { address: this.name, isEncrypted: false },
+        newToken: () => this.#process.links.newToken(),
+      }),
       dial: async () => {
         const transport = this.#process.connect((task) => this.#enter(task));
         this.#connections.push(() => void transport.close());

@@ -183,6 +183,8 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.alert":
     case "run.tier":
       return `  ! ${event.message}`;
+    case "run.link":
+      return linkLine(event);
     case "run.durable":
       return durableLine(event);
     case "run.recovered": {
@@ -268,6 +270,13 @@ function placesLine(
     default:
       return event satisfies never;
   }
+}
+
+function linkLine({ direct, broker, reasons }: Extract<RunEvent, { type: "run.link" }>): string {
+  if (broker === 0) return `  frames between hosts: ${plural(direct, "direct link")}`;
+  const [first] = reasons;
+  const why = first === undefined ? "" : ` (${first.from} to ${first.to}: ${first.reason})`;
+  return `  ! frames of ${broker} of ${plural(direct + broker, "link")} travel over the broker${why}`;
 }
 
 function durableLine(event: Extract<RunEvent, { type: "run.durable" }>): string {

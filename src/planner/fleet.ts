@@ -29,12 +29,28 @@ export const measuredLinksSchema = z.object({
 
 export type MeasuredLinks = z.output<typeof measuredLinksSchema>;
 
+const directSchema = z.union([measuredLinksSchema, z.string()]).optional();
+
+/** The links over the broker and, if they were measured, direct ones, or why there are none. */
+export const keptLinksSchema = measuredLinksSchema.extend({ direct: directSchema });
+
+export type KeptLinks = z.output<typeof keptLinksSchema>;
+
+/** How frames travel between the hosts of a run, why, and the measured links. */
+export const linkChoiceSchema = z.object({
+  way: z.enum(["broker", "direct"]),
+  reason: z.string(),
+  measured: z.object({ broker: measuredLinksSchema, direct: directSchema }).optional(),
+});
+
+export type LinkChoice = z.output<typeof linkChoiceSchema>;
+
 /** Keeps the measured links between machines, by their names and the broker between them. */
 export interface LinkKeeper {
   /** The links between these machines, or between more that have these among them. */
-  find(machines: readonly string[], broker: string): MeasuredLinks | undefined;
+  find(machines: readonly string[], broker: string): KeptLinks | undefined;
   /** Returns the reason if they could not be kept. */
-  keep(machines: readonly string[], broker: string, links: MeasuredLinks): string | undefined;
+  keep(machines: readonly string[], broker: string, links: KeptLinks): string | undefined;
 }
 
 /** A host, relative to the first one. */

@@ -103,7 +103,7 @@ const rules = {
 } as const satisfies Record<string, Rule>;
 
 /** Longest time in which hosts measure the links between them, in milliseconds. */
-export const linksMs = 5000;
+export const linksMs = 10_000;
 
 /** Heartbeat interval of a cluster's hosts, in milliseconds. */
 export const beatMs = 250;

@@ -125,13 +125,14 @@ async function search(
   const { network, mailbox, hosts, job, record } = context;
   const [first] = hosts;
   const measured = measuredOn(record.measured, shares);
+  const { choice: _choice, ...hardware } = hardwareOf(context);
   const [found] = await request({
     ...{ network, mailbox, signal },
     to: [{ role: "host", index: first?.host ?? 0 }],
     type: "host.prepare",
     body: {
       ...{ command, job: jobTextOf(job), hosts: [...shares], pins: record.pins, measured },
-      ...hardwareOf(context),
+      ...hardware,
     },
     answer: (message) =>
       message.type === "host.prepared" && message.body.command === command

@@ -13,6 +13,7 @@ import type { SupervisorInput } from "../../runtime/supervisor.ts";
 import type { Wait } from "../../runtime/wait-graph.ts";
 import { streamOriginsOf } from "../../threads/data/stream-origins.ts";
 import { masterMachine, type ServiceReport } from "../../threads/preprocessing/master.ts";
+import { type LinkWatch, noLinks } from "../state/link-watch.ts";
 import { emptyWatch, type PipelineWatch } from "../state/pipeline-watch.ts";
 import { afterCheckpoint, restoredMetrics } from "../state/run-metrics.ts";
 import type { RunRecord } from "../state/run-record.ts";
@@ -62,6 +63,7 @@ export interface TrainingCoordinatorContext
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
   readonly tierWatch: TierWatch;
+  readonly linkWatch: LinkWatch;
   readonly stragglers: StragglerWatch;
   /** Waits of the threads of each host, by its last heartbeat. */
   readonly waits: ReadonlyMap<number, readonly Wait[]>;
@@ -86,6 +88,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     plan: undefined,
     placement: undefined,
     pins: noPins,
+    links: undefined,
     memoryBytes: Number.POSITIVE_INFINITY,
     schedule: undefined,
     indexedSteps: 0,
@@ -104,6 +107,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     seenLoss: Number.NaN,
     watch: emptyWatch,
     tierWatch: noTiers,
+    linkWatch: noLinks,
     waits: new Map(),
     sliceCounts: dealSlices(
       input.job.slices,

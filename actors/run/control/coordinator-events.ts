@@ -55,7 +55,7 @@ export function publishPrepared({
 
 /** Publishes run.started. */
 export function publishStarted(context: TrainingCoordinatorContext): void {
-  const { record, scope, schedule, hosts, arithmetic, step, placement } = context;
+  const { record, scope, schedule, hosts, arithmetic, step, placement, links } = context;
   record.append(scope.generation, {
     type: "run.started",
     fromStep: step,
@@ -65,6 +65,7 @@ export function publishStarted(context: TrainingCoordinatorContext): void {
     slices: slicesOf(context),
     plan: placement?.report,
     pins: pinStates(context),
+    links,
     arithmetic,
     notice: kernelNotice(),
   });

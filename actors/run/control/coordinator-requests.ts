@@ -8,7 +8,7 @@ import { ArithmeticMismatchError } from "../../../src/errors/errors.ts";
 import { checkContents } from "../../../src/job/check-contents.ts";
 import { type JobSpec, jobTextOf } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
-import { areAlike, bytesOfHosts, fleetIn } from "../../../src/planner/fleet.ts";
+import { areAlike, bytesOfHosts, fleetIn, type LinkChoice } from "../../../src/planner/fleet.ts";
 import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { inTurns } from "../../../src/ports/turns.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
@@ -66,6 +66,8 @@ export interface RequestInput {
   readonly placement: RunPlan | undefined;
   /** Shards placed by the pins of the run's owner. */
   readonly pins: FollowedPins;
+  /** How frames travel between its hosts; undefined: there is one host, or all is left as it was. */
+  readonly links: LinkChoice | undefined;
   /** Memory limit of the process of a host. */
   readonly memoryBytes: number;
   /** The checkpoint that the generation restores. */
@@ -107,6 +109,7 @@ export interface Prepared {
   readonly plan: DataPlan;
   readonly placement: RunPlan;
   readonly pins: FollowedPins;
+  readonly links: LinkChoice | undefined;
   readonly memoryBytes: number;
 }
 
@@ -123,8 +126,9 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const own = hardwareOf(input);
   const known = knownFor(input, hosts, own);
   const isMeasured = known === undefined && lacksLinks(input, own);
-  const hardware = isMeasured ? await withMeasuredLinks(own, input, signal) : own;
-  const [found] = await request({
+  const found = isMeasured ? await withMeasuredLinks(own, input, signal) : own;
+  const { choice: links, ...hardware } = found;
+  const [answered] = await request({
     network,
     mailbox,
     to: hostsOf(input).slice(0, 1),
@@ -141,26 +145,26 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
     deadlineMs: Number.POSITIVE_INFINITY,
     signal,
   });
-  const prepared = dataPlanSchema.parse(found?.plan);
+  const prepared = dataPlanSchema.parse(answered?.plan);
   const ofJob = { directory: job.checkpoint.directory, contents: metrics.contents };
   const { directory, contents } = record.replayed ?? ofJob;
   checkContents(job, contents, prepared.contents, directory);
   const isNew = input.step === stepBefore(job);
   const plan = { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
-  const memoryBytes = found?.memoryBytes ?? Number.POSITIVE_INFINITY;
+  const memoryBytes = answered?.memoryBytes ?? Number.POSITIVE_INFINITY;
   const { machines } = hardware;
   await caching(input, plan, signal);
   const spec = { ...input, plan, pins: [] };
   const planned = { hosts, machines, memoryBytes };
   const { fleet } = fleetIn(planned, "each");
   const staying = () =>
-    stayPlaced(runPlanSchema.parse(found?.placement), record.shards, spec, fleet);
+    stayPlaced(runPlanSchema.parse(answered?.placement), record.shards, spec, fleet);
   const placement = known ?? (await inTurns(network.clock, staying(), signal));
   if (known === undefined && placement.plan !== undefined) {
     record.placed = { hosts, machines, placement };
   }
   const followed = followPins(pins, { ...spec, placement }, bytesOfHosts(planned));
-  return { plan, placement, memoryBytes, pins: followed };
+  return { plan, placement, memoryBytes, pins: followed, links };
 });
 
 /** Has the other hosts make the caches that the first host has made, unless they see them. */

@@ -6,6 +6,7 @@ import { rateShare } from "../../../src/embedding/tables/rate-schedule.ts";
 import { sliceRunsOf } from "../../../src/planner/placement.ts";
 import { devicesOf } from "../../host/membership.ts";
 import type { MessageEvent } from "../../runtime/mailbox.ts";
+import { type LinkWatch, withLinks } from "../state/link-watch.ts";
 import {
   afterPublishing,
   assess,
@@ -26,11 +27,12 @@ type Heartbeat = MessageEvent<"host.progress">["body"];
 export function afterHeartbeat(
   context: Context,
   heartbeat: Heartbeat,
-): Pick<Context, "watch" | "waits" | "tierWatch"> {
+): Pick<Context, "watch" | "waits" | "tierWatch" | "linkWatch"> {
   const watch = watchPipeline(context, heartbeat);
   const waits = new Map([...context.waits, [heartbeat.host, heartbeat.waits]]);
   context.record.threadWaits = [...waits.values()].flat();
-  return { watch, waits, tierWatch: watchTiers(context, heartbeat) };
+  const tierWatch = watchTiers(context, heartbeat);
+  return { watch, waits, tierWatch, linkWatch: watchLinks(context, heartbeat) };
 }
 
 /** Publishes run.alert when the host's pipeline becomes serial. */
@@ -60,6 +62,18 @@ function watchTiers(
     for (const event of next.events) record.append(scope.generation, event);
     watch = next.watch;
   }
+  return watch;
+}
+
+/** Publishes run.link when frames between hosts change their way, and run.alert of clocks. */
+function watchLinks(
+  { linkWatch, record, scope, hosts }: Context,
+  { host, links, steps }: Heartbeat,
+): LinkWatch {
+  if (links === undefined) return linkWatch;
+  const at = { hosts: hosts.length, step: steps[0] ?? 0 };
+  const { watch, events } = withLinks(linkWatch, host, links, at);
+  for (const event of events) record.append(scope.generation, event);
   return watch;
 }
 

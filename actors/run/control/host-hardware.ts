@@ -5,10 +5,16 @@
 
 import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
-import { type HostMachine, hostSpeeds, type MeasuredLinks } from "../../../src/planner/fleet.ts";
+import {
+  type HostMachine,
+  hostSpeeds,
+  type KeptLinks,
+  type LinkChoice,
+  type MeasuredLinks,
+} from "../../../src/planner/fleet.ts";
 import { linksMs } from "../../../src/ports/deadlines.ts";
 import type { HostShare, Membership } from "../../host/membership.ts";
-import { type Mailbox, type Network, request } from "../../runtime/mailbox.ts";
+import { type HostLinks, type Mailbox, type Network, request } from "../../runtime/mailbox.ts";
 import type { DeviceName } from "../state/straggler-watch.ts";
 
 /** The hosts of a generation, for its plan. */
@@ -16,6 +22,8 @@ export interface HostHardware {
   /** By host, in the order of ranks; left out: no host has announced anything. */
   readonly machines?: (HostMachine | null)[];
   readonly links?: MeasuredLinks | string;
+  /** How frames travel between them; left out: there is one host, or no direct links here. */
+  readonly choice?: LinkChoice;
 }
 
 interface HostsInput {
@@ -38,16 +46,55 @@ export function hardwareOf(input: HostsInput): HostHardware {
   const links =
     names.length > 1 ? network.links?.find(names, network.connection.servers) : undefined;
   const machines = machinesOf(input);
+  return { ...(machines.some((one) => one !== null) && { machines }), ...byWay(input, links) };
+}
+
+/** The choice of a way, and the links of that way. */
+function byWay({ network, hosts }: HostsInput, known: KeptLinks | undefined) {
+  const { mode } = network.hostLinks ?? {};
+  const choice = hosts.length === 1 || !mode ? undefined : chooseWay(mode, known);
+  const { direct, ...broker } = known ?? {};
+  const links = choice?.way === "direct" && typeof direct === "object" ? direct : broker;
   return {
-    ...(machines.some((one) => one !== null) && { machines }),
-    ...(links !== undefined && { links }),
+    ...(choice && { choice }),
+    ...(known !== undefined && { links: links as MeasuredLinks }),
   };
 }
 
+/** The way of frames between hosts: by option, else by measurement. */
+export function chooseWay(
+  mode: NonNullable<HostLinks["mode"]>,
+  known: KeptLinks | undefined,
+): LinkChoice {
+  if (known === undefined) {
+    const reason =
+      mode === "auto" ? "not measured: direct links where they open" : `chosen: links ${mode}`;
+    return { way: mode === "broker" ? mode : "direct", reason };
+  }
+  const { direct, ...broker } = known;
+  const measured = { broker, ...(direct !== undefined && { direct }) };
+  if (mode !== "auto") return { way: mode, reason: `chosen: links ${mode}`, measured };
+  if (direct === undefined) {
+    return { way: "direct", reason: "only the broker was measured", measured };
+  }
+  if (typeof direct === "string") return { way: "broker", reason: direct, measured };
+  // The seconds of a byte of each kind, and a round: no step has its own mixture here.
+  const secondsOf = ({ allToAll, allReduce, roundSeconds }: MeasuredLinks) =>
+    mixtureBytes / allToAll + mixtureBytes / allReduce + roundSeconds;
+  const factor = secondsOf(broker) / secondsOf(direct);
+  const reason = `measured: direct links take 1/${factor.toFixed(2)} of the broker's time`;
+  return { way: factor >= 1 ? "direct" : "broker", reason, measured };
+}
+
+/** Bytes that two ways are compared by. */
+const mixtureBytes = 2 ** 20;
+
 /** Whether these hosts are to measure their links: a plan is searched, and none are kept. */
-export function lacksLinks(input: MeasuringInput, { links }: HostHardware): boolean {
+export function lacksLinks(input: MeasuringInput, { links, choice }: HostHardware): boolean {
   const { hosts, network, job, failedAtMs } = input;
-  if (links !== undefined || network.links === undefined || hosts.length === 1) return false;
+  const isKnown = network.hostLinks?.mode !== "auto" || choice?.measured?.direct !== undefined;
+  if ((links !== undefined && isKnown) || network.links === undefined || hosts.length === 1)
+    return false;
   return job.sharding === "auto" && failedAtMs === undefined;
 }
 
@@ -69,21 +116,29 @@ export async function withMeasuredLinks(
       ...{ network, mailbox, type: "host.measure" },
       signal: AbortSignal.any([signal, fault.signal]),
       to: hosts.map(({ host }) => ({ role: "host" as const, index: host })),
-      body: { command, hosts: hosts.map(({ host }) => host) },
+      body: {
+        ...{ command, hosts: hosts.map(({ host }) => host) },
+        isDirect: network.hostLinks !== undefined && network.hostLinks.mode !== "broker",
+      },
       answer(message) {
         if (message.type !== "host.measured" || message.body.command !== command) return undefined;
-        const { host: sender, links } = message.body;
+        const { host: sender, links, direct } = message.body;
         const from = hosts.findIndex(({ host }) => host === sender);
-        if (typeof links !== "string") return from < 0 ? undefined : { from, answer: links };
+        if (typeof links !== "string") {
+          return from < 0 ? undefined : { from, answer: { links, direct } };
+        }
         fault.abort(new PeerLostError(`host:${sender}`, links));
         return undefined;
       },
       deadlineMs: 2 * linksMs, // The hosts start a thread, and have `linksMs` themselves.
     });
-    const slowest = (of: "allToAll" | "allReduce") => Math.min(...found.map((own) => own[of]));
-    const links = {
-      ...{ allToAll: slowest("allToAll"), allReduce: slowest("allReduce") },
-      roundSeconds: Math.max(...found.map((own) => own.roundSeconds)),
+    const direct = found.map((own) => own.direct).filter((own) => own !== undefined);
+    const refused = direct.find((own) => typeof own === "string");
+    const opened = direct.filter((own) => typeof own !== "string");
+    const isAll = opened.length === hosts.length;
+    const links: KeptLinks = {
+      ...slowestOf(found.map((own) => own.links)),
+      ...(isAll ? { direct: slowestOf(opened) } : refused !== undefined && { direct: refused }),
     };
     const notKept = keeper?.keep(namesOf(input), connection.servers, links);
     if (notKept !== undefined) {
@@ -91,11 +146,20 @@ export async function withMeasuredLinks(
         actor: "coordinator",
       });
     }
-    return { ...known, links };
+    return { ...known, ...byWay(input, links) };
   } catch (error) {
     if (signal.aborted) throw error;
     return failed(recordError(error).message);
   }
+}
+
+/** The links of all hosts: each step waits for the slowest. */
+function slowestOf(links: readonly MeasuredLinks[]): MeasuredLinks {
+  const slowest = (of: "allToAll" | "allReduce") => Math.min(...links.map((own) => own[of]));
+  return {
+    ...{ allToAll: slowest("allToAll"), allReduce: slowest("allReduce") },
+    roundSeconds: Math.max(...links.map((own) => own.roundSeconds)),
+  };
 }
 
 /** The announced speeds of devices on hosts that are faster or slower than the first. */

@@ -2,6 +2,7 @@
 // the JSON Schema that the job service returns, follow from these schemas.
 
 import { z } from "zod";
+import { linkChoiceSchema } from "../../../src/planner/fleet.ts";
 import { shardPinSchema } from "../../../src/planner/plan-file.ts";
 import { planReportSchema } from "../../../src/training/planning/plan-report.ts";
 import { errorRecord } from "../../../src/wire/messages/fields.ts";
@@ -77,6 +78,8 @@ const eventBody = z.discriminatedUnion("type", [
     plan: planReportSchema.readonly().optional(),
     /** Shards that are pinned to devices; `reason`: why a pin is not followed. */
     pins: list(shardPinSchema.extend({ reason: z.string().optional() })).optional(),
+    /** How frames travel between the hosts, with the figures; left out: there is one host. */
+    links: linkChoiceSchema.readonly().optional(),
     arithmetic: z.string(),
     /** A notice where slow kernels are used, with the reason. */
     notice: z.string().optional(),
@@ -109,11 +112,22 @@ const eventBody = z.discriminatedUnion("type", [
     code: z.enum([
       ...(["PIPELINE_SERIAL", "RECOVERY_SLOW", "REPLAN_FAILED"] as const),
       ...(["CHECKPOINT_DISK_FULL", "CHECKPOINT_STORE_AWAY", "DEVICES_IDLE"] as const),
+      ...(["CLOCKS_APART"] as const),
     ]),
     step: count,
     message: z.string(),
     /** `PIPELINE_SERIAL`: times of the assessed steps. */
     times: stepTimes.optional(),
+  }),
+  /**
+   * Frames between hosts have changed their way. Each pair of hosts has two links: `direct` of them
+   * are open, `broker` of them use the broker, with the reasons of some.
+   */
+  z.object({
+    type: z.literal("run.link"),
+    direct: count,
+    broker: count,
+    reasons: list(z.object({ from: z.string(), to: z.string(), reason: z.string() })),
   }),
   /** The state of a device's tier has changed. */
   z.object({

@@ -48,6 +48,23 @@ export const hardware = z.object({
   ...{ lookups: rate.optional(), flops: rate.optional() },
 });
 
+/** The direct links of a host in its generation, as its bridge reports them. */
+export const linkReport = z.object({
+  /** Hosts that its frames reach directly, and over the broker. */
+  direct: z.int().min(0),
+  broker: z.int().min(0),
+  /** Why of some of the latter. */
+  reasons: z.array(z.object({ to: z.string(), reason: z.string() })),
+  /** Strangers that were refused. */
+  refused: z.int().min(0),
+  /** Payload bytes sent each way. */
+  bytes: z.object({ direct: z.number().min(0), broker: z.number().min(0) }),
+  /** A host whose clock is far ahead of this one's; negative seconds: behind. */
+  apart: z.object({ host: z.string(), seconds: z.number() }).optional(),
+});
+
+export type LinkReport = z.output<typeof linkReport>;
+
 /** The links between hosts, as measured; or why they were not. */
 export const links = z.union([
   z.object({ allToAll: rate, allReduce: rate, roundSeconds: z.number().min(0) }),

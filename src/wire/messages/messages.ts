@@ -42,7 +42,7 @@
 
 import { z } from "zod";
 import { defineMessages } from "./codec.ts";
-import { errorRecord, figure, hardware, links, metrics } from "./fields.ts";
+import { errorRecord, figure, hardware, linkReport, links, metrics } from "./fields.ts";
 import type { SubjectRole } from "./subjects.ts";
 
 const command = z.int().min(0);
@@ -112,9 +112,12 @@ export const messages = defineMessages({
     links: links.optional(),
     hostCount: z.int().min(1).optional(),
   }),
-  /** Requests these hosts to measure the links between them, all at the same time. */
-  "host.measure": z.object({ command, hosts: z.array(host) }),
-  "host.measured": z.object({ command, host, links }),
+  /**
+   * Requests these hosts to measure the links between them, all at the same time: over the broker
+   * and, with `isDirect`, directly, too.
+   */
+  "host.measure": z.object({ command, hosts: z.array(host), isDirect: z.boolean().optional() }),
+  "host.measured": z.object({ command, host, links, direct: links.optional() }),
   /** `memoryBytes`: memory that the host's process may use. */
   "host.prepared": z.object({
     command,
@@ -156,12 +159,13 @@ export const messages = defineMessages({
    * heartbeat if that device is on this host. `isBridged`: the host receives frames of other hosts.
    * `meters`: counters of its devices' steps and of its readers
    * (src/training/meters/step-meter.ts). `tiers`: the state of its devices' backing stores.
-   * `waits`: what its threads are waiting for.
+   * `waits`: what its threads are waiting for. `links`: its direct links.
    */
   "host.progress": z.object({
     host,
     beat: z.int(),
     isBridged: z.boolean(),
+    links: linkReport.optional(),
     tiers: z.array(tierStatus),
     steps: z.array(step),
     waits: z.array(wait).readonly(),

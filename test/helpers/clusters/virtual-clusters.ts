@@ -22,6 +22,7 @@ import { type SimulatedThread, SimulatedThreads } from "../../../chaos/simulatio
 import { World } from "../../../chaos/simulation/world.ts";
 import type { ThreadFault } from "../../../internal.ts";
 import type { Cells } from "../../../src/exchange/cells.ts";
+import { createLinkNetwork } from "../../../src/exchange/links/simulated-links.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
@@ -78,7 +79,8 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
   const machine = machineOf(world, options);
   const threads = new SimulatedThreads(machine, speed);
   const breaks = breaksOf(world, threads, options.storeMsOf ?? (() => 0));
-  const surroundings = { world, broker, machine };
+  const direct = createLinkNetwork({ clock: world.clock, seed: 1 });
+  const surroundings = { world, broker, links: direct, machine };
   const incidents: Incident[] = [];
   const ownModels = new Set<string>();
   const root = new SimulatedProcess("leader", surroundings, { serial: 0 });

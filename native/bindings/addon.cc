@@ -48,6 +48,8 @@ constexpr Entry entries[] = {
 #include "table.h"
 #undef KERNEL
 #undef ADAPTED
+    entry<binding::poolAt>("poolAt"),
+    entry<binding::collidingBags>("collidingBags"),
     entry<binding::callForm>("callForm"),
     entry<binding::built>("built"),
     entry<binding::arithmetic>("arithmetic"),

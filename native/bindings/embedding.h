@@ -4,6 +4,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/running.h"
+#include "embedding/colliding.h"
 
 namespace osiris::binding {
 
@@ -15,6 +16,40 @@ inline void pool(float* out, Lookups& of, int64_t first, int64_t count,
     table.rule.average = average.value_or(Average{});
   }
   running().pool(out, of.tables.data(), of.bags, first, count, of.columns);
+}
+
+/// Pools some samples: their bags are copied side by side first.
+inline void poolAt(float* out, Lookups& of, const Array<const int32_t>& places) {
+  static thread_local std::vector<int32_t> offsets, ids;
+  static thread_local std::vector<float> weights;
+  const Bags& bags = of.bags;
+  offsets.assign(1, 0);
+  ids.clear();
+  weights.clear();
+  for (int64_t table = 0; table < bags.tables; table++) {
+    for (int64_t i = 0; i < places.length; i++) {
+      const int32_t* bag = bags.offsets + table * bags.samples + places.data[i];
+      ids.insert(ids.end(), bags.ids + bag[0], bags.ids + bag[1]);
+      if (bags.weights != nullptr) {
+        weights.insert(weights.end(), bags.weights + bag[0], bags.weights + bag[1]);
+      }
+      offsets.push_back(static_cast<int32_t>(ids.size()));
+    }
+  }
+  for (Table& table : of.tables) table.averaged = false;
+  const float* weighted = bags.weights == nullptr ? nullptr : weights.data();
+  const Bags some{bags.tables, places.length, offsets.data(), ids.data(), weighted};
+  running().pool(out, of.tables.data(), some, 0, places.length, of.columns);
+}
+
+/// offsets, ids, weights: the bags of the current batch.
+inline int64_t collidingBags(const Array<int32_t>& out, const Lookups& next,
+                             const Array<const int32_t>& offsets, const int32_t* ids,
+                             Optional<float>) {
+  const int64_t tables = next.bags.tables;
+  const int64_t samples = tables == 0 ? 0 : (offsets.length - 1) / tables;
+  const Bags current{tables, samples, offsets.data, ids, nullptr};
+  return osiris::collidingBags(out.data, out.length, next.tables.data(), next.bags, current);
 }
 
 /// The memory of an order of lookups (src/kernels/contract/tables.ts), as the kernels use it.

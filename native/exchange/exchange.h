@@ -268,6 +268,14 @@ inline void expandColumns(Columns out, Columns from, const int32_t* inverse, Opt
   }
 }
 
+/// out[places[i]] = from[i], for `count` rows.
+inline void placeColumns(Columns out, Columns from, const int32_t* places, int64_t count,
+                         int64_t columns) {
+  for (int64_t i = 0; i < count; i++, from.at += from.stride) {
+    std::memcpy(out.at + places[i] * out.stride, from.at, columns * sizeof(float));
+  }
+}
+
 /// dFrom[u] = the sum of dOut[b] over the samples b with inverse[b] = u, in their order.
 inline void dExpandColumns(Columns dFrom, int64_t lists, Columns dOut, const int32_t* inverse,
                            Optional<const int32_t> used, int64_t samples, int64_t columns) {

@@ -5,6 +5,8 @@ ADAPTED(void, copyRuns, Columns out, Columns from, int64_t samples, const int32_
         int64_t count)
 KERNEL(void, expandColumns, Columns out, Columns from, const int32_t* inverse, Optional<const int32_t> used,
        int64_t samples, int64_t columns)
+KERNEL(void, placeColumns, Columns out, Columns from, const int32_t* places, int64_t count,
+       int64_t columns)
 KERNEL(void, dExpandColumns, Columns dFrom, int64_t lists, Columns dOut, const int32_t* inverse,
        Optional<const int32_t> used, int64_t samples, int64_t columns)
 ADAPTED(void, foldSubtrees, float* out, const float* const* parts, const Subtree* trees,

@@ -107,6 +107,8 @@ export const channels = {
   pooled: "the pooled embeddings",
   /** Pooled embeddings of tables that a step reads one update late. */
   stalePooled: "the stale pooled embeddings",
+  /** Pooled embeddings and rows that were read ahead, and changed by the update after that. */
+  deferred: "the deferred embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
   /** Gradients that one device of a host received for several devices, to each of these. */

@@ -52,6 +52,13 @@ export interface Slab extends RowStore {
   readonly lookedUp: readonly Rows[];
   /** The cached shards. */
   readonly cached: readonly CachedShard[];
+  /** `lookup` of some samples of a range of lookups, as `Kernels.poolAt`. */
+  lookupAt(out: Tensor, bags: StagedBags, of: Run, places: Int32Array): void;
+  /**
+   * The bags of a range of whole shards' lookups with a row that `current` has too, as
+   * `Kernels.collidingBags`. Both batches are staged, and none of them is released.
+   */
+  collidingBags(out: Int32Array, next: StagedBags, current: StagedBags, of: Run): number;
   /** Gradients of the rows of the shard at `place` in memory, as `Kernels.dRows`. */
   gradients(
     place: number,
@@ -178,6 +185,14 @@ export function createSlab(options: SlabOptions): Slab {
         count,
         average,
       );
+    },
+    lookupAt(out, bags, of, places) {
+      kernels.poolAt(out, views.rowsAt(of), bagsFrom(bags, of.first, of.count), places);
+    },
+    collidingBags(out, next, current, of) {
+      // Ids of bags are rows or slots here; a row that two batches in flight share has one slot.
+      const rowsOf = (bags: Bags) => bagsFrom(bags, of.first, of.count) as Bags<Int32Array>;
+      return kernels.collidingBags(out, views.rowsAt(of), rowsOf(next), rowsOf(current));
     },
     gradients(place, dRows, counts, bags, dPooled, slices) {
       const { tables, ownBags, column } = lookupsOf({ first: place, count: 1 }, bags);

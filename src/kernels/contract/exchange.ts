@@ -52,6 +52,18 @@ export interface ExchangeKernels {
     used?: Int32Array,
   ): void;
   /**
+   * out[places[i], outFirst .. +columns] = from[i, fromFirst .. +columns]: overwrites some rows of
+   * out (U,·) with those of from (n,·). places (n).
+   */
+  placeColumns(
+    out: Tensor,
+    outFirst: number,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+    places: Int32Array,
+  ): void;
+  /**
    * Backward of `expandColumns`: dFrom[u, fromFirst .. +columns] (U,·) = the sum of dOut[b,
    * outFirst .. +columns] over the samples b with inverse[b] = u, in their order, from 0; 0 in
    * columns that a list does not have.

@@ -224,6 +224,19 @@ export interface Kernels
     count: number,
     average?: RowAverage,
   ): void;
+  /** `pool` of some samples: out (n, C); row i has the vectors of sample places[i] of `bags`. */
+  poolAt(out: Tensor, tables: readonly Rows[], bags: Bags, places: Int32Array): void;
+  /**
+   * Finds the bags of `next` that have a row which any bag of `current` has in the same table; both
+   * are bags of `tables`. Writes their indices t*B+b to `out`, ascending, as far as it has room.
+   * Returns their number.
+   */
+  collidingBags(
+    out: Int32Array,
+    tables: readonly Rows[],
+    next: Bags<Int32Array>,
+    current: Bags<Int32Array>,
+  ): number;
   /**
    * Sums the gradient of each looked-up row, then updates the row's weights, state and `touched`
    * once. dPooled (B,C) in the layout of `pool`; `slices` covers the whole batch (first = 0, S

@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "../contract/kernels.ts";
-import { quantumColumns, ruleStateIn } from "../contract/kernels.ts";
+import { lookupsFrom, quantumColumns, ruleStateIn } from "../contract/kernels.ts";
 import { decodeRow, encodeRow } from "../contract/precision.ts";
 import { lagShare, type RowAverage } from "../contract/row-average.ts";
 import { subtreesOf } from "../contract/slices.ts";
 import { expectedSums } from "../table/sums.ts";
 import type { Round } from "./dense.ts";
-import { type Values, valuesOf } from "./memory.ts";
+import { HostTensor, type Values, valuesOf } from "./memory.ts";
 import { allFinite, createApplyFlat } from "./optimizers.ts";
 import { columnsOf, eachRow, gradientsOf, narrowBags } from "./row-gradients.ts";
 import {
@@ -39,6 +39,29 @@ export function createEmbedding(round: Round, allocate: (length: number) => Valu
   return {
     pool: (out, tables, bags, first, count, average) =>
       pool(round, out, tables, bags, { first, count, average }),
+
+    poolAt(out, tables, bags, places) {
+      const width = columnsOf(tables);
+      places.forEach((place, i) => {
+        const one = new HostTensor([1, width], valuesOf(out).subarray(i * width, (i + 1) * width));
+        pool(round, one, tables, bags, { first: place, count: 1 });
+      });
+    },
+
+    collidingBags(out, tables, next, current) {
+      let count = 0;
+      for (let first = 0; first < tables.length; first += lookupsFrom(tables, first)) {
+        const end = first + lookupsFrom(tables, first);
+        const idsOf = ({ samples, offsets, ids }: Bags<Int32Array>, from: number, to: number) =>
+          ids.subarray(offsets[from * samples], offsets[to * samples]);
+        const rows = new Set(idsOf(current, first, end));
+        for (let bag = first * next.samples; bag < end * next.samples; bag++) {
+          const own = next.ids.subarray(next.offsets[bag], next.offsets[bag + 1]);
+          if (own.some((row) => rows.has(row))) out[count++] = bag;
+        }
+      }
+      return count;
+    },
 
     updateRows(tables, bags, dPooled, slices, rules, completed) {
       let firstBad = -1;

@@ -74,6 +74,14 @@ export function createExchange(round: Round) {
       });
     },
 
+    placeColumns(out, outFirst, from, fromFirst, columns, places) {
+      places.forEach((place, i) => {
+        const [to, at] = rowOf(out, place, outFirst);
+        const [source, first] = rowOf(from, i, fromFirst);
+        to.set(source.subarray(first, first + columns), at);
+      });
+    },
+
     packColumns(to, from, fromFirst, columns, precision, scale = 1) {
       const packed = packedAt(to, from.shape[0]!, columns, precision, scale);
       for (let b = 0; b < from.shape[0]!; b++) {

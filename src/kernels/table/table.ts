@@ -151,6 +151,16 @@ export const table: Table = {
     takes: "out=count*width tables bags first=range(count<samples) count average",
     native: "out tables - bags first count average",
   },
+  poolAt: {
+    takes: "out=n*width tables bags places=#n",
+    native: "out tables - bags places",
+    unless: "n",
+    also: (_out, _tables, { samples }, places) => conditions.areWithin("places", places, samples),
+  },
+  collidingBags: {
+    takes: "out tables next=bags() current=bags()",
+    native: "out tables - next current",
+  },
   updateRows: {
     takes: "tables bags dPooled=samples*width slices(samples) rules completed order",
     native: "tables rules bags dPooled slices completed order",
@@ -229,6 +239,13 @@ export const table: Table = {
     unless: "B",
     also: (...[dFrom, , , , columns, inverse, used]) =>
       conditions.areLists(dFrom, columns, inverse, used),
+  },
+  placeColumns: {
+    takes:
+      "out=U:V outFirst=range(columns<V) from=n:W fromFirst=range(columns<W) columns places=#n",
+    native: "out outFirst V from fromFirst W places n columns",
+    unless: "n",
+    also: (out, ...[, , , , places]) => conditions.areWithin("places", places, out.shape[0] ?? 0),
   },
   packColumns: {
     takes:

@@ -31,6 +31,7 @@ import {
   finishStep,
   type LateStep,
   readAhead,
+  readRest,
   type StagedStep,
   type StepOutcome,
   stageStep,
@@ -62,11 +63,11 @@ export function createPipeline(options: {
   const { trace } = device;
   const { ids } = device.frames;
   const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
-  const { isStale } = device.topology.reads;
+  const { isStale, isAhead } = device.topology.reads;
   const { tables } = device.topology.input.model;
   /**
-   * Steps whose rows are being prefetched, in order; the stale rows of the first of them may have
-   * been read already.
+   * Steps whose rows are being prefetched, in order; rows of the first of them may have been read
+   * already.
    */
   const staged: (StagedStep | LateStep)[] = [];
   /** The step after `staged`, once it has begun, or the error in its batch. */
@@ -136,9 +137,15 @@ export function createPipeline(options: {
           isLast = step + 1 >= toStep || (stopAfter >= 0 && step + 1 >= stopAfter);
           if (depth === 3) await goAhead(step, toStep, stopAfter, requestedStop);
         },
-        async read() {
-          if (isLast || !isStale) return;
-          staged.unshift(await readAhead(device, await take(step + 1, requestedStop)));
+        async read(current) {
+          if (isLast || !(isStale || isAhead)) return;
+          staged.unshift(await readAhead(device, await take(step + 1, requestedStop), current));
+        },
+        async readRest() {
+          const [next] = staged;
+          if (isAhead && next !== undefined && "isLate" in next) {
+            staged[0] = await readRest(device, next);
+          }
         },
       });
       intake.release("training");

@@ -38,11 +38,12 @@ export const waitedFor = [
 export type WaitedFor = (typeof waitedFor)[number];
 
 /**
- * Channels whose waits count under another name: stale vectors and rows under the fresh ones, bag
- * lengths under the vectors that they accompany.
+ * Channels whose waits count under another name: stale vectors and rows under the fresh ones,
+ * deferred ones and bag lengths under the vectors that they accompany.
  */
 const alike: Readonly<Record<string, WaitedFor>> = {
   bagLengths: "pooled",
+  deferred: "pooled",
   stalePartials: "partials",
   stalePooled: "pooled",
   staleRows: "rows",

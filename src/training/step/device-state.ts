@@ -24,6 +24,7 @@ import { prefetchOf, samplesMaxOf, type Topology } from "../topology/topology.ts
 import { type BagLengthsDevice, createBagLengths } from "./bag-lengths.ts";
 import type { DedupDistDevice } from "./dedup/dedup-dist.ts";
 import { createDistinctState, type DistinctState } from "./dedup/dedup-state.ts";
+import { type DeferredDevice, DeferredMemory } from "./deferred.ts";
 import { createShardIds, type DynamicIdsDevice } from "./dynamic-ids.ts";
 import { type Frames, framesOver } from "./frames.ts";
 import type { InputDistDevice } from "./input-dist.ts";
@@ -53,6 +54,7 @@ export interface DeviceState
     BagLengthsDevice,
     DedupDistDevice,
     OutputDistDevice,
+    DeferredDevice,
     ReplicasDevice,
     RowSumsDevice,
     NonFiniteDevice {
@@ -136,6 +138,7 @@ export function createDeviceState(options: {
     slab,
     ids: createShardIds(topology, rank, key),
     bagLengths: createBagLengths(topology, samplesMax),
+    deferred: new DeferredMemory(kernels),
     distinct: createDistinctState({ kernels, topology, slabs, samplesMax }),
     replicas,
     replicaGradients: replicated.map(({ rows, columns }, i) => {

@@ -25,6 +25,7 @@ import { tableOf } from "../topology/topology.ts";
 import { type Axes, copyToPlaces } from "./axes.ts";
 import { ColumnCopies } from "./column-copies.ts";
 import { type DistinctVectorsDevice, distinctVectors } from "./dedup/dedup-state.ts";
+import { patchVectors, type Resent } from "./deferred.ts";
 import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./group-vectors.ts";
 import {
   addPartials,
@@ -157,18 +158,21 @@ function partFinder(
 
 /**
  * Writes the vectors of all lookups, also of lookups pooled on this device, into the model.
- * `steps`: number of steps that trained the rows, for their decay.
+ * `steps`: number of steps that trained the rows, for their decay. `resent`: what was read ahead
+ * and changed since.
  */
 export async function receiveVectors(
   device: OutputDistDevice,
   rows: SampleRows,
   plan: StepPlan,
   steps: number,
+  resent?: Resent,
 ): Promise<void> {
   const { exchange, topology } = device;
   const { fresh, stale } = topology.reads;
   const parts: ShardGroupParts[] = [];
   for (const read of [stale, fresh]) await receiveParts(device, plan, read, parts);
+  if (resent !== undefined) patchVectors(device, resent, parts);
   for (const shardGroup of topology.replicatedGroups) {
     const read = fresh.has(shardGroup) ? fresh : stale;
     const all = replicaVectorsOf(device, read, plan.samples);

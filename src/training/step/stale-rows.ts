@@ -21,7 +21,7 @@ export class StaleRows {
   readonly #lastSteps: ReadonlyMap<number, Int32Array>;
 
   constructor(topology: Topology, rank: number) {
-    const { heldBy, distinctBy, replicated, reads } = topology;
+    const { heldBy, distinctBy, replicated, input } = topology;
     this.counts = topology.input.model.tables.map(() => 0);
     this.#topology = topology;
     this.#rank = rank;
@@ -30,7 +30,9 @@ export class StaleRows {
     );
     this.#lastSteps = new Map(
       own
-        .filter((shard) => reads.stale.has(shard) && shard.firstColumn === 0)
+        .filter(({ table, firstColumn }) => {
+          return tableOf(input.model.tables, table).staleness > 0 && firstColumn === 0;
+        })
         .map(({ shard, rows }) => [shard, new Int32Array(rows).fill(-1)]),
     );
   }

@@ -9,7 +9,8 @@
 //
 // Invariants
 //   S1. Weights change only in `applyRows` and `applyDenseGradient`, after all gradients arrived.
-//       They are read before; weights of stale tables also for the next step (`readAhead`).
+//       They are read before; weights of tables of the early read also for the next step
+//       (`readAhead`). Between the two, rows on one device each are read for it (`readRest`).
 //   S2. Only the topology knows the number of devices (law 4).
 //   S3. A step with a non-finite loss or gradient ends in an error, so no cut follows it.
 
@@ -44,6 +45,7 @@ import {
   sendRowGradients,
   sendRows,
 } from "./dedup/dedup-dist.ts";
+import { type Deferred, findDeferred, receiveDeferred, sendDeferred } from "./deferred.ts";
 import type { DeviceState } from "./device-state.ts";
 import { evictIds } from "./dynamic-ids.ts";
 import { distinctOfSamples, rowsOfSamples, sendBags } from "./input-dist.ts";
@@ -86,14 +88,15 @@ export interface StagedStep extends BegunStep {
   readonly staged: StagedRows;
 }
 
-/** An arrived step: its rows are in device memory and may be read. */
-interface ArrivedStep extends StagedStep {
-  readonly replicaBags: Bags | undefined;
-}
-
-/** A step with stale tables that were read before the previous step's update. */
-export interface LateStep extends ArrivedStep {
+/** A step with tables that were read before the previous step's update. */
+export interface LateStep extends StagedStep {
   readonly isLate: true;
+  /** Bags of replicated tables, where some of these are stale. */
+  readonly replicaBags: Bags | undefined;
+  /** What the update changes of what was read ahead; undefined: no table is read ahead. */
+  readonly deferred: Deferred | undefined;
+  /** Whether all its vectors are sent (`readRest`). */
+  readonly isSent: boolean;
 }
 
 /** Hooks by which the next steps overlap a step. Either all devices call a hook, or none does. */
@@ -103,11 +106,18 @@ export interface Ahead {
    * for: the next steps may begin.
    */
   begin(stopAfter: number): Promise<void>;
-  /** Called before the update: the next step may read its stale tables (`readAhead`). */
-  read(): Promise<void>;
+  /**
+   * Called before the update: the next step may be read ahead (`readAhead`). `current`: the rows of
+   * this step. Without stale tables it is called once all vectors of this step are received, so that
+   * those of the next one travel during the computation.
+   */
+  read(current: StagedRows): Promise<void>;
+  /** Called after the update of rows: the next step may read the rest of them (`readRest`). */
+  readRest(): Promise<void>;
 }
 
-const alone: Ahead = { begin: async () => {}, read: async () => {} };
+const nothing = async () => {};
+const alone: Ahead = { begin: nothing, read: nothing, readRest: nothing };
 
 /**
  * Sends the bags of a batch, without waiting for bags of other devices. A step may begin while the
@@ -138,56 +148,83 @@ export async function stageStep(device: DeviceState, begun: BegunStep): Promise<
   return { ...begun, staged: await stageRows(device, begun.plan) };
 }
 
-async function arriveStep(
-  device: DeviceState,
-  begun: BegunStep | StagedStep,
-): Promise<ArrivedStep> {
+/** Waits until the rows of a step are in device memory and may be read. */
+async function arriveStep(device: DeviceState, begun: BegunStep | StagedStep): Promise<StagedStep> {
   enter(device, begun.plan, "tiers");
   const step = "staged" in begun ? begun : await stageStep(device, begun);
   await arriveRows(device, step.staged);
-  return { ...step, replicaBags: replicaBagsOf(device, step.rows, step.plan) };
+  return step;
 }
 
 /**
- * Reads the stale tables of a step before the update of the previous step, and sends their vectors.
+ * Reads the tables of the early read of a step before the update of the previous step, `current`,
+ * and sends their vectors.
  */
 export async function readAhead(
   device: DeviceState,
   begun: BegunStep | StagedStep,
+  current: StagedRows,
 ): Promise<LateStep> {
-  const arrived = await arriveStep(device, begun);
-  enter(device, begun.plan, "lookup");
-  await sendRead(device, arrived, device.topology.reads.stale);
-  return { ...arrived, isLate: true };
+  const step = await arriveStep(device, begun);
+  const { plan, rows, staged } = step;
+  enter(device, plan, "lookup");
+  const { stale, isStale, isAhead } = device.topology.reads;
+  await sendRead(device, step, stale);
+  // The previous step still uses the memory of replicas, unless it waits for its last gradients.
+  const replicaBags = isStale ? replicaBagsOf(device, rows, plan) : undefined;
+  lookupReplicas(device, replicaBags, plan, stale);
+  const deferred = isAhead ? findDeferred(device, staged, current) : undefined;
+  return { ...step, isLate: true, replicaBags, deferred, isSent: false };
 }
 
-/** Looks up the rows of a read, and sends them. No other function of a step reads rows. */
-async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Promise<void> {
-  const { staged, replicaBags, plan } = step;
-  const { bags, lookups, axes } = staged;
-  await sendVectors(device, bags, axes, plan, read);
-  await sendRows(device, lookups, plan, read);
-  lookupReplicas(device, replicaBags, plan, read);
+/** Reads all other rows of a step after the previous step's update, and again those it changed. */
+export async function readRest(device: DeviceState, step: LateStep): Promise<LateStep> {
+  await sendReads(device, step);
+  return { ...step, isSent: true };
 }
 
-/** Reads all tables that `readAhead` has not read. */
-async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Promise<void> {
-  enter(device, step.plan, "lookup");
+/**
+ * Looks up the rows of a read that lie on one device each, and sends them. Besides replicas, no
+ * other function of a step reads rows.
+ */
+async function sendRead(device: DeviceState, step: StagedStep, read: Read): Promise<void> {
+  const { bags, lookups, axes } = step.staged;
+  await sendVectors(device, bags, axes, step.plan, read);
+  await sendRows(device, lookups, step.plan, read);
+}
+
+/** Reads what `readAhead` has not read. */
+async function sendReads(device: DeviceState, step: StagedStep | LateStep): Promise<void> {
+  const { plan, staged } = step;
+  enter(device, plan, "lookup");
   const { fresh, stale } = device.topology.reads;
   if (!("isLate" in step)) await sendRead(device, step, stale);
-  await sendBagLengths(device, step.staged.bags, step.plan);
+  else if (step.deferred) await sendDeferred(device, staged, step.deferred, plan);
+  await sendBagLengths(device, staged.bags, plan);
   await sendRead(device, step, fresh);
 }
 
+/** Looks up the replicated tables that `readAhead` has not read. Returns their bags. */
+function readReplicas(device: DeviceState, step: StagedStep | LateStep): Bags | undefined {
+  const { fresh, stale } = device.topology.reads;
+  const late = "isLate" in step ? step.replicaBags : undefined;
+  const bags = late ?? replicaBagsOf(device, step.rows, step.plan);
+  lookupReplicas(device, bags, step.plan, fresh);
+  if (late === undefined) lookupReplicas(device, bags, step.plan, stale);
+  return bags;
+}
+
 /** Receives the vectors, from this device and others, and writes them into the network. */
-async function receiveReads(
-  device: DeviceState,
-  { rows, requested, plan }: BegunStep,
-): Promise<void> {
+async function receiveReads(device: DeviceState, step: StagedStep | LateStep): Promise<void> {
+  const { rows, requested, plan } = step;
   enter(device, plan, "exchange");
-  await receiveRows(device, requested, plan);
+  const isResent = "isLate" in step && step.deferred !== undefined;
+  const resent = isResent ? await receiveDeferred(device) : undefined;
+  await receiveRows(device, requested, plan, resent);
   await receiveBagLengths(device, plan);
-  await receiveVectors(device, rows, plan, plan.isTraining ? plan.step : device.trained.steps);
+  const steps = plan.isTraining ? plan.step : device.trained.steps;
+  await receiveVectors(device, rows, plan, steps, resent);
+  if (isResent) device.frames.deferred.close();
 }
 
 /** Completes a training step that has begun, and may already be staged or read ahead. */
@@ -196,7 +233,7 @@ export async function finishStep(
   current: BegunStep | StagedStep | LateStep,
   ahead: Ahead = alone,
 ): Promise<StepOutcome> {
-  const { exchange, kernels, network, slab, staleRows, terms } = device;
+  const { exchange, kernels, network, slab, staleRows, terms, topology } = device;
   const { batch, plan, rows, requested, pass } = current;
   const { step } = plan;
   const { dense, labels, weights } = tensorsOf(device, batch);
@@ -204,15 +241,19 @@ export async function finishStep(
   await forwardEarly(network, dense, pass); // Overlaps the sending of bags or vectors.
   const isLate = "isLate" in current;
   const arrived = isLate ? current : await arriveStep(device, current);
-  const { staged, replicaBags } = arrived;
+  const { staged } = arrived;
   const { bags, lookups, stopAfter } = staged;
+  const { isStale } = topology.reads;
 
   // Stage 4: lookup and output dist.
-  await sendReads(device, arrived);
+  const isSent = "isLate" in current && current.isSent;
+  if (!isSent) await sendReads(device, arrived);
+  const replicaBags = readReplicas(device, arrived);
   await ahead.begin(stopAfter);
   staleRows.takeRows(bags, lookups, { step, isLate });
   heatShards(device, staged);
   await receiveReads(device, arrived);
+  if (!isStale) await ahead.read(staged);
 
   // Stage 5: the blocks that need vectors, and the loss, forward and backward.
   enter(device, plan, "compute");
@@ -235,7 +276,7 @@ export async function finishStep(
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
   await ahead.begin(stopAfter);
-  await ahead.read();
+  if (isStale) await ahead.read(staged);
 
   enter(device, plan, "exchange");
   const dPooled = await receiveVectorGradients(device, staged.axes, plan);
@@ -247,6 +288,7 @@ export async function finishStep(
   const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
   await releaseRows(device, staged);
   exchange.dPooled.close();
+  await ahead.readRest();
 
   // Stage 8: all-reduce, and update of the dense weights.
   enter(device, plan, "allReduce");
@@ -292,6 +334,7 @@ export async function forwardStep(device: DeviceState, batch: LocalBatch): Promi
     await forwardEarly(network, tensorsOf(device, batch).dense, pass);
     const arrived = await arriveStep(device, begun);
     await sendReads(device, arrived);
+    readReplicas(device, arrived);
     await releaseRows(device, arrived.staged);
     await receiveReads(device, arrived);
     await forwardLate(network, pass);

@@ -10,7 +10,14 @@ export interface BufferMemory {
   readonly idsBytes: number;
 }
 
-const ofIds: ReadonlySet<ChannelName> = new Set(["ids", "rows", "staleRows", "dRows", "rowSums"]);
+const ofIds: ReadonlySet<ChannelName> = new Set([
+  "ids",
+  "rows",
+  "staleRows",
+  "deferred",
+  "dRows",
+  "rowSums",
+]);
 
 /** Buffers on the host of the devices first .. first+count-1. */
 export function bufferMemoryOf(

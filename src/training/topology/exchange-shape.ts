@@ -121,6 +121,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     stalePartials: (from, to) => summed(from, to, vectors, reads.stale),
     pooled: (from, to) => sendList(from, to, vectors, reads.fresh),
     stalePooled: (from, to) => sendList(from, to, vectors, reads.stale),
+    deferred: (from, to) => deferredRoom(topology, from, to, vectors, (of) => rowsRoom(to, of)),
     dPooled: (from, to) => sendList(to, from, gradient),
     dPartials: (from, to) => summed(to, from, gradient),
     rows: (from, to) => rows(to, from, exchange.forward, reads.fresh.has),
@@ -135,6 +136,31 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 4 * count(from) * scoreWords(topology.input.targets) : 0),
   };
+}
+
+/** The share of the vectors and rows of an early read that usual frames of deferred ones hold. */
+const deferredShare = 1 / 4;
+
+/**
+ * Room for the bags and rows that are sent again; frames of more take several rounds. `rowsOf`:
+ * room for the distinct rows of the shards of a device.
+ */
+function deferredRoom(
+  { reads: { ahead, isAhead }, distinctBy }: Topology,
+  from: number,
+  to: number,
+  bytesOf: (shardGroup: ShardGroup, of: number) => number,
+  rowsOf: (device: number) => readonly number[],
+): number {
+  if (!isAhead) return 0;
+  const { own } = sendListOf(ahead, from, to);
+  const rooms = rowsOf(from);
+  const rows = (distinctBy[from] ?? []).map((shard, i) => {
+    return ahead.has(shard) ? 4 * shard.columns * (rooms[i] ?? 0) : 0;
+  });
+  const bytes = [...own.map((shardGroup) => bytesOf(shardGroup, to)), ...rows];
+  const sum = bytes.reduce((all, one) => all + one, 0);
+  return longHeaderBytes + 8 * Math.ceil((4 * bytes.length + deferredShare * sum) / 8);
 }
 
 /** Number of distinct-list counts in a frame of a device: one per group for each of its slices. */

@@ -1,8 +1,10 @@
-// When each table is read: fresh, or one update late. Rows of most tables are read as the previous
-// step left them. Rows of tables with `staleness: 1` are read before the previous step is applied,
-// so that they are sent while that step computes. The first step of a window has no previous step:
-// there stale tables are read with the fresh ones. Fresh and stale rows are sent at different
-// times, so each read has channels of its own.
+// When each table is read: fresh, or before the previous step's update. Rows of most tables are read
+// as the previous step left them. Two kinds of tables are read before that step is applied, so that
+// they are sent while it computes: those with `staleness: 1`, whose rows are one update late, and
+// those that are read ahead (`pipeline.ahead`), whose bags are sent again where the update changes a
+// row of theirs. The first step of a window has no previous step: there all tables are read
+// together. The two reads happen at different times, so each has channels of its own; those of the
+// early read are named after its first kind, stale tables.
 
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { HeldLookup } from "./held-shard.ts";
@@ -45,23 +47,29 @@ export interface Read extends VectorRoutes {
 
 export interface Reads {
   readonly fresh: Read;
+  /** Of stale tables, and of tables that are read ahead. */
   readonly stale: Read;
-  /** Whether any table is stale. */
+  /** The tables that are read ahead: a part of `stale`. */
+  readonly ahead: Omit<Read, "vectors" | "partials" | "rows">;
+  /** Whether any table is stale; whether any is read ahead. */
   readonly isStale: boolean;
+  readonly isAhead: boolean;
 }
 
-/** The two reads of a job. In each list stale shards come after fresh ones (`staleLast`). */
+/** The reads of a job. In each list shards are ordered by their read (`freshFirst`). */
 export function readsOf(options: {
   readonly tables: readonly TableSpec[];
+  /** By table (ahead-tables.ts). */
+  readonly aheadTables: readonly boolean[];
   readonly heldBy: readonly (readonly HeldLookup[])[];
   readonly shardGroups: ShardGroups;
   readonly distinct: readonly HeldLookup[];
   readonly replicated: readonly HeldLookup[];
 }): Reads {
-  const { tables, heldBy, shardGroups, distinct, replicated } = options;
+  const { tables, aheadTables, heldBy, shardGroups, distinct, replicated } = options;
   const isStaleTable = tables.map(({ staleness }) => staleness > 0);
-  const readOf = (isStale: boolean): Omit<Read, "vectors" | "partials" | "rows"> => {
-    const has = ({ table }: Pick<HeldLookup, "table">) => isStaleTable[table] === isStale;
+  const readOf = (isRead: (table: number) => boolean): Reads["ahead"] => {
+    const has = ({ table }: Pick<HeldLookup, "table">) => isRead(table);
     const held = heldBy.map((shards) => stretchOf(shards, has));
     return {
       has,
@@ -72,15 +80,20 @@ export function readsOf(options: {
       hasRows: distinct.some(has),
     };
   };
+  const isAhead = (table: number) => aheadTables[table] === true;
+  const isEarly = (table: number) => isStaleTable[table] === true || isAhead(table);
+  const fresh = readOf((table) => !isEarly(table));
   return {
-    fresh: { vectors: "pooled", partials: "partials", rows: "rows", ...readOf(false) },
+    fresh: { vectors: "pooled", partials: "partials", rows: "rows", ...fresh },
     stale: {
       vectors: "stalePooled",
       partials: "stalePartials",
       rows: "staleRows",
-      ...readOf(true),
+      ...readOf(isEarly),
     },
+    ahead: readOf(isAhead),
     isStale: isStaleTable.includes(true),
+    isAhead: aheadTables.includes(true),
   };
 }
 
@@ -108,13 +121,15 @@ function routesOf(
   };
 }
 
-/** The same shards, with shards of stale tables last. */
-export function staleLast<S extends Pick<HeldLookup, "table">>(
+/** The same shards: of fresh tables, then of tables that are read ahead, then of stale ones. */
+export function freshFirst<S extends Pick<HeldLookup, "table">>(
   tables: readonly TableSpec[],
+  aheadTables: readonly boolean[],
   shards: readonly S[],
 ): S[] {
-  const isStale = ({ table }: S) => (tables[table]?.staleness ?? 0) > 0;
-  return [...shards.filter((shard) => !isStale(shard)), ...shards.filter(isStale)];
+  const kindOf = ({ table }: S) =>
+    (tables[table]?.staleness ?? 0) > 0 ? 2 : aheadTables[table] === true ? 1 : 0;
+  return [0, 1, 2].flatMap((kind) => shards.filter((shard) => kindOf(shard) === kind));
 }
 
 /** The range of `lookups` that `has` selects; the selected lookups must be contiguous. */

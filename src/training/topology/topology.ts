@@ -26,7 +26,14 @@ import { pinPlan, type ShardPin } from "../../planner/pins.ts";
 import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
 import { type Devices, deviceCount, type Plan, schemeOf } from "../../planner/shards.ts";
 import { atOnce, type Steps } from "../../ports/turns.ts";
-import { type AxisBlock, axisBlocksOf, type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
+import { aheadTables } from "./ahead-tables.ts";
+import {
+  type AxisBlock,
+  axisBlocksOf,
+  freshFirst,
+  type Reads,
+  readsOf,
+} from "./fresh-and-stale.ts";
 import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
 import { axesOf, bagSizesIn, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
 import { type ShardGroups, shardGroupsIn } from "./shard-groups.ts";
@@ -59,6 +66,8 @@ export interface TopologyInput {
   readonly sliceCounts?: readonly number[] | undefined;
   /** The tiers below device memory; present if a table is cached. */
   readonly tiers?: TiersSpec | undefined;
+  /** As of `AheadOptions`; left out: 0. */
+  readonly ahead?: number;
 }
 
 export interface Topology extends ShardGroups {
@@ -85,7 +94,7 @@ export interface Topology extends ShardGroups {
   readonly isLong: boolean;
   /** The table of each feature, with the limits of its ids. */
   readonly bagTables: readonly BagTable[];
-  /** For each device the model-parallel shards that it holds and pools, stale ones last. */
+  /** For each device the model-parallel shards that it holds and pools (`freshFirst`). */
   readonly heldBy: readonly (readonly HeldShard[])[];
   /** For each device the lookups in these shards, in the order of bags and columns. */
   readonly lookupsBy: readonly (readonly HeldLookup[])[];
@@ -99,7 +108,7 @@ export interface Topology extends ShardGroups {
   readonly distinctLookups: ReadonlySet<number>;
   /** For each device, the sum of the columns of the lookups that it pools. */
   readonly columnsOf: readonly number[];
-  /** The fresh and the stale read of a step. */
+  /** The reads of a step. */
   readonly reads: Reads;
   /** Lookups of dynamic ids whose means the samples' devices compute (bag-lengths.ts). */
   readonly countedLookups: readonly number[];
@@ -153,8 +162,15 @@ export function* placingTables(
   const isDistinct = distinctIn(exchange, lookups, devices);
   yield;
   const shards = shardsOf(model.tables, plan, (table, i) => isQuantised || isDistinct(table, i));
+  const bagSizes = lookups.map((lookup) => bagSizesIn(input, lookup));
+  yield;
+  const isAhead = aheadTables({
+    ...{ ahead: input.ahead ?? 0, batchSize: input.batchSize, hostOf, shards },
+    ...{ tables: model.tables, lookups, bagSizes },
+    isDistinct: (table) => isDistinct(tableOf(model.tables, table), table),
+  });
   const held = (own: readonly Shard[]): HeldShard[] =>
-    heldShards(staleLast(model.tables, own), (table) => tableOf(tables, table));
+    heldShards(freshFirst(model.tables, isAhead, own), (table) => tableOf(tables, table));
   yield;
   const ranks = Array.from({ length: devices }, (_, device) => device);
   const byDevice = ranks.map((): Shard[] => []);
@@ -185,14 +201,13 @@ export function* placingTables(
     replicated: replicatedLookups,
   });
   yield;
-  const bagSizes = lookups.map((lookup) => bagSizesIn(input, lookup));
-  yield;
   return {
     ...shardGroups,
     bagSizes,
     isLong: bagSizes.some(mayOverflow),
     reads: readsOf({
       tables: model.tables,
+      aheadTables: isAhead,
       heldBy: lookupsBy,
       shardGroups,
       distinct: lookupsIn(distinct),
@@ -327,10 +342,13 @@ export function subtreesIn({ sliceRuns }: Topology, device: number): Subtree[] {
   return subtreesOf(firstSlice, slices);
 }
 
-/** Batches with rows that are prefetched ahead of their step. */
-export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
+/**
+ * Batches whose bags arrive ahead of their step, and whose rows are prefetched: one at least where
+ * tables are read ahead.
+ */
+export function prefetchOf({ input, heldBy, distinctBy, reads }: Topology): number {
   const isCached = [...heldBy, ...distinctBy].flat().some(({ tier }) => tier === "cached");
-  return isCached ? (input.tiers?.prefetch ?? 0) : 0;
+  return Math.max(isCached ? (input.tiers?.prefetch ?? 0) : 0, reads.isAhead ? 1 : 0);
 }
 
 export function ringShapeOf(topology: Topology): RingShape {

@@ -47,22 +47,29 @@ export interface PipedDevices {
 }
 
 /** The count of cells that the devices and their reader, the participant after them, share. */
-export function pipedCells(input: TopologyInput, devices: number): number {
-  const topology = topologyOf(input, devices);
-  return layoutOf(exchangeShapeOf(topology)).cells + ringLayoutOf(ringShapeOf(topology)).cells;
+export function pipedCells(
+  input: TopologyInput,
+  devices: number,
+  hostOf?: readonly number[],
+): number {
+  const topology = topologyOf(input, devices, hostOf);
+  const { hostOf: _, ...shape } = exchangeShapeOf(topology);
+  return layoutOf(shape).cells + ringLayoutOf(ringShapeOf(topology)).cells;
 }
 
 export function startPipedDevices(options: {
   readonly input: TopologyInput;
   readonly recipe: Recipe;
   readonly devices: number;
+  /** As in `startLocalDevices`. */
+  readonly hostOf?: readonly number[] | undefined;
   readonly kernels: () => Kernels;
   readonly cellsOf: (participant: number) => Cells;
   readonly meterOf: (rank: number) => StepMeter;
 }): PipedDevices {
   const { input, recipe, cellsOf, meterOf } = options;
-  const topology = topologyOf(input, options.devices);
-  const shape = exchangeShapeOf(topology);
+  const topology = topologyOf(input, options.devices, options.hostOf);
+  const { hostOf: _, ...shape } = exchangeShapeOf(topology);
   const layout = layoutOf(shape);
   const memory = new SharedArrayBuffer(layout.bytes);
   const ringShape = ringShapeOf(topology);

@@ -16,6 +16,7 @@ import { type PipedDevice, pipedCells, startPipedDevices } from "./piped-devices
 
 export interface Interleaving {
   readonly devices: number;
+  readonly hostOf?: readonly number[];
   readonly depth: PipelineSpec["depth"];
   readonly seed?: number;
   /**
@@ -38,13 +39,13 @@ export async function trainPiped(
   },
 ) {
   const { input, recipe, batches, heldOut, window, devices: count, depth } = options;
-  const { seed = 1, pauseAt, kernels = createReference } = options;
+  const { seed = 1, pauseAt, hostOf, kernels = createReference } = options;
   const steps = batches.length;
   const evaluated = heldOut.reduce((sum, { samples }) => sum + samples, 0);
-  const cells = createSimulatedCells({ cells: pipedCells(input, count), seed });
+  const cells = createSimulatedCells({ cells: pipedCells(input, count, hostOf), seed });
   const clock = new SimulatedClock();
   const place = startPipedDevices({
-    ...{ input, recipe, devices: count, kernels },
+    ...{ input, recipe, devices: count, hostOf, kernels },
     cellsOf: (participant) => cells.cellsOf(participant),
     meterOf: () => createStepMeter(new BigInt64Array(meterWords), clock),
   });
@@ -86,5 +87,8 @@ export async function trainPiped(
   const staleRows = input.model.tables.map((_, table) =>
     counts.reduce((sum, own) => sum + (own[table] ?? 0), 0),
   );
-  return { losses, scores, cuts, staleRows, digest: await place.digest(), error };
+  const sumOf = (name: "deferred" | "read") =>
+    place.devices.reduce((sum, { state }) => sum + state.deferred.counts[name], 0);
+  const ahead = { read: sumOf("read"), deferred: sumOf("deferred") };
+  return { losses, scores, cuts, staleRows, ahead, digest: await place.digest(), error };
 }

@@ -21,6 +21,7 @@ import type { Slices } from "../../../kernels/contract/slices.ts";
 import type { Read } from "../../topology/fresh-and-stale.ts";
 import type { HeldLookup, HeldShard } from "../../topology/held-shard.ts";
 import { closeGaps } from "../axes.ts";
+import { type DeferredMemory, patchRows, type Resent } from "../deferred.ts";
 import type { StagedLookups } from "../prefetch.ts";
 import type { RowGradients } from "../row-sums.ts";
 import type { StageDevice } from "../stage-device.ts";
@@ -35,6 +36,7 @@ export interface DedupDistDevice
   readonly kernels: Kernels;
   /** Written by one step at a time. */
   readonly distinct: DistinctState;
+  readonly deferred: DeferredMemory;
 }
 
 /** Whether no table sends rows: the same on all devices of a generation. */
@@ -104,14 +106,17 @@ function packRows(
   kernels.packColumns(place, rows, 0, rows.shape[1] ?? 0, precision, topology.scales[way]);
 }
 
-/** Pools the received rows into `distinct.vectors`. */
+/**
+ * Pools the received rows into `distinct.vectors`. `resent`: what was read ahead and changed since.
+ */
 export async function receiveRows(
   device: DedupDistDevice,
   requested: DistinctBags,
   plan: StepPlan,
+  resent?: Resent,
 ): Promise<void> {
   const { stale, fresh } = device.topology.reads;
-  for (const read of [stale, fresh]) await receiveRowsOf(device, requested, plan, read);
+  for (const read of [stale, fresh]) await receiveRowsOf(device, requested, plan, read, resent);
 }
 
 async function receiveRowsOf(
@@ -119,6 +124,7 @@ async function receiveRowsOf(
   requested: DistinctBags,
   plan: StepPlan,
   read: Read,
+  resent: Resent | undefined,
 ): Promise<void> {
   if (!read.hasRows) return;
   const { kernels, topology } = device;
@@ -136,6 +142,7 @@ async function receiveRowsOf(
       if (forward !== "float32") {
         kernels.unpackColumns(weights, 0, place, shard.columns, forward, topology.scales.forward);
       }
+      if (resent !== undefined) patchRows(device, resent, shard, weights);
       const out = distinctVectors(device, columnsIn(shard), plan.samples);
       const received = tables.map((table) => ({ ...table, weights }));
       poolWithoutGaps(kernels, out, received, bags, shard.lookups, plan);

@@ -179,13 +179,13 @@ function placesOf(
 
 function* topologyOfGeneration(spec: GenerationSpec): Steps<Topology> {
   const { job, data, devices, sliceCounts, pins } = spec;
-  const { model, slices, exchange, tiers } = job;
+  const { model, slices, exchange, tiers, pipeline } = job;
   const { batchSize } = job.data;
   const weighted = weightedOf(job.data, shapesOf(model));
   const targets = targetsOf(job.data);
   const { idsMax, idsMean } = data;
   const plan = planFor(spec);
-  const placing = { plan, pins, sliceCounts, tiers };
+  const placing = { plan, pins, sliceCounts, tiers, ahead: pipeline.ahead };
   const { ikjt } = data.contents;
   const batch = { batchSize, slices, idsMax, idsMean, weighted, targets, ikjt };
   const input = { model, ...batch, exchange, ...placing };

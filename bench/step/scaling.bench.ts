@@ -40,6 +40,13 @@ export const scalingBench: Bench<ScalingBenchOptions> = {
       ...linkNames.map((name) => {
         return single(`semisync.${name}`, runs(2, setUpSeconds.b), () => semiSync(name, options));
       }),
+      ...linkNames.flatMap((name) =>
+        overlaps.map((overlap) =>
+          single(`ahead.${name}.${overlap}`, runs(2, setUpSeconds.b), () =>
+            readAhead(name, overlap, options),
+          ),
+        ),
+      ),
     ];
   },
 };
@@ -101,7 +108,7 @@ async function scalingRows(
   });
 }
 
-/** Links between the two devices of `semisync`. */
+/** Links between the two devices of `semisync` and `ahead`. */
 const links = {
   "1Gb": { bitsPerSecond: 1e9 },
   "10Gb": { bitsPerSecond: 1e10 },
@@ -148,6 +155,55 @@ async function semiSync(
     ratio: figure / limit,
     spread,
   };
+}
+
+/** Shares of the ids of a batch that are ids of the batch before. */
+const overlaps = [0, 0.3, 0.9] as const;
+
+/** Gain of reading all tables ahead, with the same bits, on two devices with a link. */
+async function readAhead(
+  name: keyof typeof links,
+  overlap: number,
+  { rounds, seconds }: ScalingBenchOptions,
+): Promise<BenchRow> {
+  const link = links[name];
+  const work = {
+    ...benchWork({ config: "b", batch: 2 * batch, devices: 2, seconds }),
+    ...(link && { link }),
+    overlap,
+  };
+  const ahead = { ...work, input: { ...work.input, ahead: 1 } };
+  const all = { exact: [] as TrainThreadReport[], ahead: [] as TrainThreadReport[] };
+  for (let round = 0; round < rounds; round++) {
+    for (const [kind, own] of [
+      ["exact", work],
+      ["ahead", ahead],
+    ] as const) {
+      const [report] = await runDevices(own);
+      if (report !== undefined) all[kind].push(report);
+    }
+  }
+  const msOf = (one: TrainThreadReport) => quantiles(one.stepMs).median;
+  /** Milliseconds in which a step waits for vectors, from a device or from the link. */
+  const exposedMs = (reports: readonly TrainThreadReport[]) =>
+    quantiles(
+      reports.map(({ times, linkMs }) => {
+        const { pooled = 0, stalePooled = 0, deferred = 0 } = linkMs;
+        return (times?.shares.pooled ?? 0) * (times?.stepMs ?? 0) + pooled + stalePooled + deferred;
+      }),
+    ).median;
+  const gains = all.exact.map((exact, i) => msOf(exact) / msOf(all.ahead[i] ?? exact));
+  const { median: figure, spread } = quantiles(gains);
+  const ms = quantiles(all.exact.map(msOf)).median;
+  const waits = [exposedMs(all.exact), exposedMs(all.ahead)] as const;
+  const limit = ms / (ms - waits[0]);
+  const deferred = quantiles(all.ahead.map(({ deferredShare }) => deferredShare)).median;
+  const limitIs =
+    `nothing waited for vectors in a step of ${ms.toPrecision(3)} ms: exact ` +
+    `${waits[0].toPrecision(3)} ms, ahead ${waits[1].toPrecision(3)} ms, ` +
+    `${(100 * deferred).toPrecision(2)} % sent again`;
+  const row = { name: `ahead.${name}.${overlap}`, figure, unit: "x", limit, limitIs };
+  return { ...row, ratio: figure / limit, spread };
 }
 
 /** Share of a step that the reader sleeps. */

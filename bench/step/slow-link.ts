@@ -5,6 +5,7 @@
 import {
   type AllReduce,
   type AllToAll,
+  type ChannelName,
   channelNames,
   type Exchange,
   isGather,
@@ -31,10 +32,12 @@ export function overLink(
     readonly link: Link;
     readonly memory: SharedArrayBuffer;
     readonly gradientLength: number;
+    /** Adds up the milliseconds that this device has waited for the link, by channel. */
+    readonly waitedMs: Partial<Record<ChannelName | "gradients", number>>;
   },
 ): Exchange {
   const { rank, devices } = exchange;
-  const { link, gradientLength } = options;
+  const { link, gradientLength, waitedMs } = options;
   /** [channel][from][to] */
   const arrivals = new Float64Array(options.memory);
   const peers = Array.from({ length: devices }, (_, peer) => peer).filter((peer) => peer !== rank);
@@ -49,10 +52,17 @@ export function overLink(
     }
   };
   const arrive = (channel: number) => {
+    const fromMs = nowMs();
     for (const peer of peers) sleepUntil(arrivals[place(channel, peer, rank)] ?? 0);
+    const name = channelNames[channel] ?? "gradients";
+    waitedMs[name] = (waitedMs[name] ?? 0) + nowMs() - fromMs;
   };
   const slowed = (inner: AllToAll, channel: number): AllToAll => ({
     ...inner,
+    isThere() {
+      const isOver = (peer: number) => (arrivals[place(channel, peer, rank)] ?? 0) <= nowMs();
+      return inner.isThere() && peers.every(isOver);
+    },
     start(used = (to) => inner.outbox(to).byteLength) {
       send(channel, used);
       inner.start(used);

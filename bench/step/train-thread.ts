@@ -6,6 +6,7 @@ import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { type BatchIntake, createBatchIntake } from "../../src/exchange/batch-intake.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import type { ChannelName } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { openKernels, useThreads } from "../../src/kernels/index.ts";
@@ -52,6 +53,10 @@ export interface TrainThreadReport {
    * not report processor time.
    */
   readonly busyMs: readonly number[];
+  /** Milliseconds of a step that the device waited for the simulated link, by channel. */
+  readonly linkMs: Partial<Record<ChannelName | "gradients", number>>;
+  /** Share of the bags that were read ahead and had to be sent again. */
+  readonly deferredShare: number;
   /** Allocations and collections over all measured steps. */
   readonly heap: HeapReport;
 }
@@ -61,7 +66,7 @@ const stepsMax = 2 ** 30;
 
 parentPort?.postMessage(await train(workerData as TrainThreadData));
 
-async function train(data: TrainThreadData) {
+async function train(data: TrainThreadData): Promise<TrainThreadReport> {
   const { work, rank, words, exchange: memory, arrivals, ring, tier } = data;
   const { input, devices, depth, link, warmUpSteps = 5, threads = 1 } = work;
   useThreads(threads);
@@ -83,23 +88,28 @@ async function train(data: TrainThreadData) {
   const place = { shape, rank, memory, cells, cellsFor, kernels };
   const direct = createSharedMemoryExchange(place);
   const { gradientLength } = topology;
+  const waitedMs: Partial<Record<ChannelName | "gradients", number>> = {};
   const exchange =
-    link === undefined ? direct : overLink(direct, { link, memory: arrivals, gradientLength });
+    link === undefined
+      ? direct
+      : overLink(direct, { link, memory: arrivals, gradientLength, waitedMs });
   const belowOf = (own: ReturnType<typeof tierPlaceOf>) =>
     createBackingStore({ ...own, cells: meter.cellsFor("tiers", own.cells) });
   const { recipe } = work;
   const backing = tier && belowOf(tierPlaceOf(work, topology, rank, tier, 0));
   const device = createDeviceState({ rank, topology, recipe, kernels, exchange, backing });
   const dataset = work.cache === undefined ? undefined : openCache(work.cache, realDisk);
+  const pool: LocalBatch[] = [];
+  for (let i = 0; ring === undefined && i < work.batches; i++) {
+    pool.push(
+      dataset === undefined
+        ? makeBatch(topology, rank, i, work.zipf, { share: work.overlap ?? 0, before: pool.at(-1) })
+        : readBatch(topology, rank, i, dataset),
+    );
+  }
   const intake =
     ring === undefined
-      ? poolIntake(
-          Array.from({ length: work.batches }, (_, i) =>
-            dataset === undefined
-              ? makeBatch(topology, rank, i, work.zipf)
-              : readBatch(topology, rank, i, dataset),
-          ),
-        )
+      ? poolIntake(pool)
       : createBatchIntake({
           shape: ringShapeOf(topology),
           local: { first: 0, count: devices },
@@ -115,12 +125,18 @@ async function train(data: TrainThreadData) {
   if (turns !== undefined) awaitSlot(turns, 0, devices);
   let step = 0;
   for (; step < warmUpSteps; step++) await pipeline.run(step, stepsMax, () => -1);
+  for (const name of Object.keys(waitedMs)) waitedMs[name as ChannelName] = 0;
   const from = { devices: [Array.from(counters, Number)], reading: [] };
   const run = (asked: () => number) => pipeline.run(step++, stepsMax, asked);
   const measured = await trainTurns(work, rank, run);
   const to = { devices: [Array.from(counters, Number)], reading: [] };
   const times = timesBetween([{ from, to }]);
-  return { ...measured, times } satisfies TrainThreadReport;
+  const { read, deferred } = device.deferred.counts;
+  const steps = measured.stepMs.length;
+  const linkMs = Object.fromEntries(
+    Object.entries(waitedMs).map(([name, ms]) => [name, ms / steps]),
+  );
+  return { ...measured, times, linkMs, deferredShare: deferred / Math.max(1, read) };
 }
 
 /** Trains until the steps or the seconds are over, in turns if the work has `turns`. */
@@ -128,7 +144,7 @@ async function trainTurns(
   { devices, seconds, steps, turns }: TrainWork,
   rank: number,
   run: (asked: () => number) => Promise<{ readonly stopAfter: number }>,
-): Promise<Omit<TrainThreadReport, "times">> {
+): Promise<Omit<TrainThreadReport, "times" | "linkMs" | "deferredShare">> {
   const stepMs: number[] = [];
   const busy = startBusyMeter(turns === undefined ? 0 : 1);
   const heap = startHeapMeter();

@@ -38,6 +38,8 @@ export interface TrainWork {
   readonly warmUpSteps?: number;
   /** Exponent of the ids' popularity, of all tables or of each; 0: uniform. @default 0 */
   readonly zipf?: number | readonly number[];
+  /** Share of the ids of a drawn batch that are ids of the batch before. @default 0 */
+  readonly overlap?: number;
   /** Data cache whose first samples are the batches; left out: drawn batches of full bags. */
   readonly cache?: string;
   /** Directory of the rows below device memory; given where a table has such rows. */
@@ -106,12 +108,18 @@ function shared(from: Int32Array, count: number): Int32Array {
   return ids;
 }
 
-/** Draws a device's part of batch `index`, with bags of the greatest length. */
+const notAgain = { share: 0, before: undefined };
+
+/**
+ * Draws a device's part of batch `index`, with bags of the greatest length. `again`: the batch
+ * before, and the share of the ids that are drawn from it.
+ */
 export function makeBatch(
   topology: Topology,
   rank: number,
   index: number,
   zipfs: TrainWork["zipf"] = 0,
+  again: { readonly share: number; readonly before: LocalBatch | undefined } = notAgain,
 ): LocalBatch {
   const { model, batchSize, idsMax } = topology.input;
   const { count: samples } = samplesOf(topology, rank, batchSize);
@@ -126,7 +134,13 @@ export function makeBatch(
     const end = at + samples * length;
     const zipf = typeof zipfs === "number" ? zipfs : (zipfs[feature] ?? 0);
     const popular = new Zipf(rows, zipf);
-    while (at < end) ids[at++] = zipf > 0 ? popular.draw(uniform) : random.word() % rows;
+    const draw = () => (zipf > 0 ? popular.draw(uniform) : random.word() % rows);
+    const first = at;
+    while (at < end) {
+      const isAgain = again.share > 0 && random.uniform() < again.share;
+      const place = isAgain ? first + (random.word() % (end - first)) : at;
+      ids[at++] = (isAgain ? again.before?.ids[place] : undefined) ?? draw();
+    }
     lengths.fill(length, feature * samples, (feature + 1) * samples);
   }
   const dense = new Float32Array(new SharedArrayBuffer(4 * samples * model.dense));

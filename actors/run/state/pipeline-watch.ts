@@ -118,6 +118,11 @@ export function timesOfAll({ latest, warm }: PipelineWatch): RunTimes | undefine
   return { ...times, warm: { steps: since.steps, stepMs } };
 }
 
+/** The part of a job that decides whether its pipeline is serial. */
+interface PipelineJob extends Pick<JobSpec, "readers"> {
+  readonly pipeline: Pick<JobSpec["pipeline"], "depth">;
+}
+
 /** Why a run is slower than necessary: its pipeline is serial. */
 export interface SerialAlert {
   readonly message: string;
@@ -131,7 +136,7 @@ export interface SerialAlert {
 export function assess(
   watch: PipelineWatch,
   host: number,
-  job: Pick<JobSpec, "pipeline" | "readers">,
+  job: PipelineJob,
 ): { readonly watch: PipelineWatch; readonly alert?: SerialAlert } {
   const to = watch.latest.get(host);
   if (to === undefined) return { watch };
@@ -152,7 +157,7 @@ export function assess(
 function sentenceOf(
   { steps, stepMs, readMs, shares }: StepTimes,
   host: number,
-  { pipeline, readers }: Pick<JobSpec, "pipeline" | "readers">,
+  { pipeline, readers }: PipelineJob,
 ): string {
   const waited = `${Math.round(100 * shares.batch)} % of ${Math.round((steps * stepMs) / 1000)} s`;
   const fact = `Devices of host ${host} waited for batches in ${waited}`;

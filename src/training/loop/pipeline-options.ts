@@ -9,6 +9,14 @@ export const pipelineOptions = z.strictObject({
     .describe(
       "Batches in flight on a device. `1`: one; `2`: the next batch is read during the computation of the current one; `3`: the next batch's ids are also exchanged meanwhile.",
     ),
+  ahead: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0)
+    .describe(
+      "Tables are read before the previous batch's update if a mean bag is expected to have at most so many rows of that batch; bags that do have one are read again after it. Their vectors are exchanged during the previous step. 0: no table; 1: every table that can be. Changes no bit; only with `depth: 3`.",
+    ),
 });
 
 export type PipelineSpec = z.output<typeof pipelineOptions>;

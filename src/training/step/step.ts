@@ -15,15 +15,12 @@
 //   S3. A step with a non-finite loss or gradient ends in an error, so no cut follows it.
 
 import { oneLabel } from "../../data/targets.ts";
-import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
-import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import { decayedRule } from "../../embedding/tables/row-decay.ts";
 import { type OptimizerStep, rowRuleOf } from "../../embedding/tables/row-rule.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
-import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
+import type { RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import { applyDense, swapAverage } from "../../model/dense-optimizer.ts";
-import type { Pass } from "../../model/graph/graph.ts";
 import {
   backwardEarly,
   backwardLate,
@@ -34,18 +31,9 @@ import {
 } from "../../model/graph/network.ts";
 import { purposes } from "../../ports/random.ts";
 import { countHeat } from "../meters/shard-heat.ts";
-import type { StepStage } from "../meters/step-trace.ts";
-import type { Read } from "../topology/fresh-and-stale.ts";
 import { tableOf } from "../topology/topology.ts";
 import { passOf } from "./axes.ts";
-import { receiveBagLengths, sendBagLengths } from "./bag-lengths.ts";
-import {
-  receiveRowGradients,
-  receiveRows,
-  sendRowGradients,
-  sendRows,
-} from "./dedup/dedup-dist.ts";
-import { type Deferred, findDeferred, receiveDeferred, sendDeferred } from "./deferred.ts";
+import { receiveRowGradients, sendRowGradients } from "./dedup/dedup-dist.ts";
 import type { DeviceState } from "./device-state.ts";
 import { evictIds } from "./dynamic-ids.ts";
 import { distinctOfSamples, rowsOfSamples, sendBags } from "./input-dist.ts";
@@ -55,15 +43,20 @@ import {
   type NonFiniteRows,
   refuseNonFinite,
 } from "./non-finite.ts";
-import {
-  receiveVectorGradients,
-  receiveVectors,
-  sendVectorGradients,
-  sendVectors,
-} from "./output-dist.ts";
+import { receiveVectorGradients, sendVectorGradients } from "./output-dist.ts";
 import { countLabels, foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
-import { arriveRows, releaseRows, type StagedRows, stageRows } from "./prefetch.ts";
-import { applyReplicas, backwardReplicas, lookupReplicas, replicaBagsOf } from "./replicas.ts";
+import { releaseRows, type StagedRows } from "./prefetch.ts";
+import {
+  arriveStep,
+  type BegunStep,
+  enter,
+  type LateStep,
+  readReplicas,
+  receiveReads,
+  type StagedStep,
+  sendReads,
+} from "./reads.ts";
+import { applyReplicas, backwardReplicas } from "./replicas.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
 
@@ -72,31 +65,6 @@ export interface StepOutcome {
   readonly loss: number;
   /** Step after which device 0 was requested to pause; the same on every device. -1: none. */
   readonly stopAfter: number;
-}
-
-/** A step that has begun: its bags are being sent to the devices of the rows. */
-export interface BegunStep {
-  readonly batch: LocalBatch;
-  readonly plan: StepPlan;
-  readonly rows: SampleRows;
-  readonly requested: DistinctBags;
-  readonly pass: Pass;
-}
-
-/** A staged step: its rows are being prefetched into device memory. */
-export interface StagedStep extends BegunStep {
-  readonly staged: StagedRows;
-}
-
-/** A step with tables that were read before the previous step's update. */
-export interface LateStep extends StagedStep {
-  readonly isLate: true;
-  /** Bags of replicated tables, where some of these are stale. */
-  readonly replicaBags: Bags | undefined;
-  /** What the update changes of what was read ahead; undefined: no table is read ahead. */
-  readonly deferred: Deferred | undefined;
-  /** Whether all its vectors are sent (`readRest`). */
-  readonly isSent: boolean;
 }
 
 /** Hooks by which the next steps overlap a step. Either all devices call a hook, or none does. */
@@ -141,92 +109,6 @@ export async function beginStep(
   return { batch, plan, rows, requested, pass };
 }
 
-/** Receives the bags of a step and requests its rows, while another step may still compute. */
-export async function stageStep(device: DeviceState, begun: BegunStep): Promise<StagedStep> {
-  // Stage 3: prefetch.
-  enter(device, begun.plan, "tiers");
-  return { ...begun, staged: await stageRows(device, begun.plan) };
-}
-
-/** Waits until the rows of a step are in device memory and may be read. */
-async function arriveStep(device: DeviceState, begun: BegunStep | StagedStep): Promise<StagedStep> {
-  enter(device, begun.plan, "tiers");
-  const step = "staged" in begun ? begun : await stageStep(device, begun);
-  await arriveRows(device, step.staged);
-  return step;
-}
-
-/**
- * Reads the tables of the early read of a step before the update of the previous step, `current`,
- * and sends their vectors.
- */
-export async function readAhead(
-  device: DeviceState,
-  begun: BegunStep | StagedStep,
-  current: StagedRows,
-): Promise<LateStep> {
-  const step = await arriveStep(device, begun);
-  const { plan, rows, staged } = step;
-  enter(device, plan, "lookup");
-  const { stale, isStale, isAhead } = device.topology.reads;
-  await sendRead(device, step, stale);
-  // The previous step still uses the memory of replicas, unless it waits for its last gradients.
-  const replicaBags = isStale ? replicaBagsOf(device, rows, plan) : undefined;
-  lookupReplicas(device, replicaBags, plan, stale);
-  const deferred = isAhead ? findDeferred(device, staged, current) : undefined;
-  return { ...step, isLate: true, replicaBags, deferred, isSent: false };
-}
-
-/** Reads all other rows of a step after the previous step's update, and again those it changed. */
-export async function readRest(device: DeviceState, step: LateStep): Promise<LateStep> {
-  await sendReads(device, step);
-  return { ...step, isSent: true };
-}
-
-/**
- * Looks up the rows of a read that lie on one device each, and sends them. Besides replicas, no
- * other function of a step reads rows.
- */
-async function sendRead(device: DeviceState, step: StagedStep, read: Read): Promise<void> {
-  const { bags, lookups, axes } = step.staged;
-  await sendVectors(device, bags, axes, step.plan, read);
-  await sendRows(device, lookups, step.plan, read);
-}
-
-/** Reads what `readAhead` has not read. */
-async function sendReads(device: DeviceState, step: StagedStep | LateStep): Promise<void> {
-  const { plan, staged } = step;
-  enter(device, plan, "lookup");
-  const { fresh, stale } = device.topology.reads;
-  if (!("isLate" in step)) await sendRead(device, step, stale);
-  else if (step.deferred) await sendDeferred(device, staged, step.deferred, plan);
-  await sendBagLengths(device, staged.bags, plan);
-  await sendRead(device, step, fresh);
-}
-
-/** Looks up the replicated tables that `readAhead` has not read. Returns their bags. */
-function readReplicas(device: DeviceState, step: StagedStep | LateStep): Bags | undefined {
-  const { fresh, stale } = device.topology.reads;
-  const late = "isLate" in step ? step.replicaBags : undefined;
-  const bags = late ?? replicaBagsOf(device, step.rows, step.plan);
-  lookupReplicas(device, bags, step.plan, fresh);
-  if (late === undefined) lookupReplicas(device, bags, step.plan, stale);
-  return bags;
-}
-
-/** Receives the vectors, from this device and others, and writes them into the network. */
-async function receiveReads(device: DeviceState, step: StagedStep | LateStep): Promise<void> {
-  const { rows, requested, plan } = step;
-  enter(device, plan, "exchange");
-  const isResent = "isLate" in step && step.deferred !== undefined;
-  const resent = isResent ? await receiveDeferred(device) : undefined;
-  await receiveRows(device, requested, plan, resent);
-  await receiveBagLengths(device, plan);
-  const steps = plan.isTraining ? plan.step : device.trained.steps;
-  await receiveVectors(device, rows, plan, steps, resent);
-  if (isResent) device.frames.deferred.close();
-}
-
 /** Completes a training step that has begun, and may already be staged or read ahead. */
 export async function finishStep(
   device: DeviceState,
@@ -246,8 +128,7 @@ export async function finishStep(
   const { isStale } = topology.reads;
 
   // Stage 4: lookup and output dist.
-  const isSent = "isLate" in current && current.isSent;
-  if (!isSent) await sendReads(device, arrived);
+  await sendReads(device, arrived);
   const replicaBags = readReplicas(device, arrived);
   await ahead.begin(stopAfter);
   staleRows.takeRows(bags, lookups, { step, isLate });
@@ -342,11 +223,6 @@ export async function forwardStep(device: DeviceState, batch: LocalBatch): Promi
   } finally {
     swap();
   }
-}
-
-/** Records in the trace that a stage begins. An evaluation is not traced. */
-function enter(device: DeviceState, plan: StepPlan, stage: StepStage): void {
-  device.trace.enter(plan.isTraining ? plan.step : undefined, stage);
 }
 
 /** Counts the ids of a step for the heat of shards, if that is enabled. */

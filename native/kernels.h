@@ -30,11 +30,13 @@ class Optional {
   Element* data_;
 };
 
-/// The slices that one call covers: slice first+i holds samples bounds[i] .. bounds[i+1]-1.
+/// The slices that one call covers: slice first+i holds samples bounds[i] .. bounds[i+1]-1. Subtrees
+/// have `most` slices or fewer.
 struct Slices {
   int64_t first;
   int64_t count;
   const int32_t* bounds;
+  int64_t most = INT64_MAX;
 };
 
 /// Table-major jagged ids: bag (t,b) is ids[offsets[t*samples+b]] .. ids[offsets[t*samples+b+1]-1].

@@ -29,14 +29,14 @@ struct Argument<const uint32_t*> {
   const uint32_t* get() const { return words; }
 };
 
-/// Index of the first slice, bounds.
+/// Index of the first slice, bounds, most slices of a subtree.
 template <>
 struct Argument<Slices> {
-  static constexpr size_t count = 2;
+  static constexpr size_t count = 3;
   Slices value;
   Argument(Call& call, size_t i) {
     const auto bounds = Argument<Array<const int32_t>>(call, i + 1).value;
-    value = {call.integer(i), bounds.length - 1, bounds.data};
+    value = {call.integer(i), bounds.length - 1, bounds.data, call.integer(i + 2)};
   }
   const Slices& get() const { return value; }
 };

@@ -16,7 +16,9 @@ inline int64_t planSlices(SlicePlan* plan, const Slices& slices) {
   for (int64_t at = 0; at < slices.count; subtree++) {
     const int64_t first = slices.first + at;
     int64_t count = 1;
-    while (first % (count * 2) == 0 && at + count * 2 <= slices.count) count *= 2;
+    while (count * 2 <= slices.most && first % (count * 2) == 0 && at + count * 2 <= slices.count) {
+      count *= 2;
+    }
     for (int64_t i = 0; i < count; i++, at++) {
       const int64_t lefts = __builtin_ctzll(~static_cast<uint64_t>(i));
       const int64_t waiting = __builtin_popcountll(static_cast<uint64_t>(i));

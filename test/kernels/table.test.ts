@@ -48,7 +48,7 @@ testIf(nativeKernels)("a function of the addon refuses undefined for an array", 
   // A gradient that is left out is not computed.
   const [gain, bias] = [new Float32Array(1), new Float32Array(1)];
   const [saved, dOut] = [new Float32Array(2), Float32Array.of(3)];
-  const slices = [0, Int32Array.of(0, 1)];
+  const slices = [0, Int32Array.of(0, 1), 1];
   dLayerNorm?.(undefined, [gain], [bias], dOut, saved, one, one, 1, ...slices);
   t.deepEqual(bias, dOut);
 });

@@ -67,7 +67,7 @@ export interface BlockKernels {
   /**
    * The gradient of an `a` (M,K) that all samples share, in the form `ab`: for subtree p, dA[p]
    * (M,K) is the sum over the samples of its slices, and over n, of dOut (B,M,N) times b (B,K,N),
-   * sample by sample, n in order. dA has one tensor for each of `subtreesOf(slices)`.
+   * sample by sample, n in order. dA has one tensor for each of `finishedSubtrees(slices)`.
    */
   dShared(dA: readonly Tensor[], dOut: Tensor, b: Tensor, slices: Slices): void;
 

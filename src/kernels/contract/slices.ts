@@ -18,7 +18,12 @@ export interface Slices {
   readonly first: number;
   /** Slice i of this call holds the samples bounds[i] .. bounds[i+1]-1. Length: slices + 1. */
   readonly bounds: Int32Array;
+  /** Most slices of a finished subtree, a power of two. @default no limit */
+  readonly most?: number | undefined;
 }
+
+/** No batch has as many slices. */
+export const slicesMax = 2 ** 31;
 
 /** An aligned run of slices with a finished sum: `count` is a power of two dividing `first`. */
 export interface Subtree {
@@ -44,14 +49,22 @@ export function slicesOf(first: number, count: number, slices: number, samples: 
   return { first, bounds };
 }
 
-/** The largest aligned subtrees that cover first .. first+count-1, left to right. */
-export function subtreesOf(first: number, count: number): Subtree[] {
+/** The finished subtrees of the slices of a call, left to right. */
+export function finishedSubtrees({ first, bounds, most }: Slices): Subtree[] {
+  return subtreesOf(first, bounds.length - 1, most);
+}
+
+/**
+ * The largest aligned subtrees, of at most `most` slices, that cover first .. first+count-1, left
+ * to right.
+ */
+export function subtreesOf(first: number, count: number, most = slicesMax): Subtree[] {
   const trees: Subtree[] = [];
   let at = first;
   const end = first + count;
   while (at < end) {
     let size = 1;
-    while (at % (size * 2) === 0 && at + size * 2 <= end) size *= 2;
+    while (size * 2 <= most && at % (size * 2) === 0 && at + size * 2 <= end) size *= 2;
     trees.push({ first: at, count: size });
     at += size;
   }

@@ -1,7 +1,7 @@
 // The reference kernels of batch normalisation, in plain loops.
 
 import type { BatchNormColumns, Kernels } from "../contract/kernels.ts";
-import { subtreesOf } from "../contract/slices.ts";
+import { finishedSubtrees } from "../contract/slices.ts";
 import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
@@ -11,7 +11,7 @@ export function createBatchNorm(round: Round) {
     batchMoments(sums, x, shift, slices) {
       const [xs, shifts] = [valuesOf(x), valuesOf(shift)];
       const width = shifts.length;
-      for (const [p, tree] of subtreesOf(slices.first, slices.bounds.length - 1).entries()) {
+      for (const [p, tree] of finishedSubtrees(slices).entries()) {
         const own = valuesOf(sums[p]!);
         const sum = (c: number, push: (acc: number, value: number) => number) =>
           treeSum(round, tree, slices, (from, to) => {
@@ -39,7 +39,7 @@ export function createBatchNorm(round: Round) {
 
     dBatchNormWeights(dGain, dBias, dOut, x, columns, slices) {
       const [d, xs] = [valuesOf(dOut), valuesOf(x)];
-      for (const [p, tree] of subtreesOf(slices.first, slices.bounds.length - 1).entries()) {
+      for (const [p, tree] of finishedSubtrees(slices).entries()) {
         const dg = valuesOf(dGain[p]!);
         const width = dg.length;
         for (let c = 0; c < width; c++) {

@@ -8,7 +8,7 @@
 // below the smallest normal number is flushed to 0: as an operand, and as a sum before and after an
 // addition.
 
-import { subtreesOf } from "../contract/slices.ts";
+import { finishedSubtrees } from "../contract/slices.ts";
 import { type DenseKernels, dBias, type Round, treeSum } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
@@ -112,7 +112,7 @@ function createBfloat16(round: Round): Products {
 
     dLinearWeight(dW, dB, dOut, x, slices) {
       const [ds, xs] = [valuesOf(dOut).map(toBfloat16), valuesOf(x).map(toBfloat16)];
-      const trees = subtreesOf(slices.first, slices.bounds.length - 1);
+      const trees = finishedSubtrees(slices);
       trees.forEach((tree, p) => {
         const [outputs, inputs] = [dW[p]!.shape[0]!, dW[p]!.shape[1]!];
         const dw = valuesOf(dW[p]!);

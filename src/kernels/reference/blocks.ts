@@ -1,7 +1,7 @@
 // The reference kernels of model blocks, in plain loops.
 
 import type { BlockKernels, Kernels, Tensor } from "../contract/kernels.ts";
-import { subtreesOf } from "../contract/slices.ts";
+import { finishedSubtrees } from "../contract/slices.ts";
 import { createBatchNorm } from "./batch-norm.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "./batch-statistics.ts";
 import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
@@ -106,7 +106,7 @@ function createProducts(round: Round) {
     dShared(dA, dOut, b, slices) {
       const [d, bs] = [valuesOf(dOut), valuesOf(b)];
       const [rows, columns, depth] = [dOut.shape[1]!, dOut.shape[2]!, b.shape[1]!];
-      for (const [p, tree] of subtreesOf(slices.first, slices.bounds.length - 1).entries()) {
+      for (const [p, tree] of finishedSubtrees(slices).entries()) {
         const da = valuesOf(dA[p]!);
         for (let i = 0; i < rows * depth; i++) {
           const [m, k] = [Math.floor(i / depth), i % depth];
@@ -269,7 +269,7 @@ function createLayerNorm(round: Round) {
           dx[row * dim + i] = round(round(centred - scaled(i) * slope) * kept[2 * row + 1]!);
         }
       }
-      for (const [p, tree] of subtreesOf(slices.first, slices.bounds.length - 1).entries()) {
+      for (const [p, tree] of finishedSubtrees(slices).entries()) {
         const dg = valuesOf(dGain[p]!);
         for (let i = 0; i < dim; i++) {
           dg[i] = treeSum(round, tree, slices, (from, to) => {

@@ -5,7 +5,7 @@
 import { type Key, philox } from "../../ports/random.ts";
 import type { Kernels, Tensor } from "../contract/kernels.ts";
 import { encodeRow } from "../contract/precision.ts";
-import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
+import { finishedSubtrees, type Slices, type Subtree } from "../contract/slices.ts";
 import { HostTensor, type Values, valuesOf } from "./memory.ts";
 
 /** Rounds to the precision of the arithmetic. */
@@ -64,7 +64,7 @@ export function createDense(round: Round) {
     },
 
     dLinearWeight(dW, dB, dOut, x, slices) {
-      const trees = subtreesOf(slices.first, slices.bounds.length - 1);
+      const trees = finishedSubtrees(slices);
       trees.forEach((tree, p) => {
         dWeight(round, valuesOf(dW[p]!), dW[p]!.shape, dOut, x, slices, tree);
         dBias(round, valuesOf(dB[p]!), dOut, slices, tree);

@@ -5,7 +5,7 @@ import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "../contract
 import { lookupsFrom, quantumColumns, ruleStateIn } from "../contract/kernels.ts";
 import { decodeRow, encodeRow } from "../contract/precision.ts";
 import { lagShare, type RowAverage } from "../contract/row-average.ts";
-import { subtreesOf } from "../contract/slices.ts";
+import { finishedSubtrees } from "../contract/slices.ts";
 import { expectedSums } from "../table/sums.ts";
 import type { Round } from "./dense.ts";
 import { HostTensor, type Values, valuesOf } from "./memory.ts";
@@ -115,7 +115,7 @@ export function createEmbedding(round: Round, allocate: (length: number) => Valu
     },
 
     dRows(dRows, counts, tables, bags, dPooled, first, slices) {
-      const trees = subtreesOf(slices.first, slices.bounds.length - 1);
+      const trees = finishedSubtrees(slices);
       const d = { dPooled, first, width: dPooled.shape[1]! };
       const gradients = gradientsOf(round, allocate, { tables, bags }, d, slices);
       trees.forEach((tree, p) => {

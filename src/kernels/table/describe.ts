@@ -19,7 +19,7 @@
 // numbers of elements that are a single size, rows, all other tensors.
 
 import { fail } from "node:assert/strict";
-import { type Slices, subtreesOf } from "../contract/slices.ts";
+import { finishedSubtrees, type Slices } from "../contract/slices.ts";
 import type { Tensor } from "../contract/tensor.ts";
 import { valuesOf } from "../reference/memory.ts";
 import { size } from "./asserts.ts";
@@ -330,8 +330,8 @@ function checkOf(
   };
 }
 
-function assertEach(label: string, count: number, { first, bounds }: Slices): void {
-  const trees = subtreesOf(first, bounds.length - 1).length;
+function assertEach(label: string, count: number, slices: Slices): void {
+  const trees = finishedSubtrees(slices).length;
   if (count !== trees) fail(`Expected ${label} for ${trees} subtrees, got ${count}`);
 }
 

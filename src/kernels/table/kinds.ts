@@ -12,7 +12,7 @@ import {
 } from "../contract/kernels.ts";
 import { packedBytes, type WirePrecision } from "../contract/precision.ts";
 import type { RowAverage } from "../contract/row-average.ts";
-import type { Slices, Subtree } from "../contract/slices.ts";
+import { type Slices, type Subtree, slicesMax } from "../contract/slices.ts";
 import { covers, within } from "./asserts.ts";
 import type { Context, Kind, Part } from "./describe.ts";
 import { listCompleted, listed, listRules, precisions } from "./lists.ts";
@@ -53,7 +53,10 @@ export const kinds: Readonly<Record<string, Kind>> = {
     const samplesOf = sizeOf(text);
     return {
       check: (value) => covers(value, samplesOf()),
-      native: { count: 2, push: (into, { first, bounds }) => void into.push(first, bounds) },
+      native: {
+        count: 3,
+        push: (into, { first, bounds, most = slicesMax }) => void into.push(first, bounds, most),
+      },
     };
   }),
 

@@ -31,6 +31,8 @@ inline constexpr napi_typedarray_type arrayOf<int32_t> = napi_int32_array;
 template <>
 inline constexpr napi_typedarray_type arrayOf<uint32_t> = napi_uint32_array;
 template <>
+inline constexpr napi_typedarray_type arrayOf<uint16_t> = napi_uint16_array;
+template <>
 inline constexpr napi_typedarray_type arrayOf<int64_t> = napi_bigint64_array;
 
 /// The arguments of one call from JavaScript.

@@ -9,6 +9,7 @@ namespace osiris::OSIRIS_ISA {
 #include "simd/random.h"
 #include "simd/precision.h"
 #include "exchange/exchange.h"
+#include "exchange/largest.h"
 
 void addExchange(Kernels& kernels) {
 #include "simd/set-kernels.h"

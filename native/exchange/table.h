@@ -19,3 +19,6 @@ KERNEL(void, packColumns, void* to, Columns from, int64_t samples, int64_t colum
        Precision precision, float scale)
 KERNEL(void, unpackColumns, Columns out, const void* from, int64_t samples, int64_t columns,
        Precision precision, float scale)
+KERNEL(void, selectLargest, int32_t* indices, uint16_t* codes, int64_t k, float* residual,
+       const float* sum, int64_t n)
+KERNEL(void, addSelected, float* out, const int32_t* indices, const uint16_t* codes, int64_t k)

@@ -69,6 +69,30 @@ inline void testFold(const Kernels& k) {
   for (int64_t i = 0; i < n; i++) expect(out[i] == a[i] + (b[i] + c[i]), k.name, "foldSubtrees");
 }
 
+/// Selects the largest elements into memory of exact size: none that stays is larger, and what is
+/// selected and what stays add up to what there was.
+inline void testLargest(const Kernels& k) {
+  const int64_t n = 1 + below(1300), count = 1 + below(n);
+  Buffer residual(n), sum(n), out(n);
+  std::vector<float> expected(n);
+  for (int64_t i = 0; i < n; i++) expected[i] = residual[i] + sum[i];
+  std::vector<int32_t> indices(count);
+  std::vector<uint16_t> codes(count);
+  k.selectLargest(indices.data(), codes.data(), count, residual.data(), sum.data(), n);
+  expect(std::is_sorted(indices.begin(), indices.end()), k.name, "selectLargest in order");
+  std::fill(out.data(), out.data() + n, 0.0f);
+  k.addSelected(out.data(), indices.data(), codes.data(), count);
+  std::vector<bool> taken(n);
+  for (const int32_t i : indices) taken[i] = true;
+  float least = INFINITY, left = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (taken[i]) least = std::min(least, std::abs(expected[i]));
+    else left = std::max(left, std::abs(expected[i]));
+    expect(out[i] + residual[i] == expected[i], k.name, "selectLargest keeps the rest");
+  }
+  expect(left <= least, k.name, "selectLargest");
+}
+
 /// Folds three parts of eight blocks, and divides by lengths, compared with plain sums.
 inline void testFoldPooled(const Kernels& k) {
   const int64_t samples = 1 + below(9), columns = 1 + below(100);

@@ -59,6 +59,7 @@ static void testSet(const Kernels& set) {
     testBatchNorm(kernels);
     testLayerNorm(kernels);
     testFold(kernels);
+    testLargest(kernels);
     testFoldPooled(kernels);
     testPacking(kernels);
     testBorn(kernels);

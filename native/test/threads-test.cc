@@ -51,6 +51,7 @@ int main() {
     testBatchNorm(kernels);
     testLayerNorm(kernels);
     testFold(kernels);
+    testLargest(kernels);
     testFoldPooled(kernels);
     testPacking(kernels);
     testBorn(kernels);

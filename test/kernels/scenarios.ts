@@ -350,7 +350,11 @@ const optimizers: Scenario = (kernels, stream) => {
   const parts = trees.map(() => random(kernels, stream, [size]));
   const out = kernels.tensor([size]);
   kernels.foldSubtrees(out, parts, trees, 8);
-  return [w, m, v, out].map((t) => kernels.read(t));
+  const count = 1 + stream.below(size);
+  const selected = { indices: new Int32Array(count), codes: new Uint16Array(count) };
+  kernels.selectLargest(selected, w, out);
+  kernels.addSelected(g, selected);
+  return [w, g, m, v, out].map((t) => kernels.read(t));
 };
 
 const exchange: Scenario = (kernels, stream) => {

@@ -18,6 +18,7 @@ import { bfloat16ByHand } from "./bfloat16-cases.ts";
 import { blockCases } from "./blocks/block-cases.ts";
 import { caches } from "./cache-cases.ts";
 import { type Cases, list, lookupsAt, of, random, smallTable } from "./cases.ts";
+import { largest } from "./largest-cases.ts";
 import { manyTables } from "./many-tables-cases.ts";
 import { records } from "./record-cases.ts";
 import { rulesByHand } from "./rule-cases.ts";
@@ -38,7 +39,7 @@ export function kernelSuite(name: string, open: Open): void {
     });
   };
   const all = [byHand, rulesByHand, sharedTables, bfloat16ByHand, byBit, blockCases, wideIds];
-  for (const cases of [...all, tiles, manyTables, caches, records, refusals]) {
+  for (const cases of [...all, tiles, manyTables, caches, records, largest, refusals]) {
     for (const [title, body] of Object.entries(cases)) register(title, body);
   }
 }

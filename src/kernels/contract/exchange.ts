@@ -4,6 +4,12 @@
 import type { WirePrecision } from "./precision.ts";
 import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
+/** Some elements of a vector: where they are, in ascending order, and their values in bfloat16. */
+export interface Selected {
+  readonly indices: Int32Array;
+  readonly codes: Uint16Array;
+}
+
 export interface ExchangeKernels {
   /**
    * out[:, outFirst .. +columns] = the sum tree over row blocks 0..blocks-1 of a table, from tiles
@@ -103,4 +109,13 @@ export interface ExchangeKernels {
     precision: WirePrecision,
     scale?: number,
   ): void;
+  /**
+   * residual (n) += sum (n), then moves the k elements of largest size out of it: `selected`
+   * receives their indices and their values rounded to the nearest bfloat16, and the residual keeps
+   * the errors of this rounding. Of elements of equal size the first are taken. NaN counts as larger
+   * than infinity, so that it is never kept back. 1 <= k <= n.
+   */
+  selectLargest(selected: Selected, residual: Tensor, sum: Tensor): void;
+  /** out (n): adds each selected value to its element. */
+  addSelected(out: Tensor, selected: Selected): void;
 }

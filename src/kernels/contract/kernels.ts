@@ -26,7 +26,7 @@ import type { Tensor } from "./tensor.ts";
 import type { UndoKernels } from "./undo.ts";
 
 export * from "./blocks.ts";
-export type { ExchangeKernels } from "./exchange.ts";
+export type { ExchangeKernels, Selected } from "./exchange.ts";
 export * from "./loss.ts";
 export type { RecordKernels } from "./records.ts";
 export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";

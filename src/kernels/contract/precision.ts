@@ -81,7 +81,8 @@ export function createExponents(precision: Precision, rows: number, dim: number)
 const word = new Float32Array(1);
 const bitsOfWord = new Uint32Array(word.buffer);
 
-function bitsOf(value: number): number {
+/** The bits of a float32. */
+export function bitsOf(value: number): number {
   word[0] = value;
   return bitsOfWord[0]!;
 }

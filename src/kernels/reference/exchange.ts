@@ -3,6 +3,7 @@
 
 import { type Kernels, type PackedAt, quantumColumns, type Tensor } from "../contract/kernels.ts";
 import {
+  bitsOf,
   decode,
   encode,
   exponentOf,
@@ -97,7 +98,35 @@ export function createExchange(round: Round) {
         to.set(packed.read(b), at);
       }
     },
+
+    selectLargest({ indices, codes }, residual, sum) {
+      const [left, more] = [valuesOf(residual), valuesOf(sum)];
+      for (let i = 0; i < left.length; i++) left[i] = round(left[i]! + more[i]!);
+      const sizes = Uint32Array.from(left, sizeBits);
+      const least = sizes.toSorted()[left.length - indices.length]!;
+      const larger = sizes.reduce((count, size) => count + (size > least ? 1 : 0), 0);
+      let [at, equal] = [0, indices.length - larger];
+      sizes.forEach((size, i) => {
+        if (size < least || (size === least && equal-- <= 0)) return;
+        const code = encode("bfloat16", left[i]!, 0, undefined);
+        left[i] = round(left[i]! - decode("bfloat16", code, 0));
+        indices[at] = i;
+        codes[at++] = code;
+      });
+    },
+
+    addSelected(out, { indices, codes }) {
+      const values = valuesOf(out);
+      indices.forEach((index, i) => {
+        values[index] = round(values[index]! + decode("bfloat16", codes[i]!, 0));
+      });
+    },
   } satisfies Partial<Kernels>;
+}
+
+/** The bits of |value|, which have the order of sizes; NaN is the largest. */
+function sizeBits(value: number): number {
+  return Number.isNaN(value) ? 0x7fc0_0000 : bitsOf(Math.abs(value));
 }
 
 /** The values of a tensor (B, ·), and the index of column `first` of sample b. */

@@ -187,6 +187,12 @@ export function areLists(
   assert(bad < 0, `Expected 0..${count} columns of list ${bad}, got ${used?.[bad]}`);
 }
 
+/** At least one element is selected, and at most all. */
+export const isSome: Condition<"selectLargest"> = ({ indices }, residual) => {
+  const [k, n] = [indices.length, size(residual)];
+  assert(k >= 1 && k <= n, `Expected 1..${n} elements to select, got ${k}`);
+};
+
 /** `trees` are consecutive aligned subtrees that cover all slices, with a part for each. */
 export const areComplete: Condition<"foldSubtrees"> = (_out, parts, trees, slices) => {
   assert.equal(parts.length, trees.length, "Expected a part for every subtree");

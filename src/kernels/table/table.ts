@@ -4,6 +4,7 @@
 // the letters of sizes are those of the contract.
 
 import type { Kernels } from "../contract/kernels.ts";
+import { size } from "./asserts.ts";
 import * as conditions from "./conditions.ts";
 import type { Row } from "./describe.ts";
 
@@ -258,6 +259,16 @@ export const table: Table = {
       "out=B:V outFirst=range(columns<V) from=packed(B*columns) columns precision scale=power(2)",
     native: "out outFirst V from B columns precision scale",
     unless: "B",
+  },
+  selectLargest: {
+    takes: "selected.indices=#k selected.codes=#k residual=n sum=n",
+    native: "indices codes k residual sum n",
+    also: conditions.isSome,
+  },
+  addSelected: {
+    takes: "out=n selected.indices=#k selected.codes=#k",
+    native: "out indices codes k",
+    also: (out, { indices }) => conditions.areWithin("indices", indices, size(out)),
   },
   foldSubtrees: {
     takes: "out=n parts={n} trees slices",

@@ -31,7 +31,7 @@ interface Fold {
   readonly slices: number;
 }
 
-interface AllReduceOptions {
+export interface AllReduceOptions {
   readonly shape: ExchangeShape;
   readonly rank: number;
   readonly memory: ArrayBufferLike;
@@ -79,6 +79,7 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
       kernels.view(memory, at.subtree(rank, index), [shape.gradientLength]),
     ),
     range: at.ranges[rank] ?? { first: 0, count: 0 },
+    residuals: [],
 
     async open() {
       round++;

@@ -67,6 +67,8 @@ export function broadcastOf(root: number, bytes: number): PartBytes {
  * which each device has one range of the sum, and an all-gather of the ranges.
  */
 export interface AllReduce {
+  /** What this device keeps back of sums, for the next round (top-k-all-reduce.ts). */
+  readonly residuals: readonly Residual[];
   /** Begins a round, once all devices have closed the round before. */
   open(): Promise<void>;
   /** This device's finished subtrees, each (n), to be written between `open` and `start`. */
@@ -82,6 +84,13 @@ export interface AllReduce {
   /** The sum (n), the same on every device; valid until `close`. */
   finish(): Promise<Tensor>;
   close(): void;
+}
+
+/** What was not sent of the sum of a group of slices, over one range of elements. */
+export interface Residual {
+  /** The slice whose device keeps it. */
+  readonly slice: number;
+  readonly values: Tensor;
 }
 
 /** Consecutive elements of a vector. */
@@ -184,7 +193,22 @@ export interface ExchangeShape {
   /** Finished subtrees of each device. */
   readonly subtrees: readonly (readonly Subtree[])[];
   readonly slices: number;
+  /** Left out: all elements of the dense gradient are sent. */
+  readonly topK?: TopKShape | undefined;
+}
+
+/** Elements of the dense gradient of which only the largest are sent (top-k-layout.ts). */
+export interface TopKShape {
+  /** How many of the first elements. */
+  readonly length: number;
+  /** The share of them that is sent of each group's sum. */
+  readonly share: number;
+  /** Groups of slices, a power of two. No finished subtree crosses groups. */
+  readonly groups: number;
 }
 
 /** The kernels that an exchange needs for its sums. */
-export type ExchangeKernels = Pick<Kernels, "view" | "foldSubtrees">;
+export type ExchangeKernels = Pick<
+  Kernels,
+  "addSelected" | "fill" | "foldSubtrees" | "part" | "selectLargest" | "tensor" | "view"
+>;

@@ -12,6 +12,7 @@ import {
   isGather,
   type PartBytes,
 } from "./exchange.ts";
+import { type TopKLayout, topKLayout } from "./top-k-layout.ts";
 
 /** Regions begin at multiples of a cache line, which is enough alignment for every typed array. */
 const alignment = 64;
@@ -76,6 +77,8 @@ export interface SharedMemoryLayout {
   readonly hosts: readonly (readonly number[])[];
   readonly channels: Readonly<Record<ChannelName, ChannelLayout>>;
   readonly gradients: AllReduceLayout;
+  /** Present where the shape has `topK`: then `gradients` has the ranges of all other elements. */
+  readonly topK: TopKLayout | undefined;
   /** Cell: number of barriers that `rank` has reached. */
   arrived(rank: number): number;
 }
@@ -108,10 +111,12 @@ function computeLayout(shape: ExchangeShape, host: number): SharedMemoryLayout {
     }),
   ) as Record<ChannelName, ChannelLayout>;
   const gradients = allReduceLayout(shape, { ...place, host, hosts, hostOf }, space);
+  const topK =
+    shape.topK && topKLayout({ ...shape, topK: shape.topK }, { host, hosts, hostOf }, space);
   const barrier = space.reserveCells(devices);
   const arrived = (rank: number) => barrier + rank;
   const bytes = Math.max(space.bytes, alignment);
-  return { bytes, cells: space.cells, hostOf, hosts, channels, gradients, arrived };
+  return { bytes, cells: space.cells, hostOf, hosts, channels, gradients, topK, arrived };
 }
 
 /** All devices, and those of this host. */
@@ -122,7 +127,7 @@ interface Place {
 }
 
 /** Allocates memory and cells in sequence. */
-class Space {
+export class Space {
   bytes = 0;
   cells = 0;
 
@@ -203,9 +208,10 @@ function allReduceLayout(
 ): AllReduceLayout {
   const { devices, gradientLength } = shape;
   const { host, hosts, hostOf, first: firstOwn, count } = place;
-  const chunk = Math.ceil(gradientLength / devices / 16) * 16;
+  const begin = shape.topK?.length ?? 0;
+  const chunk = Math.ceil((gradientLength - begin) / devices / 16) * 16;
   const ranges = Array.from({ length: devices }, (_, rank) => {
-    const first = Math.min(gradientLength, rank * chunk);
+    const first = Math.min(gradientLength, begin + rank * chunk);
     return { first, count: Math.min(gradientLength, first + chunk) - first };
   });
   const rangeOf = (rank: number) => ranges[rank] ?? { first: 0, count: 0 };
@@ -221,7 +227,7 @@ function allReduceLayout(
   const last = rangeOf(firstOwn + count - 1);
   const ownElements = last.first + last.count - rangeOf(firstOwn).first;
   const partials = hostTrees.map((trees, of) => {
-    const elements = of === host ? gradientLength : ownElements;
+    const elements = of === host ? gradientLength - begin : ownElements;
     return isAlone ? 0 : space.reserve(4 * trees.length * elements);
   });
   const published = space.reserveCells(devices);
@@ -234,7 +240,7 @@ function allReduceLayout(
     partial(of, rank) {
       const range = rangeOf(rank);
       const floats = 4 * (hostTrees[of]?.length ?? 0);
-      const before = of === host ? 0 : rangeOf(firstOwn).first;
+      const before = of === host ? begin : rangeOf(firstOwn).first;
       const first = (partials[of] ?? 0) + floats * (range.first - before);
       return { first, bytes: floats * range.count };
     },

@@ -1,5 +1,6 @@
-// Options of the exchange: the precision in which vectors are sent. As rounding changes bits,
-// vectors are rounded even where they do not leave their device (law 4).
+// Options of the exchange: the precision in which vectors are sent, and the part of the dense
+// gradient that is. As rounding changes bits, vectors are rounded even where they do not leave their
+// device (law 4).
 
 import { z } from "zod";
 import { isFloat8, type WirePrecision } from "../kernels/contract/precision.ts";
@@ -18,6 +19,9 @@ const scale = z
   })
   .optional();
 
+/** The numbers of groups that the slices of a batch may have. */
+const groupCounts = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
 export const exchangeOptions = z
   .strictObject({
     forward: precision.describe(
@@ -32,6 +36,26 @@ export const exchangeOptions = z
     backwardScale: scale.describe(
       "The same for their gradients: a loss scale. Default: 1; for the float8 16 times the batch size, rounded up to a power of two.",
     ),
+    topk: z
+      .strictObject({
+        share: z
+          .number()
+          .gt(0)
+          .max(0.5)
+          .describe(
+            "With `exchange.topk`: the share of the dense layers' gradient that is sent in a step. More than half would send more bytes than all of it.",
+          ),
+        groups: z
+          .literal(groupCounts)
+          .optional()
+          .describe(
+            "Groups of slices, each with its own sum, largest elements and residual: a power of two, at most `slices`, and best the number of hosts. Left out: 4, or `slices` where they are fewer.",
+          ),
+      })
+      .optional()
+      .describe(
+        'Top-k all-reduce with error feedback, only in `mode: "bounded"`: of the dense layers\' gradient only the elements of largest size are sent to all hosts; what is not sent is added to the gradient of the next step.',
+      ),
   })
   .superRefine((all, context) => {
     for (const way of ["forward", "backward"] as const) {

@@ -8,6 +8,8 @@
 //   closed    host      (all)     the round for which all devices of the host freed their inboxes
 //   partial   host      device    the partial sum of dense gradients of the device's range
 //   sum       device    (all)     the sum of dense gradients over the device's range
+//   group     host      device    the sums of dense gradients of the device's units (top-k-layout.ts)
+//   selected  device    (all)     the selected elements of the device's units
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached
 
 import { spanAt } from "./cells.ts";
@@ -20,11 +22,11 @@ import {
   isGather,
 } from "./exchange.ts";
 import { gatheredBytesMax } from "./frame.ts";
-import { type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
+import { type AllReduceLayout, type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 export type RoutedChannel = ChannelName | "gradients" | "barrier";
 
-type Kind = "part" | "closed" | "partial" | "sum" | "barrier";
+type Kind = "part" | "closed" | "partial" | "sum" | "group" | "selected" | "barrier";
 
 /** What a host receives on a route. */
 export interface Arrival {
@@ -75,6 +77,8 @@ const kinds: readonly { readonly kind: Kind; readonly channel: RoutedChannel }[]
   ]),
   { kind: "partial", channel: "gradients" },
   { kind: "sum", channel: "gradients" },
+  { kind: "group", channel: "gradients" },
+  { kind: "selected", channel: "gradients" },
   { kind: "barrier", channel: "barrier" },
 ];
 
@@ -107,8 +111,8 @@ export class Routes {
   /** What this host receives on a route from a host; undefined: nothing, the number is wrong. */
   arrival(route: number, sender: number): Arrival | undefined {
     const { kind, channel, from, to } = this.#decode(route);
-    const { hosts, hostOf, gradients, arrived } = this.#layout;
-    const isOfHost = kind === "closed" || kind === "barrier" || kind === "partial";
+    const { hosts, hostOf, gradients, topK, arrived } = this.#layout;
+    const isOfHost = kind !== "part" && kind !== "sum" && kind !== "selected";
     const isForAll = to === this.#devices;
     const host = isOfHost ? from : hostOf[from];
     if (host !== sender || sender === this.#host) return undefined;
@@ -139,6 +143,15 @@ export class Routes {
         if (isForAll) return undefined;
         const cells = [gradients.partialFolded(from, to)];
         return { channel, region: gradients.partial(from, to), cells, readers };
+      }
+      case "group": {
+        if (isForAll || topK === undefined) return undefined;
+        const cells = [topK.partialFolded(from, to)];
+        return { channel, region: topK.partial(from, to), cells, readers };
+      }
+      case "selected": {
+        if (!isForAll || topK === undefined) return undefined;
+        return { channel, region: topK.selected(from), cells: [topK.picked(from)], readers };
       }
       case undefined:
         return undefined;
@@ -176,7 +189,10 @@ export class Routes {
         return `the devices of host ${from} reaching the barrier`;
       case "sum":
         return `the sum of dense gradients of device ${from}`;
+      case "selected":
+        return `the selected dense gradients of device ${from}`;
       case "partial":
+      case "group":
         return `the dense gradients of device ${folder(from, to)} for device ${to}`;
       case undefined:
         return `route ${route}`;
@@ -187,7 +203,7 @@ export class Routes {
 
   #departuresOf(kind: Kind, channel: RoutedChannel): Departure[] {
     const all = this.#others;
-    const { gradients, arrived } = this.#layout;
+    const { gradients, topK, arrived } = this.#layout;
     const toAll = (from: number) => this.#encode(kind, channel, from, this.#devices);
     const ofHost = (cells: readonly number[]): Departure[] => {
       const part = { route: toAll(this.#host), to: all, at: 0, first: 0, bytes: 0 };
@@ -207,20 +223,40 @@ export class Routes {
           return { channel, cells: [gradients.folded(from)], parts: () => [part] };
         });
       case "partial":
-        return this.#layout.hostOf.flatMap((of, rank) => {
-          if (of === this.#host) return [];
-          const { first: at, bytes } = gradients.partial(this.#host, rank);
-          const route = this.#encode(kind, channel, this.#host, rank);
-          const part = { route, to: [of], at, first: 0, bytes };
-          return {
-            channel,
-            cells: [gradients.partialFolded(this.#host, rank)],
-            parts: () => [part],
+        return this.#partialDepartures(kind, gradients);
+      case "group":
+        return topK === undefined ? [] : this.#partialDepartures(kind, topK);
+      case "selected":
+        if (topK === undefined) return [];
+        return this.#own.map((from) => {
+          const { first: begin, bytes } = topK.selected(from);
+          const parts = (load: (cell: number) => number): PartToSend[] => {
+            const first = (load(topK.picked(from)) % 2) * (bytes / 2);
+            return [{ route: toAll(from), to: all, at: begin + first, first, bytes: bytes / 2 }];
           };
+          return { channel, cells: [topK.picked(from)], parts };
         });
       default:
         return kind satisfies never;
     }
+  }
+
+  /** Sums over this host's devices, for the devices of other hosts. */
+  #partialDepartures(
+    kind: Kind,
+    { partial, partialFolded }: Pick<AllReduceLayout, "partial" | "partialFolded">,
+  ): Departure[] {
+    return this.#layout.hostOf.flatMap((of, rank) => {
+      if (of === this.#host) return [];
+      const { first: at, bytes } = partial(this.#host, rank);
+      const route = this.#encode(kind, "gradients", this.#host, rank);
+      const part = { route, to: [of], at, first: 0, bytes };
+      return {
+        channel: "gradients",
+        cells: [partialFolded(this.#host, rank)],
+        parts: () => [part],
+      };
+    });
   }
 
   /** The parts of a device of this host, for the devices of other hosts. */

@@ -18,6 +18,7 @@ import {
 } from "./exchange.ts";
 import { layoutOf, type SharedMemoryLayout } from "./layout.ts";
 import { type Surroundings, surroundingsOf } from "./surroundings.ts";
+import { createTopKAllReduce } from "./top-k-all-reduce.ts";
 
 /**
  * The exchange of device `rank` over `memory` (of at least `layoutOf(shape, host).bytes`) and the
@@ -53,7 +54,9 @@ export function createSharedMemoryExchange(options: {
     ...allToAlls,
     losses: createAllGather(placeOf("losses")),
     statistics: createAllGather(placeOf("statistics")),
-    gradients: createAllReduce(placeOf("gradients")),
+    gradients: layout.topK
+      ? createTopKAllReduce({ ...placeOf("gradients"), at: layout.topK })
+      : createAllReduce(placeOf("gradients")),
     barrier: createBarrier(place),
     sent,
   };

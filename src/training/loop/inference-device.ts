@@ -22,7 +22,8 @@ export function createSoloDevice(options: {
 
 function placeOf(input: TopologyInput, kernels: Kernels) {
   const topology = topologyOf(input, 1);
-  const shape = { ...exchangeShapeOf(topology), gradientLength: 0, subtrees: [[]] };
+  const none = { gradientLength: 0, subtrees: [[]], topK: undefined };
+  const shape = { ...exchangeShapeOf(topology), ...none };
   const { bytes, cells } = layoutOf(shape);
   const exchange = createSharedMemoryExchange({
     shape,

@@ -58,7 +58,7 @@ export function passOf(
     const { runs } = own;
     return {
       samples: own.rows,
-      slices: { first: mine.first, bounds: Int32Array.from(endsOf(own)) },
+      slices: { ...mine, bounds: Int32Array.from(endsOf(own)) },
       inverse: inverseOf(inverse, group, samples),
       lengthAt: (lookup, row) => lengths[lookup * samples + (places[row] ?? 0)] ?? 0,
       draw: pass.draw && { ...pass.draw, runs: drawRunsOf(runs, firstSample) },

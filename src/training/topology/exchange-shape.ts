@@ -211,5 +211,6 @@ export function exchangeShapeOf(topology: Topology): ExchangeShape {
     gradientLength: topology.gradientLength,
     subtrees: topology.sliceRuns.map((_, device) => subtreesIn(topology, device)),
     slices: topology.input.slices,
+    topK: topology.topK,
   };
 }

@@ -10,7 +10,9 @@ import type { TableSpec } from "../../embedding/tables/options.ts";
 import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
+import type { TopKShape } from "../../exchange/exchange.ts";
 import { type ExchangeSpec, type Scales, scalesOf } from "../../exchange/options.ts";
+import { topKShapeOf } from "../../exchange/top-k-layout.ts";
 import {
   type Slices,
   type Subtree,
@@ -122,6 +124,8 @@ export interface Topology extends ShardGroups {
   readonly replicatedAt: readonly { readonly gradient: number; readonly counts: number }[];
   /** Length of the vector that the all-reduce adds up. */
   readonly gradientLength: number;
+  /** The dense gradient's part of that vector, where only its largest elements are sent. */
+  readonly topK: TopKShape | undefined;
   /** Groups of shards with different columns of the same rows, each group ordered by columns. */
   readonly columnGroups: readonly (readonly HeldShard[])[];
 }
@@ -244,6 +248,7 @@ export function* placingTables(
     replicatedLookups,
     replicatedAt,
     gradientLength,
+    topK: topKShapeOf(exchange, slices, graph.layout.length),
     columnGroups: columnGroupsOf([...heldBy.flat(), ...distinct]),
   };
 }
@@ -299,9 +304,15 @@ export function samplesOf(
 }
 
 /** The slices of a batch of `samples` that a device runs, relative to the device's first sample. */
-export function slicesIn({ input, sliceRuns }: Topology, device: number, samples: number): Slices {
-  const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
-  return slicesOf(firstSlice, slices, input.slices, samples);
+export function slicesIn(topology: Topology, device: number, samples: number): Slices {
+  const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
+  const own = slicesOf(firstSlice, slices, topology.input.slices, samples);
+  return { ...own, most: treeMaxOf(topology) };
+}
+
+/** Most slices of a subtree that a device finishes: those of a group; undefined: no limit. */
+function treeMaxOf({ topK, input }: Topology): number | undefined {
+  return topK && input.slices / topK.groups;
 }
 
 /** Room for the ids of a lookup in `samples` samples (ids-room.ts). */
@@ -337,9 +348,9 @@ export function distinctTreesIn(topology: Topology, device: number): Subtree[] {
 }
 
 /** The subtrees of slices that a device finishes, left to right. */
-export function subtreesIn({ sliceRuns }: Topology, device: number): Subtree[] {
-  const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
-  return subtreesOf(firstSlice, slices);
+export function subtreesIn(topology: Topology, device: number): Subtree[] {
+  const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
+  return subtreesOf(firstSlice, slices, treeMaxOf(topology));
 }
 
 /**

@@ -234,5 +234,6 @@ export function filesOfHost(
   const shards = ranks.flatMap((rank, i) =>
     shardsOf(topology, rank).filter(({ shard }) => kept[i]?.has(shard) !== true),
   );
-  return filesOfParts(manifest, partsOfShards(topology, shards, names));
+  const runs = topology.sliceRuns.slice(first, first + count);
+  return filesOfParts(manifest, partsOfShards(topology, { shards, runs }, names));
 }

@@ -96,11 +96,23 @@ export function layoutOf(shape: ExchangeShape, host = 0): SharedMemoryLayout {
   return layout;
 }
 
-function computeLayout(shape: ExchangeShape, host: number): SharedMemoryLayout {
-  const { devices } = shape;
-  const hostOf = shape.hostOf ?? new Array<number>(devices).fill(0);
+/** Bytes of a host's memory that the top-k all-reduce takes beside the dense gradients. */
+export function topKBytesOf(shape: ExchangeShape, host: number): number {
+  const space = new Space();
+  if (shape.topK) topKLayout({ ...shape, topK: shape.topK }, { host, ...hostsOf(shape) }, space);
+  return space.bytes;
+}
+
+/** The host of each device, and the devices of each host. */
+function hostsOf({ devices, hostOf = new Array<number>(devices).fill(0) }: ExchangeShape) {
   const hosts: number[][] = Array.from({ length: (hostOf.at(-1) ?? 0) + 1 }, () => []);
   for (const [rank, of] of hostOf.entries()) hosts[of]?.push(rank);
+  return { hostOf, hosts };
+}
+
+function computeLayout(shape: ExchangeShape, host: number): SharedMemoryLayout {
+  const { devices } = shape;
+  const { hostOf, hosts } = hostsOf(shape);
   const own = hosts[host] ?? [];
   const place = { devices, first: own[0] ?? 0, count: own.length };
   const space = new Space();

@@ -1,6 +1,6 @@
 // Checks the placement of a job's tables, with dynamic ids and by a plan; and that stale rows,
-// checkpoints in fewer bits and partial recovery are only used outside `mode: "exact"`, which
-// forbids all three.
+// checkpoints in fewer bits, the top-k all-reduce and partial recovery are only used outside
+// `mode: "exact"`, which forbids all four.
 
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -159,6 +159,8 @@ export function checkPlan({ model, devices, exchange, plan: file }: PlannedJob):
 /** The part of a job that depends on its mode. */
 interface JobOfMode {
   readonly mode: "exact" | "bounded";
+  readonly slices: number;
+  readonly exchange: Pick<ExchangeSpec, "topk">;
   readonly model: ModelSpec;
   readonly checkpoint: CheckpointSpec;
 }
@@ -183,6 +185,20 @@ export function checkBits({ mode, checkpoint }: JobOfMode): void {
   const why =
     '32 in an exact job, whose restores bring back every bit; set `mode: "bounded"` to allow less';
   throw expected("checkpoint.bits", why, checkpoint.bits);
+}
+
+/** @throws InvalidOptionError where gradients may not be sent late, or have too many groups */
+export function checkTopK({ mode, slices, exchange: { topk } }: JobOfMode): void {
+  if (topk === undefined) return;
+  if (mode !== "bounded") {
+    const why =
+      'left out in an exact job, whose steps use their whole gradients; set `mode: "bounded"` to allow it';
+    throw expected("exchange.topk", why, topk);
+  }
+  const { groups = 1 } = topk;
+  if (groups > slices) {
+    throw expected("exchange.topk.groups", `at most \`slices\`, ${slices}`, groups);
+  }
 }
 
 /** @throws InvalidOptionError where partial recovery is not allowed, or not possible */

@@ -191,7 +191,7 @@ export const jobSchema = z.strictObject({
     .enum(["exact", "bounded"])
     .default("exact")
     .describe(
-      "`exact`: each step reads the rows that the previous step wrote, and a failure loses no update. `bounded`: rows may be read one update late (`staleness`), checkpoints may have fewer bits, and partial recovery may lose some updates.",
+      "`exact`: each step reads the rows that the previous step wrote, and a failure loses no update. `bounded`: rows may be read one update late (`staleness`), checkpoints may have fewer bits, gradients may be sent late (`exchange.topk`), and partial recovery may lose some updates.",
     ),
   model: modelOptions.describe("The model: its architecture by `kind`, its tables and its layers."),
   data: dataOptions.describe("The training data, by `kind`: files, or generated samples."),

@@ -27,6 +27,7 @@ import {
   checkPartial,
   checkPlan,
   checkStaleness,
+  checkTopK,
 } from "./check-placement.ts";
 import { checkTasks } from "./check-tasks.ts";
 import { withChosenCuts } from "./choose-cuts.ts";
@@ -76,6 +77,7 @@ export function* resolvingJob(options: unknown): Steps<JobSpec> {
     () => checkStaleness(job),
     () => checkBits(job),
     () => checkPartial(job),
+    () => checkTopK(job),
     () => checkDedup(job),
     () => checkTiers(job),
     () => checkDecay(job),

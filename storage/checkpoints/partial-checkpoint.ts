@@ -5,6 +5,8 @@
 //   dense                        copied from the first surviving device, the only one that saves it
 //   parts of surviving devices   an empty increment, based on the device's surviving state
 //   parts of lost devices        an empty increment, based on the last checkpoint's files
+//   residuals of the top-k       copied from their surviving devices; those of lost devices are left
+//   all-reduce                   out, as most of what the last checkpoint has was sent since, and are 0
 //
 // Portion of lost samples: PLS += (S_now - S_checkpoint) / (S_total N), for each of N devices lost.
 
@@ -17,6 +19,7 @@ import {
   densePart,
   digestOf,
   missingParts,
+  residualsOfPart,
   tableOfPart,
 } from "../../src/training/checkpoint/part-names.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
@@ -94,7 +97,8 @@ export async function commitPartial(
   const left = new Map(
     surviving.flatMap(({ step, parts }) => parts.map((part) => [part.name, { step, part }])),
   );
-  const lostParts = latest.parts.filter(({ name }) => !left.has(name));
+  const isLost = (name: string) => !left.has(name) && residualsOfPart(name) === undefined;
+  const lostParts = latest.parts.filter(({ name }) => isLost(name));
   const names = [...left.keys(), ...lostParts.map(({ name }) => name)];
   if (!left.has(densePart) || missingParts(names, tables).length > 0) return undefined;
 
@@ -105,7 +109,8 @@ export async function commitPartial(
     leaves.set(name, part.leaves);
     const { file, at, bytes, sha256 } = part;
     const base = { cut: survivingCut(steps, step), generation, file, at, bytes, sha256 };
-    if (name === densePart) parts.push(copyDense(options, writer, base));
+    const isWhole = name === densePart || residualsOfPart(name) !== undefined;
+    if (isWhole) parts.push(copyPart(options, writer, name, base));
     else parts.push(await restOn(options, writer, name, [base]));
   }
   for (const part of lostParts) {
@@ -162,12 +167,17 @@ async function restOn(
   return { ...writer.end(), base };
 }
 
-/** Copies the dense network, which is never an increment. */
-function copyDense({ store, disk }: PartialOptions, writer: PackWriter, from: BasePart) {
+/** Copies a part that is never an increment. */
+function copyPart(
+  { store, disk }: PartialOptions,
+  writer: PackWriter,
+  name: string,
+  from: BasePart,
+): PartRecord {
   const place = partPlaceOf(store.directory, disk);
   const path = place.paths.file(from.cut, from.generation, from.file);
-  writer.begin(densePart);
-  const pieces = streamPlace({ ...from, name: densePart }, path, openEach(place));
+  writer.begin(name);
+  const pieces = streamPlace({ ...from, name }, path, openEach(place));
   for (const piece of pieces) writer.write(piece);
   return writer.end();
 }

@@ -131,6 +131,11 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
   return manifest;
 });
 
+/** A tally of the parts that the devices write. */
+function tallyOf({ model, exchange, slices }: JobSpec): PartTally {
+  return createPartTally(model.tables, exchange.topk === undefined ? 0 : slices);
+}
+
 /** Training goes on: the next checkpoint removes what this one could not. */
 function tellUncollected(
   { record, scope, store }: CheckpointCoordinatorContext,
@@ -168,7 +173,7 @@ const machine = setup({
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
       parts: () => new Map(),
-      tally: ({ context }) => createPartTally(context.job.model.tables),
+      tally: ({ context }) => tallyOf(context.job),
       reported: new Map(),
       stalls: new Map(),
       secured: new Map(),
@@ -277,7 +282,7 @@ const machine = setup({
     cut: undefined,
     stalls: new Map(),
     parts: new Map(),
-    tally: createPartTally(input.job.model.tables),
+    tally: tallyOf(input.job),
     reported: new Map(),
     secured: new Map(),
     waitsSinceMs: 0,

@@ -1,10 +1,11 @@
-// Names of a checkpoint's parts: `dense`, and one for each tile of a table. The name encodes the
-// tile, so that a reader of the manifest can tell whether a table is complete, and which parts a
-// device needs under another plan.
+// Names of a checkpoint's parts: `dense`, one for each tile of a table, and, with `exchange.topk`,
+// one for each run of slices. The name encodes the tile or the slices, so that a reader of the
+// manifest can tell whether a table is complete, and which parts a device needs under another plan.
 //
 //   table-00003             the whole table
 //   table-00003-b4.2-q0.1   blocks 4 and 5, quantum 0
 //   ids-00003, ids-00003-b4.2   which dynamic id has which row: of the table, of these blocks
+//   residuals-4.2               what was not sent of the dense gradients, of slices 4 and 5
 
 import { dynamicDigest } from "../../embedding/checkpoint/ids-part.ts";
 import { modelDigest, type ShardLeaves, tableDigest } from "../../embedding/rows/digest.ts";
@@ -67,6 +68,24 @@ export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePa
   };
 }
 
+const residualsForm = /^residuals-(\d+)\.(\d+)$/;
+
+/** A run of slices. */
+export interface ResidualsPart {
+  readonly first: number;
+  readonly count: number;
+}
+
+export function residualsPartName({ first, count }: ResidualsPart): string {
+  return `residuals-${first}.${count}`;
+}
+
+/** The slices whose residuals a part has; undefined for every other part. */
+export function residualsOfPart(name: string): ResidualsPart | undefined {
+  const [, first, count] = residualsForm.exec(name) ?? [];
+  return first === undefined ? undefined : { first: Number(first), count: Number(count) };
+}
+
 /** A part's name for people: with the name of its table. */
 export function shownPart(name: string, tables: readonly TableSpec[]): string {
   const table = (tableOfPart(name, tables) ?? idsOfPart(name, tables))?.table;
@@ -83,8 +102,11 @@ export interface PartTally {
   missing(): string[];
 }
 
-/** A tally of the parts of a job's model, of which none is counted yet. */
-export function createPartTally(tables: readonly TableSpec[]): PartTally {
+/**
+ * A tally of the parts of a job's model, of which none is counted yet. `residuals`: the slices of a
+ * job with `exchange.topk`.
+ */
+export function createPartTally(tables: readonly TableSpec[], residuals = 0): PartTally {
   const given = new Set<string>();
   // Quanta of each table's rows, and blocks of its dynamic ids, that no counted part has.
   const rows = tables.map((_, table) => {
@@ -92,7 +114,8 @@ export function createPartTally(tables: readonly TableSpec[]): PartTally {
     return blocks * quanta;
   });
   const ids = tables.map(({ dynamic, rowBlocks }) => (dynamic === undefined ? 0 : rowBlocks));
-  let open = 1 + [...rows, ...ids].filter((left) => left !== 0).length;
+  const slices = [residuals];
+  let open = 1 + [...rows, ...ids, ...slices].filter((left) => left !== 0).length;
   const take = (left: number[], table: number, count: number) => {
     const before = left[table] ?? 0;
     left[table] = before - count;
@@ -108,6 +131,8 @@ export function createPartTally(tables: readonly TableSpec[]): PartTally {
       if (part !== undefined) take(rows, part.table, part.blocks * part.quanta);
       const own = idsOfPart(name, tables);
       if (own !== undefined) take(ids, own.table, own.blocks);
+      const kept = residualsOfPart(name);
+      if (kept !== undefined) take(slices, 0, kept.count);
     },
     get isWhole() {
       return open === 0;
@@ -117,7 +142,8 @@ export function createPartTally(tables: readonly TableSpec[]): PartTally {
         [...left.keys()].filter((table) => left[table] !== 0);
       const ofRows = without(rows).map((table) => partNameOf(wholeTable(table, tables), tables));
       const ofIds = without(ids).map((table) => idsPartNameOf(wholeTable(table, tables), tables));
-      return [...(given.has(densePart) ? [] : [densePart]), ...ofRows, ...ofIds];
+      const ofSlices = without(slices).map(() => residualsPartName({ first: 0, count: residuals }));
+      return [...(given.has(densePart) ? [] : [densePart]), ...ofRows, ...ofIds, ...ofSlices];
     },
   };
 }

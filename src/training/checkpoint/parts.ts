@@ -5,6 +5,7 @@
 //   dense:  "OSRD" | version u32 | n u32 | slots u32 | w f32*n | slot f32*n …      (device 0)
 //   table-00003:  rows-part.ts                                (its device; copies: device 0)
 //   ids-00003:  ids-part.ts                                   (its device)
+//   residuals-4.2:  residuals-part.ts                         (its device)
 
 import { createHash } from "node:crypto";
 import { encodeIds, idLeavesOf, restoreIds } from "../../embedding/checkpoint/ids-part.ts";
@@ -19,11 +20,20 @@ import { rowStateOf, rowStateWidth } from "../../embedding/tables/row-state.ts";
 import { extentOf } from "../../embedding/tables/shards.ts";
 import { CheckpointCorruptError } from "../../errors/errors.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
+import type { SliceRun } from "../../planner/placement.ts";
 import type { DeviceState } from "../step/device-state.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
-import { type Topology, tableOf } from "../topology/topology.ts";
+import { residualLengths, type Topology, tableOf } from "../topology/topology.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
-import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
+import {
+  densePart,
+  idsOfPart,
+  idsPartNameOf,
+  partNameOf,
+  residualsOfPart,
+  tableOfPart,
+} from "./part-names.ts";
+import { residualsBytes, residualsParts, restoreResiduals } from "./residuals-part.ts";
 
 /** A part as it is written: its bytes in chunks, and the hashes of their logical content. */
 export interface Part {
@@ -56,7 +66,7 @@ export function partsOf(device: DeviceState): Part[] {
  */
 export function survivingParts(device: DeviceState, isFirst: boolean): Part[] {
   const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
-  const parts = [...rows, ...idsParts(device)];
+  const parts = [...rows, ...idsParts(device), ...residualsParts(device)];
   if (!isFirst) return parts;
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
@@ -98,7 +108,10 @@ export function createCutter(
   }
   const dense = device.rank === 0 ? [denseOf(device)] : [];
   return (isBaseline) => [
-    ...[...dense, ...idsParts(device)].map((part) => ({ ...part, isWhole: true })),
+    ...[...dense, ...idsParts(device), ...residualsParts(device)].map((part) => ({
+      ...part,
+      isWhole: true,
+    })),
     ...parts.map(({ name, encode, slab, at }): CutPart => {
       const isWhole = isBaseline || !known.has(name);
       known.add(name);
@@ -129,7 +142,8 @@ export function savedBytesMax(
     return rows * (4 + record) * 1.01 + 4096 + ids;
   });
   const dense = rank === 0 ? 4 * graph.layout.length * (1 + denseSlotsMax) : 0;
-  return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + 65_536));
+  const residuals = residualsBytes(residualLengths(topology, rank));
+  return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + residuals + 65_536));
 }
 
 /** Maximum of the optimizer's dense tensors: two of Adam or LAMB, and a moving average. */
@@ -144,7 +158,10 @@ export function partsNeeded(
   names: readonly string[],
   kept: ReadonlySet<number> = new Set(),
 ): string[] {
-  return partsOfShards(device.topology, shardsOf(device.topology, device.rank), names, kept);
+  const { topology, rank, exchange } = device;
+  const runs =
+    exchange.gradients.residuals.length > 0 ? topology.sliceRuns.slice(rank, rank + 1) : [];
+  return partsOfShards(topology, { shards: shardsOf(topology, rank), runs }, names, kept);
 }
 
 /** Returns all shards on a device, replicated shards included. */
@@ -156,12 +173,12 @@ export function shardsOf(
 }
 
 /**
- * Returns the parts of a checkpoint that overlap the given shards, on whichever devices these are;
- * see `partsNeeded`.
+ * Returns the parts of a checkpoint that overlap the given shards and slices, on whichever devices
+ * these are; see `partsNeeded`.
  */
 export function partsOfShards(
   { input }: Topology,
-  shards: readonly HeldShard[],
+  { shards, runs }: { readonly shards: readonly HeldShard[]; readonly runs: readonly SliceRun[] },
   names: readonly string[],
   kept: ReadonlySet<number> = new Set(),
 ): string[] {
@@ -183,7 +200,12 @@ export function partsOfShards(
         meets(part.firstQuantum, part.quanta, own.firstQuantum, own.quanta)
       );
     });
-    if (isNeeded || name === densePart) (ids === undefined ? needed.others : needed.ids).push(name);
+    const residuals = residualsOfPart(name);
+    const isKept = runs.some(({ firstSlice, slices }) => {
+      return residuals && meets(residuals.first, residuals.count, firstSlice, slices);
+    });
+    if (isNeeded || isKept || name === densePart)
+      (ids === undefined ? needed.others : needed.ids).push(name);
   }
   return [...needed.ids, ...needed.others];
 }
@@ -211,6 +233,10 @@ export async function restorePart(
       const own = device.ids[at];
       if (own !== undefined) restoreIds(own, bytes, name);
     }
+    return;
+  }
+  if (residualsOfPart(name) !== undefined) {
+    for (const layer of layers) restoreResiduals(device, wholeOf(layer), name);
     return;
   }
   const part = tableOfPart(name, tables);

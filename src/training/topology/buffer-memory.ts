@@ -3,6 +3,7 @@
 
 import { type RingShape, ringLayoutOf } from "../../exchange/batch-ring.ts";
 import { type ChannelName, channelNames, type ExchangeShape } from "../../exchange/exchange.ts";
+import { topKBytesOf } from "../../exchange/layout.ts";
 
 export interface BufferMemory {
   readonly bytes: number;
@@ -40,5 +41,6 @@ export function bufferMemoryOf(
   }
   const subtrees = exchange.subtrees.slice(first, first + count);
   const vectors = 1 + subtrees.reduce((sum, trees) => sum + trees.length, 0);
-  return { bytes: bytes + 4 * vectors * exchange.gradientLength, idsBytes };
+  const selected = topKBytesOf(exchange, exchange.hostOf?.[first] ?? 0);
+  return { bytes: bytes + 4 * vectors * exchange.gradientLength + selected, idsBytes };
 }

@@ -14,6 +14,7 @@ import type { HeldShard } from "./held-shard.ts";
 import {
   lookupRoom,
   prefetchOf,
+  residualLengths,
   samplesMaxOf,
   type Topology,
   tableOf,
@@ -79,7 +80,10 @@ function isTiered({ heldBy, distinctBy }: Topology, rank: number): boolean {
 /** Tensors of the dense optimizer beside the parameters: at most two, an average, and a copy. */
 const denseSlotsMax = 4;
 
-/** Bytes of layers: outputs and gradients of the devices' samples, parameters and their state. */
+/**
+ * Bytes of layers: outputs and gradients of the devices' samples, parameters and their state, and
+ * what the top-k all-reduce keeps back of gradients, with memory for one sum.
+ */
 export function layerBytes(topology: Topology, ranks: readonly number[]): number {
   const { graph, distinctBy, replicatedLookups } = topology;
   const samplesMax = samplesMaxOf(topology);
@@ -89,7 +93,11 @@ export function layerBytes(topology: Topology, ranks: readonly number[]): number
   const vectors =
     columnsIn(distinctBy.flat().flatMap(({ lookups }) => lookups)) + columnsIn(replicatedLookups);
   const parameters = ranks.length * graph.layout.length * (1 + denseSlotsMax);
-  return 4 * (samples * (networkFloats(graph) + vectors) + parameters);
+  const residuals = ranks.reduce((sum, rank) => {
+    const lengths = residualLengths(topology, rank);
+    return sum + lengths.reduce((all, one) => all + one, Math.max(0, ...lengths));
+  }, 0);
+  return 4 * (samples * (networkFloats(graph) + vectors) + parameters + residuals);
 }
 
 /** Bytes beside each row in memory: its mark, its hash at the last cut, a bit of the undo log. */

@@ -12,7 +12,7 @@ import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
 import type { TopKShape } from "../../exchange/exchange.ts";
 import { type ExchangeSpec, type Scales, scalesOf } from "../../exchange/options.ts";
-import { topKShapeOf } from "../../exchange/top-k-layout.ts";
+import { topKShapeOf, topKUnitsOf } from "../../exchange/top-k-layout.ts";
 import {
   type Slices,
   type Subtree,
@@ -351,6 +351,13 @@ export function distinctTreesIn(topology: Topology, device: number): Subtree[] {
 export function subtreesIn(topology: Topology, device: number): Subtree[] {
   const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
   return subtreesOf(firstSlice, slices, treeMaxOf(topology));
+}
+
+/** The lengths of the residuals that a device keeps, one for each of its slices; empty: none. */
+export function residualLengths({ topK, sliceRuns, input }: Topology, device: number): number[] {
+  const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
+  const units = topK === undefined ? [] : topKUnitsOf(topK, input.slices);
+  return units.slice(firstSlice, firstSlice + slices).map(({ range }) => range.count);
 }
 
 /**

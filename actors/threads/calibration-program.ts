@@ -100,7 +100,7 @@ export async function measureAllToAll(
     pooled.start();
     const { buffer, byteOffset, byteLength } = await pooled.finish();
     inbox.set(new Uint8Array(buffer, byteOffset, byteLength));
-    pooled.close();
+    pooled.close(true);
     seconds.push((clock.now() - startMs) / 1000);
   }
   return (devices * size.partBytes) / least(seconds);

@@ -9,7 +9,7 @@ import { GenerationAbortedError } from "../../src/errors/errors.ts";
 import type { Sleep } from "../../src/exchange/atomic-cells.ts";
 import { type BatchOutlet, createBatchOutlet } from "../../src/exchange/batch-outlet.ts";
 import type { Stream } from "../../src/exchange/batch-ring.ts";
-import { type Cells, isAborted, nobody } from "../../src/exchange/cells.ts";
+import { type Cells, isAborted, lieDown, nobody } from "../../src/exchange/cells.ts";
 import { createShelfReader } from "../../src/exchange/splits/split-shelves.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
@@ -181,16 +181,16 @@ async function isHeldBack(
   { clock, sleep }: ReaderPorts,
 ): Promise<boolean> {
   const words = new Int32Array(memory.words);
-  const doorbell = 1 + spec.devices + (reader % spec.job.readers);
-  const rung = Atomics.load(words, doorbell); // Before the checks: no ring is missed.
+  const participant = spec.devices + (reader % spec.job.readers);
+  const rung = lieDown(words, participant); // Before the checks: no ring is missed.
   if (isAborted(words)) throw new GenerationAbortedError(spec.generation);
   if (board.get("isDraining") === 1) return true;
   const fromMs = clock.now();
   const waitMs = limiter.waitMs(fromMs);
   if (waitMs <= 0) return false;
   board.does("limited");
-  if (sleep === undefined) Atomics.wait(words, doorbell, rung, waitMs);
-  else await sleep(words, doorbell, rung, waitMs);
+  if (sleep === undefined) Atomics.wait(words, 1 + participant, rung, waitMs);
+  else await sleep(words, 1 + participant, rung, waitMs);
   board.add({ limitedMs: clock.now() - fromMs });
   return true;
 }

@@ -101,7 +101,7 @@ function roundOf(
         for (let to = 0; to < devices; to++) if (to !== rank) write(pooled.outbox(to));
         pooled.start();
         await pooled.finish();
-        pooled.close();
+        pooled.close(true);
       };
     case "allGather":
     case "broadcast":
@@ -110,7 +110,7 @@ function roundOf(
         write(losses.outbox());
         losses.start();
         await losses.finish();
-        losses.close();
+        losses.close(true);
       };
     case "reduceScatter":
       return async () => {

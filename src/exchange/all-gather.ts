@@ -55,8 +55,8 @@ export function createAllGather(options: ChannelPlace<GatherName>): AllGather {
       return { buffer: memory, byteOffset: first, byteLength };
     },
 
-    close() {
-      cells.store(closed(rank), round, around.everybody);
+    close(isUrgent = false) {
+      cells.store(closed(rank), round, isUrgent ? around.everybody : around.neighbours);
     },
   };
 }

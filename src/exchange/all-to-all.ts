@@ -79,8 +79,8 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
 
     isThere: () => peers.every((peer) => cells.load(published(peer, rank)) >= round), // E2
 
-    close() {
-      cells.store(closed(rank), round, around.everybody);
+    close(isUrgent = false) {
+      cells.store(closed(rank), round, isUrgent ? around.everybody : around.neighbours);
     },
   };
 }

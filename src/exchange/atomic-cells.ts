@@ -6,11 +6,17 @@
 import { GenerationAbortedError, StepTimeoutError } from "../errors/errors.ts";
 import type { Clock } from "../ports/clock.ts";
 import { deadlinesOf } from "../ports/deadlines.ts";
-import { type Cells, isAborted, isHeld } from "./cells.ts";
+import { type Cells, isAborted, isHeld, lieDown, wakeSleeper } from "./cells.ts";
 import type { WaitNote } from "./wait-notes.ts";
 
-/** Polls before sleeping: sleeping costs a round trip through the kernel (45 us), polling 5 us. */
-const spins = 500;
+/**
+ * Polls before sleeping, of 10 ns each: sleeping costs a round trip through the kernel (45 us). A
+ * thread that then sleeps for long polled in vain, and perhaps kept the core from the thread that it
+ * waits for, as there may be more threads than cores: it halves its polls, down to the least. After
+ * a sleep that was no longer than the round trip it doubles them.
+ */
+const spins = { least: 16, first: 500, most: 2000 };
+const shortSleepMs = 0.1;
 
 /** Returns, or resolves, once `words[at]` is no longer `seen`, and after `ms` at the latest. */
 export type Sleep = (words: Int32Array, at: number, seen: number, ms: number) => unknown;
@@ -37,30 +43,31 @@ export function createAtomicCells(options: {
   const notedMs = isNoting ? deadlinesOf({ stepDeadlineMs: deadlineMs }).noted : deadlineMs;
   const base = 1 + participants;
   const doorbell = 1 + participant;
+  let polls = spins.first;
 
   return {
     load: (cell) => Atomics.load(words, base + cell),
 
     store(cell, value, wake) {
       Atomics.store(words, base + cell, value);
-      for (const peer of wake) {
-        Atomics.add(words, 1 + peer, 1);
-        Atomics.notify(words, 1 + peer);
-      }
+      for (const peer of wake) wakeSleeper(words, peer);
     },
 
     async waitUntil(wait, isTrue, of) {
-      for (let i = 0; i < spins && sleep === undefined; i++) {
+      for (let i = 0; i < polls && sleep === undefined; i++) {
         if (isTrue()) return;
       }
-      let startMs = clock.now();
+      const beganMs = clock.now();
+      let startMs = beganMs;
       let wasHeld = false;
       let isNoted = !isNoting;
       for (;;) {
-        const rung = Atomics.load(words, doorbell); // Read before the check: no ring is missed.
+        const rung = lieDown(words, participant); // Before the checks. C1
         if (isAborted(words)) throw new GenerationAbortedError(generation);
         if (isTrue()) {
           if (isNoting && isNoted) note.clear();
+          const isShort = clock.now() - beganMs < shortSleepMs;
+          polls = isShort ? Math.min(spins.most, 2 * polls) : Math.max(spins.least, polls >> 1);
           return;
         }
         const held = isHeld(words);

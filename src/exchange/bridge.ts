@@ -110,6 +110,8 @@ class ExchangeBridge implements Bridge {
   readonly #tickMs: number;
   readonly #silenceMs: number;
   #tickedMs: number;
+  /** Whether rounds were collected that are not sent yet. */
+  #hasCollected = false;
   #isConnected = true;
   #isReady: () => void = () => undefined;
   #fail: (error: Error) => void = () => undefined;
@@ -180,11 +182,14 @@ class ExchangeBridge implements Bridge {
   /** Sends the parts that the devices of this host publish, until the generation ends. */
   async #watch(): Promise<void> {
     const { cells } = this.#options;
-    const hasWork = () => this.#departures.some((one) => this.#roundOf(one) !== one.round);
+    const hasWork = () => {
+      this.#collect();
+      return this.#hasCollected;
+    };
     try {
       for (;;) {
         await cells.waitUntil(() => "frames to send or to write", hasWork, nobody);
-        this.#collect();
+        this.#hasCollected = false;
         for (const link of this.#links.values()) this.#pump(link);
       }
     } catch (error) {
@@ -192,6 +197,7 @@ class ExchangeBridge implements Bridge {
     }
   }
 
+  /** Gives the links what is due on any route: one look at the cells finds all of it. */
   #collect(): void {
     const { cells } = this.#options;
     const load = (cell: number) => cells.load(cell);
@@ -199,6 +205,7 @@ class ExchangeBridge implements Bridge {
       const round = this.#roundOf(one);
       if (round === one.round) continue;
       one.round = round;
+      this.#hasCollected = true;
       for (const { route, to, at, first, bytes } of one.of.parts(load)) {
         for (const host of to)
           this.#links.get(host)?.add({ route, round, at, first, total: bytes });
@@ -348,6 +355,7 @@ class ExchangeBridge implements Bridge {
     const { clock } = this.#options;
     const { bridgeReceipt, bridgeResend } = this.#deadlines;
     const nowMs = clock.now();
+    this.#collect(); // Releases, for which no device wakes the bridge.
     const hasSlept = nowMs - this.#tickedMs > this.#silenceMs / 2;
     this.#tickedMs = nowMs;
     for (const link of this.#links.values()) {
@@ -362,7 +370,8 @@ class ExchangeBridge implements Bridge {
       const patienceMs = Math.max(bridgeResend, ageMs / 2);
       this.#sendAgain(link, link.overdue(nowMs - patienceMs));
       this.#giveUpIfSilent(link, nowMs);
-      if (link.owes) this.#acknowledge(link);
+      this.#pump(link);
+      if (link.owes && nowMs - link.lastSentMs > bridgeResend / 4) this.#acknowledge(link);
       if (nowMs - link.lastSentMs <= bridgeReceipt) continue;
       this.#ways.send(link, 0, [], "broker");
       if (this.#ways.wayTo(link.host) === "direct") this.#ways.send(link, 0, [], "direct");

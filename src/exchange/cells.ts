@@ -7,8 +7,16 @@
 //
 //   word 0         bit 0: 1 once the generation has ended; bits above it: number of threads that
 //                  wait for room on a full disk, during which no other wait reaches its deadline
-//   words 1..P     doorbells of the participants
+//   words 1..P     doorbells of the participants: odd while its participant may sleep
 //   words P+1..    cells, each written by one participant only
+//
+// Invariants
+//   C1. No wake-up is lost, though a writer rings only for sleepers. A participant makes its doorbell
+//       odd, checks its condition, and sleeps on the odd value. A writer stores its cell, then reads
+//       the doorbell. Atomics have one order: either the writer reads the odd value, and changes it,
+//       so that the sleep ends or never begins; or the participant's check reads the cell.
+//   C2. Only a writer makes a doorbell even again, so one ring wakes once for many cells. A doorbell
+//       may stay odd while its participant works; the next writer then rings once in vain.
 
 import { strict as assert } from "node:assert";
 
@@ -113,16 +121,30 @@ export function isHeld(words: Int32Array): boolean {
 }
 
 function ringAll(words: Int32Array, participants: number): void {
-  for (let i = 0; i < participants; i++) {
-    Atomics.add(words, 1 + i, 1);
-    Atomics.notify(words, 1 + i);
-  }
+  for (let i = 0; i < participants; i++) ringDoorbell(words, i);
 }
 
 /** Wakes one participant to check its wait again, after a change outside the cells (a command). */
 export function ringDoorbell(words: Int32Array, participant: number): void {
-  Atomics.add(words, 1 + participant, 1);
+  Atomics.add(words, 1 + participant, 2); // Orders the change, even if the participant is awake.
   Atomics.notify(words, 1 + participant);
+}
+
+/** Wakes a participant that sleeps, or is about to, after a store into a cell. C1, C2 */
+export function wakeSleeper(words: Int32Array, participant: number): void {
+  const doorbell = 1 + participant;
+  for (;;) {
+    const seen = Atomics.load(words, doorbell);
+    if (seen % 2 === 0) return;
+    if (Atomics.compareExchange(words, doorbell, seen, (seen + 1) | 0) !== seen) continue;
+    Atomics.notify(words, doorbell);
+    return;
+  }
+}
+
+/** Says that a participant is about to sleep. Returns the value of its doorbell to sleep on. C1 */
+export function lieDown(words: Int32Array, participant: number): number {
+  return Atomics.or(words, 1 + participant, 1) | 1;
 }
 
 // Cells of a single device, such as a saved model that predicts. No other participant stores, so a

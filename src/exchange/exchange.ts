@@ -34,8 +34,11 @@ export interface AllToAll {
   finish(): Promise<Region>;
   /** Whether `finish` would resolve without waiting. */
   isThere(): boolean;
-  /** Releases the inbox to the senders. */
-  close(): void;
+  /**
+   * Releases the inbox to the senders. Senders on other hosts learn it with the next frame, in a step
+   * that of the next hop. `isUrgent`: at once, as they do nothing else before their next round.
+   */
+  close(isUrgent?: boolean): void;
 }
 
 /**
@@ -54,7 +57,8 @@ export interface AllGather {
   start(): void;
   /** The parts of all devices, including this one, in rank order. Valid until `close`. */
   finish(): Promise<Region>;
-  close(): void;
+  /** As of an all-to-all. */
+  close(isUrgent?: boolean): void;
 }
 
 /** Bytes of an all-gather in which only `root` sends: a broadcast. */

@@ -83,7 +83,7 @@ export class Link {
     for (let one = this.#waiting[0]; one !== undefined; one = this.#waiting[0]) {
       const { route, round, at, first, total } = one.outgoing;
       const left = total - one.sent;
-      if (pieces.length > 0 && bytes + left > gathered) break;
+      if (left > 0 && bytes > 0 && bytes + left > gathered) break;
       if (pieces.length === piecesMax) break;
       const some = Math.min(left, frameBytesMax);
       const from = { at: at + one.sent, first: first + one.sent };

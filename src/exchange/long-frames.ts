@@ -38,8 +38,8 @@ export interface FrameChannel {
   isThere(): Promise<boolean>;
   /** The frames of all devices, by rank. Valid until `close`. */
   finish(): Promise<readonly Region[]>;
-  /** Releases the frames. */
-  close(): void;
+  /** Releases the frames. `isUrgent`: as of the exchange. */
+  close(isUrgent?: boolean): void;
 }
 
 export interface FrameOptions {
@@ -75,7 +75,7 @@ function shortFrames({ channel, rank, devices }: FrameOptions): FrameChannel {
     async finish() {
       return partsOf(await channel.finish(), room, rank, devices);
     },
-    close: () => channel.close(),
+    close: (isUrgent) => channel.close(isUrgent),
   };
 }
 
@@ -161,8 +161,8 @@ class LongFrames implements FrameChannel {
     return this.#frames;
   }
 
-  close(): void {
-    this.#options.channel.close();
+  close(isUrgent = false): void {
+    this.#options.channel.close(isUrgent);
   }
 
   #isWhole(): boolean {
@@ -209,7 +209,7 @@ class LongFrames implements FrameChannel {
       }
     }
     this.#taken++;
-    if (!this.#isWhole()) channel.close();
+    if (!this.#isWhole()) channel.close(true);
   }
 
   /** Reads the headers. Returns where the frames are, or where they will be joined. */

@@ -1,6 +1,7 @@
 // Simulated cells in one thread: every participant is an async task, every wait parks its task, and
 // a seeded random stream picks the task that resumes. The same seed gives the same interleaving. If
-// no task can resume, a parked wait fails with a StepTimeoutError that names it.
+// no task can resume, a parked wait fails with a StepTimeoutError that names it. A parked task looks at
+// its condition when it parks, and when a store wakes its participant, as a sleeping thread does.
 //
 // Each host has its own words. With a simulated clock, the clock is one more task, so that frames
 // and timers of bridges are interleaved with the devices, too.
@@ -12,6 +13,9 @@ import type { Cells } from "./cells.ts";
 
 interface Parked {
   readonly host: number;
+  readonly participant: number;
+  /** Whether to look at the condition. */
+  isAwake: boolean;
   readonly wait: () => string;
   readonly isTrue: () => boolean;
   readonly resume: () => void;
@@ -53,8 +57,14 @@ export function createSimulatedCells(options: {
     for (const [index, one] of hosts.entries()) one.isAborted ||= index === (host ?? index);
   };
 
+  const isReady = (task: Parked): boolean => {
+    if (isAborted(task.host)) return true;
+    task.isAwake &&= task.isTrue();
+    return task.isAwake;
+  };
+
   function step(): void {
-    const ready = parked.filter((task) => isAborted(task.host) || task.isTrue());
+    const ready = parked.filter(isReady);
     if (clock !== undefined && (ready.length === 0 || random.below(clockTurns) === 0)) {
       if (clock.runNext()) return;
     }
@@ -72,15 +82,17 @@ export function createSimulatedCells(options: {
   }
 
   return {
-    cellsOf: (_participant, host = 0) => ({
+    cellsOf: (participant, host = 0) => ({
       load: (cell) => hosts[host]?.words[cell] ?? 0,
-      store(cell, value) {
+      store(cell, value, wake) {
         const words = hosts[host]?.words;
         if (words !== undefined) words[cell] = value;
+        for (const task of parked)
+          if (task.host === host) task.isAwake ||= wake.includes(task.participant);
       },
       waitUntil: (wait, isTrue) =>
         new Promise<void>((resume, fail) => {
-          parked.push({ host, wait, isTrue, resume, fail });
+          parked.push({ host, participant, isAwake: true, wait, isTrue, resume, fail });
         }),
     }),
 

@@ -9,7 +9,13 @@ import {
   StepTimeoutError,
 } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
-import { abortCells, cellWords, holdCells, ringDoorbell } from "../../src/exchange/cells.ts";
+import {
+  abortCells,
+  cellWords,
+  holdCells,
+  lieDown,
+  ringDoorbell,
+} from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock, SimulatedClock } from "../../src/ports/clock.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
@@ -101,14 +107,97 @@ function startCells(deadlineMs: number, clock = realClock) {
   return { words, mine, other };
 }
 
-test("a store sets its cell and rings the doorbells of the participants to wake", (t) => {
+test("a store sets its cell, and rings only for a participant that sleeps, once", (t) => {
   const { words, mine, other } = startCells(1000);
+  const bell = () => words[2];
   mine.store(2, 7, [1]);
   t.is(other.load(2), 7);
   t.is(other.load(1), 0);
-  t.deepEqual([...words.subarray(0, 3)], [0, 0, 1]);
-  ringDoorbell(words, 0);
-  t.deepEqual([...words.subarray(0, 3)], [0, 1, 1]);
+  t.is(bell(), 0);
+  t.is(lieDown(words, 1), 1);
+  mine.store(0, 1, [1]);
+  t.is(bell(), 2);
+  mine.store(1, 1, [1]);
+  t.is(bell(), 2);
+  ringDoorbell(words, 1); // A command is no cell: it is rung for a participant that is awake, too.
+  t.is(bell(), 4);
+});
+
+test("a store at any moment of falling asleep ends the wait", async (t) => {
+  for (const moment of ["polling", "lain down", "checked", "asleep"]) {
+    const { words, mine, other } = startCells(1000);
+    const store = () => mine.store(0, 1, [1]);
+    const isDown = () => Atomics.load(words, 2) % 2 === 1;
+    let checks = 0;
+    const common = { words, participants: 2, participant: 1, generation: 1, deadlineMs: 1000 };
+    const cells = createAtomicCells({
+      ...common,
+      clock: realClock,
+      sleep: (all, at, seen, ms) => {
+        if (moment === "asleep") queueMicrotask(store);
+        return Atomics.waitAsync(all, at, seen, ms).value;
+      },
+    });
+    const sleeper = moment === "polling" ? other : cells;
+    await sleeper.waitUntil(
+      () => "the store",
+      () => {
+        checks++;
+        if (moment === "polling" && checks === 20) store();
+        if (moment === "lain down" && isDown()) store(); // Before the check reads the cell.
+        const isTrue = sleeper.load(0) === 1;
+        if (moment === "checked" && isDown()) store(); // After it.
+        return isTrue;
+      },
+      0,
+    );
+    t.is(mine.load(0), 1, moment);
+  }
+});
+
+test("threads that wake each other at every store lose no wake-up", async (t) => {
+  const turns = 20_000;
+  const words = new SharedArrayBuffer(4 * cellWords(2, 2));
+  const workers = [0, 1].map((participant) => {
+    const workerData = { words, participant, turns };
+    return new Worker(new URL("turns-worker.js", import.meta.url), { workerData });
+  });
+  const ends = await Promise.all(
+    workers.map((worker) => new Promise((resolve) => void worker.once("message", resolve))),
+  );
+  t.deepEqual(ends, [undefined, undefined]);
+});
+
+test("a thread polls less after long sleeps, and more after short ones", async (t) => {
+  const { words } = startCells(1000);
+  let nowMs = 0;
+  const clock = { ...realClock, now: () => nowMs };
+  const common = { words, participants: 2, generation: 1, deadlineMs: 1e6, clock };
+  const [cells, other] = [1, 0].map((participant) => createAtomicCells({ ...common, participant }));
+  const pollsOf = async (sleepMs: number): Promise<number> => {
+    let polls = 0;
+    let hasSlept = false;
+    Atomics.and(words, 2, ~1);
+    await cells?.waitUntil(
+      () => "the end of a sleep",
+      () => {
+        if (hasSlept) return true;
+        if (Atomics.load(words, 2) % 2 === 0) return void polls++ === null;
+        other?.store(0, polls, [1]); // Between the check and the sleep, which thus ends at once.
+        nowMs += sleepMs;
+        hasSlept = true;
+        return false;
+      },
+      0,
+    );
+    return polls;
+  };
+  const long = [await pollsOf(5), await pollsOf(5), await pollsOf(5)];
+  t.deepEqual(long, [500, 250, 125]);
+  for (let i = 0; i < 10; i++) await pollsOf(5);
+  t.is(await pollsOf(0), 16);
+  for (let i = 0; i < 10; i++) await pollsOf(0);
+  t.is(await pollsOf(0), 2000);
 });
 
 test("a wait fails at its deadline with an error that names the awaited data", async (t) => {

@@ -230,23 +230,41 @@ test("an all-reduce sends its sum between hosts once per host, not once per devi
   t.true(gradientLength % 64 !== 0, "the other tests have ranges of unequal size");
 });
 
-test("small parts of all devices of a host share a frame, and so do their releases", async (t) => {
-  const hosts = startBridgedHosts({
-    shape: roundsShape(8),
-    hostOf: [0, 0, 0, 0, 1, 1, 1, 1],
-    seed: 1,
-  });
-  const rounds = 20;
-  await hosts.run(async ({ ids }) => {
-    for (let round = 0; round < rounds; round++) {
-      await ids.open(() => 8);
-      ids.start();
-      await ids.finish();
-      ids.close();
+/** Rounds of channels, one after the other, between two hosts of some devices each. */
+async function roundsOf(devices: number, names: readonly ("ids" | "pooled")[], isUrgent: boolean) {
+  const hostOf = Array.from({ length: 2 * devices }, (_, rank) => Math.floor(rank / devices));
+  const shape = roundsShape(2 * devices);
+  const hosts = startBridgedHosts({ shape, hostOf, seed: 1, deadlineMs: 600_000 });
+  await hosts.run(async (exchange) => {
+    for (let round = 0; round < 20; round++) {
+      for (const name of names) {
+        const channel = exchange[name];
+        await channel.open(() => 8);
+        channel.start();
+        await channel.finish();
+        channel.close(isUrgent);
+      }
     }
   });
-  for (const { traffic } of hosts.bridges) {
-    t.is(traffic.bytes.ids, rounds * 16 * 8);
-    t.true(traffic.frames <= 2 * rounds, `${traffic.frames} frames`);
+  return { traffic: hosts.bridges.map(({ traffic }) => traffic), ms: hosts.clock.now() };
+}
+
+test("small parts of all devices of a host share a frame, and so do releases and the next hop", async (t) => {
+  // With four devices a bridge may look between the last release and the last part of a hop.
+  for (const [devices, most] of [
+    [1, 42],
+    [4, 70],
+  ] as const) {
+    const { traffic } = await roundsOf(devices, ["ids", "pooled"], false);
+    for (const { bytes, frames } of traffic) {
+      t.is(bytes.ids, 20 * devices * devices * 8);
+      t.true(frames <= most, `${frames} frames of 40 hops`);
+    }
   }
+});
+
+test("a release that a sender waits for is sent at once, and any other one at a tick", async (t) => {
+  const { ms: urgentMs } = await roundsOf(1, ["ids"], true);
+  const { ms } = await roundsOf(1, ["ids"], false);
+  t.true(ms > 500 && ms > 3 * urgentMs, `${ms} ms, urgent ${urgentMs} ms`);
 });

@@ -53,6 +53,35 @@ test("a missing device causes a timeout that names it, and releases the others",
   t.true(ends.some((end) => end instanceof GenerationAbortedError));
 });
 
+test("a store that wakes nobody leaves a sleeping participant asleep", async (t) => {
+  for (const wake of [[1], []]) {
+    const cells = createSimulatedCells({ cells: 1, seed: 1 });
+    const [writer, sleeper] = [cells.cellsOf(0), cells.cellsOf(1)];
+    let isParked = false;
+    const run = cells.run([
+      async () => {
+        await writer.waitUntil(
+          () => "the sleeper",
+          () => isParked,
+          1,
+        );
+        writer.store(0, 1, wake);
+      },
+      async () => {
+        const wait = sleeper.waitUntil(
+          () => "the store",
+          () => sleeper.load(0) === 1,
+          0,
+        );
+        isParked = true;
+        await wait;
+      },
+    ]);
+    if (wake.length > 0) await t.notThrowsAsync(run);
+    else await t.throwsAsync(run, { instanceOf: StepTimeoutError, message: /the store/ });
+  }
+});
+
 test("a device that fails ends the waits of the others, and its own error is reported", async (t) => {
   const { shape, cells, exchanges } = startExchanges(2, 1);
   const [first, second] = exchanges;

@@ -101,5 +101,5 @@ async function sumOverDevices(
     return kernels.view(all.buffer, all.byteOffset + 4 * count * i, [count]);
   });
   kernels.foldSubtrees(out, received, trees.flat(), topology.input.slices);
-  statistics.close();
+  statistics.close(true); // The next layer may need its sums at once.
 }

@@ -191,7 +191,7 @@ async function share<S extends Float32Array | Float64Array>(
     }
   }
   const whole = completeRuns(runs, Sums, complete);
-  rowSums.close();
+  rowSums.close(true); // Some optimizers need a second round at once.
   return whole;
 }
 

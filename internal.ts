@@ -8,6 +8,8 @@ export { DppWorker, type DppWorkerOptions } from "./actors/client/dpp-worker.ts"
 export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export { Client } from "./actors/client/client.ts";
 export { Run, type LogRecord } from "./actors/client/run.ts";
+export type { RunTimelines, TimelinesOptions } from "./actors/client/run-timelines.ts";
+export { chromeTrace, clocksOf } from "./actors/observe/chrome-trace.ts";
 export { connect, type ConnectionOptions } from "./actors/client/connect.ts";
 
 export type { RunEvent, RunStatus } from "./actors/run/state/run-events.ts";
@@ -37,6 +39,7 @@ export type { Wait, WaitsFor } from "./actors/runtime/wait-graph.ts";
 export type { LogOptions } from "./actors/observe/process-log.ts";
 export type { LogLevel } from "./src/ports/log.ts";
 export type {
+  ExchangeTimes,
   RunTimes,
   SplitReading,
   StepTimes,

@@ -35,6 +35,7 @@ import { addReader } from "./commands/runs/reader.ts";
 import { addShard, addTier } from "./commands/runs/shard.ts";
 import { addStatus } from "./commands/runs/status.ts";
 import { addSubmit } from "./commands/runs/submit.ts";
+import { addTrace } from "./commands/runs/trace.ts";
 import { addBuildNative } from "./commands/setup/build-native.ts";
 import { addCompletion } from "./commands/setup/completion.ts";
 import { addCache } from "./commands/train/cache.ts";
@@ -62,6 +63,7 @@ const commands = [
   addTop,
   addLogs,
   addEvents,
+  addTrace,
   addReport,
   addPause,
   addResume,

@@ -22,6 +22,7 @@ import {
 import { checkpointDeadlines } from "../jobs/job-handlers.ts";
 import type { RunEvent, RunStatus } from "../run/state/run-events.ts";
 import type { RunResult } from "../run/state/run-result.ts";
+import { collectTimelines, type RunTimelines, type TimelinesOptions } from "./run-timelines.ts";
 import type { StreamedEvents } from "./streamed-events.ts";
 
 /** Wait for an answer of the job service before the events are read from JetStream instead. */
@@ -167,6 +168,19 @@ export class Run {
    */
   inspectShard(shard: number): Promise<ShardReport> {
     return this.#jobs.inspectActor("shard", { run: this.run, shard });
+  }
+
+  /**
+   * Collects what the run's threads did in its last steps, or in its next ones. `chromeTrace` makes
+   * a file of it. For the cluster's operator.
+   * @throws RemoteError, TraceMissingError where no host keeps a step
+   */
+  timelines(options: TimelinesOptions = {}): Promise<RunTimelines> {
+    return collectTimelines(this.run, options, {
+      ask: (body) => this.#jobs.inspectActor("timelines", body),
+      clock: this.#clock,
+      isOver: async () => isOverAt((await this.status()).status),
+    });
   }
 
   /**

@@ -24,6 +24,7 @@ import {
   setup,
 } from "xstate";
 import { PathNotSharedError, recordError } from "../../src/errors/errors.ts";
+import { sampledFlightWords } from "../../src/exchange/flights.ts";
 import { readWaitNotes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
@@ -61,6 +62,7 @@ import type { KeptRows } from "../threads/kept-rows.ts";
 import { bridgeMachine } from "./bridge.ts";
 import { createWithin } from "./data-preparation.ts";
 import { deviceMachine } from "./device.ts";
+import type { TimelineKeeper } from "./kept-timelines.ts";
 import { readerMachine } from "./reader.ts";
 import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
 import { type TierStatus, tierMachine } from "./tier.ts";
@@ -74,9 +76,10 @@ export interface HostGenerationInput {
   readonly host: number;
   /** The spec, laid out; left out: that is done here. */
   readonly laidOut?: HostLayout | undefined;
-  /** The replica cache and the rows of this host, which outlive the generation. */
+  /** The replica cache, the rows and the timelines of this host, which outlive the generation. */
   readonly replicas: ReplicaCache;
   readonly rows: KeptRows;
+  readonly timelines: TimelineKeeper;
 }
 
 export interface HostGenerationContext extends HostGenerationInput {
@@ -134,7 +137,8 @@ const machine = setup({
   delays: { beatMs },
   actions: {
     startAll: enqueueActions(({ context, enqueue }) => {
-      const { network, launcher, spec, generation, replicas } = context;
+      const { network, launcher, spec, generation, replicas, timelines } = context;
+      timelines.keep(generation);
       const { first, count, host, position } = context.place;
       checkShared(spec, host, network.disk); // G3
       logAssembled(context);
@@ -186,6 +190,7 @@ const machine = setup({
     beat: enqueueActions(({ context, enqueue }) => {
       const { generation, mailbox, reportedLosses, beat, isBridged, links } = context;
       const progress = progressOf(generation);
+      const { flights } = generation.memory;
       const { host, first, count } = context.place;
       const steps = Array.from({ length: count }, (_, i) =>
         Atomics.load(progress.steps, first + i),
@@ -200,6 +205,7 @@ const machine = setup({
         devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
         reading: sampled(progress.reading),
         curves: curvesOf(generation),
+        flights: flights && sampled(new BigInt64Array(flights, 0, sampledFlightWords)),
       };
       const tiers = Object.values(context.tiers);
       const waits = threadWaits(generation, context.place, context.network.clock);

@@ -53,6 +53,7 @@ import { KeptRows } from "../threads/kept-rows.ts";
 import { memoryOf, preparing, preparingId, preparingsOf } from "./data-preparation.ts";
 import { caching, cachingId, indexing, indexingId } from "./further-host.ts";
 import { hostGenerationMachine } from "./host-generation.ts";
+import { TimelineKeeper } from "./kept-timelines.ts";
 import { linkProbeId, probingLinks } from "./link-probe.ts";
 import { devicesOf } from "./membership.ts";
 
@@ -77,6 +78,7 @@ interface Served {
 export interface HostContext extends HostInput {
   /** Latest generation of each run, in the order of assembly. */
   readonly served: ReadonlyMap<string, Served>;
+  readonly timelines: TimelineKeeper;
 }
 
 /** Most runs whose last generation is kept. */
@@ -269,8 +271,8 @@ const machine = setup({
         one.replicas.retain([], Number.POSITIVE_INFINITY); // It may be over.
         one.rows.clear();
       }
-      const { network, launcher, host } = context;
-      const input = { network, launcher, host, spec, laidOut, replicas, rows };
+      const { network, launcher, host, timelines } = context;
+      const input = { network, launcher, host, spec, laidOut, replicas, rows, timelines };
       enqueue.spawnChild("generation", { id: generationId(spec), input });
       enqueue.assign({ served });
     }),
@@ -343,7 +345,7 @@ const machine = setup({
   },
 }).createMachine({
   id: "host",
-  context: ({ input }) => ({ ...input, served: new Map() }),
+  context: ({ input }) => ({ ...input, served: new Map(), timelines: new TimelineKeeper() }),
   on: {
     "host.prepare": { actions: "prepare" },
     "host.index": { actions: "index" },

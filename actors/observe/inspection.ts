@@ -4,6 +4,8 @@
 //   osiris.<cluster>.inspect.shards   { first?, most? }  → a page of ShardReports, and their total
 //   osiris.<cluster>.inspect.shard    { run, shard }   → the ShardReport of the shard itself
 //   osiris.<cluster>.inspect.tier     { run, device }  → the TierReport of the tier itself
+//   osiris.<cluster>.inspect.timelines  { run, host?, first?, fromStep? }  → a TimelinePage of a
+//                                       host, or null; without `host`, the hosts of the cluster
 //
 // The leader queries its hosts, and lists those that did not answer. Inspection runs outside the
 // tree of actors, because it is needed most when the tree is in trouble. It reports all runs, so it
@@ -11,16 +13,18 @@
 
 import type { AnyActorRef } from "xstate";
 import { z } from "zod";
-import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
+import { FrameCorruptError, recordError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../../src/wire/messages/body.ts";
 import { inspectSubject, isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription } from "../../src/wire/messages/transport.ts";
+import type { TimelinePage, TimelineQuery } from "../host/kept-timelines.ts";
 import type { Membership } from "../host/membership.ts";
 import type { ReaderReport } from "../host/reader-report.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
 import type { RunMirror } from "../jobs/mirror/run-mirror.ts";
+import { runNamed } from "../jobs/request-actor.ts";
 import type { Registry } from "../run/state/registry.ts";
 import type { RunEvent } from "../run/state/run-events.ts";
 import type { RunRecord } from "../run/state/run-record.ts";
@@ -38,6 +42,7 @@ import { actorInspections, withPin } from "./inspect-actor.ts";
 import { overviewOf } from "./overview.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
 import {
+  hostIn,
   type MailboxReport,
   mailboxOf,
   type ProcessReport,
@@ -52,6 +57,13 @@ type Of<Part> = Part & { readonly host: number | null };
 const someOf = z.strictObject({
   first: z.int().min(0).default(0),
   most: z.int().min(1).default(Number.MAX_SAFE_INTEGER),
+});
+
+const timelinesQuery = z.strictObject({
+  run: z.string().min(1).max(128),
+  host: z.int().min(0).optional(),
+  first: z.int().min(0).default(0),
+  fromStep: z.int().min(0).default(0),
 });
 
 /** The parts of a report that can be requested separately. */
@@ -147,6 +159,16 @@ export function openInspection(root: {
       if (messages == null) throw expected("actor", "an actor of this process", of.actor);
       return { messages };
     }),
+    answer(network, "timelines", async (body) => {
+      const { host, ...of } = checkOptions(timelinesQuery, body);
+      runNamed(registry, of.run);
+      if (host === undefined) return { hosts: membership.present().map((one) => one.host) };
+      if (host === 0) return { page: timelinesOf(tree(), of) };
+      const asked = { command: ++command, timelines: of };
+      const page = await inspectHost<TimelinePage | null>(network, host, asked);
+      if (page === undefined) throw new StepTimeoutError(`host:${host} to send timelines`, hostMs);
+      return { page };
+    }),
     ...Object.entries(actorInspections).map(([name, question]) =>
       answer(network, name, (body) => question(root, body)),
     ),
@@ -167,17 +189,24 @@ export function openHostInspection(
   const mailbox = inspectorOf(network, host);
   return mailbox.listen((message) => {
     if (message.type !== "host.inspect") return;
-    const { command, of, hasShards = false } = message.body;
+    const { command, of, hasShards = false, timelines } = message.body;
     const report =
-      of === undefined
-        ? reportProcess(tree, network, host, { hasShards })
-        : lastMessagesOf(network, tree, of);
+      timelines !== undefined
+        ? timelinesOf(tree, timelines)
+        : of === undefined
+          ? reportProcess(tree, network, host, { hasShards })
+          : lastMessagesOf(network, tree, of);
     try {
       mailbox.send({ role: "inspector", index: 0 }, "host.inspected", { command, host, report });
     } catch (error) {
       network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
     }
   });
+}
+
+/** A page of the timelines of a run that the host of this tree keeps; null: none. */
+function timelinesOf(tree: AnyActorRef, query: TimelineQuery): TimelinePage | null {
+  return hostIn(tree)?.timelines.page(query) ?? null;
 }
 
 /** The last messages of an actor; null: there is no such actor. */

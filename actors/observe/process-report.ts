@@ -10,6 +10,7 @@ import { pipedBytes } from "../../src/exchange/byte-pipe.ts";
 import { tierRequests } from "../../storage/tiers/ring.ts";
 import type { DeviceContext } from "../host/device.ts";
 import { reportShards } from "../host/device-shards.ts";
+import type { HostContext } from "../host/host.ts";
 import type { HostGenerationContext } from "../host/host-generation.ts";
 import type { Drain } from "../host/membership.ts";
 import { type ReaderReport, reportReader } from "../host/reader-report.ts";
@@ -201,6 +202,18 @@ function generationsIn(ref: AnyActorRef): HostGenerationContext[] {
   if (snapshot === undefined) return [];
   const own = snapshot.machine.id === "hostGeneration" ? [snapshot.context] : [];
   return [...own, ...childrenOf(snapshot).flatMap((child) => generationsIn(child))];
+}
+
+/** The actor of the host in a tree; undefined: there is none. */
+export function hostIn(ref: AnyActorRef): HostContext | undefined {
+  const snapshot = machineOf(ref);
+  if (snapshot === undefined) return undefined;
+  if (snapshot.machine.id === "host") return snapshot.context;
+  for (const child of childrenOf(snapshot)) {
+    const found = hostIn(child);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** The reports of all actors of one kind. */

@@ -13,6 +13,7 @@ import type { PartReplica } from "../../storage/checkpoints/replicas/replica-cac
 import type { Connection } from "../runtime/mailbox.ts";
 import { abort, type Generation, type GenerationMemory } from "./generation-memory.ts";
 import { type GenerationSpec, hasBuddies, type SpecHead } from "./generation-spec.ts";
+import { bridgeTimeline } from "./host-timelines.ts";
 import { LinkBoard } from "./link-board.ts";
 import type { LinkPlace } from "./link-place.ts";
 import { type ReplicaCommand, type ReplicaReport, runReplicaService } from "./replica-service.ts";
@@ -81,6 +82,8 @@ export async function runBridge(
     deadlineMs: spec.job.stepDeadlineMs,
     abort: () => abort(generation),
     direct,
+    flights: memory.flights && new BigInt64Array(memory.flights),
+    timeline: bridgeTimeline(generation),
   });
   let cancelReport = () => {};
   const reportLinks = () => {

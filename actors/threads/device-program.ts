@@ -19,6 +19,7 @@ import { GenerationAbortedError, NonFiniteLossError } from "../../src/errors/err
 import { type BatchIntake, createBatchIntake } from "../../src/exchange/batch-intake.ts";
 import { createPipeWriter } from "../../src/exchange/byte-pipe.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
+import { openFlightWaits } from "../../src/exchange/flights.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -51,6 +52,7 @@ import {
   hostPlaceOf,
   mayRecoverPartly,
 } from "./generation-spec.ts";
+import { timelineOf } from "./host-timelines.ts";
 import { keeperOf, type RowsToKeep } from "./kept-rows.ts";
 import { restore, sourceOf } from "./restore-device.ts";
 import { writeSurvivingState } from "./surviving-state.ts";
@@ -142,7 +144,9 @@ export async function runDevice(
   const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } = layout;
   const { job } = spec;
   const progress = progressOver(memory, topology.devices);
-  const meter = createStepMeter(progress.metersOf(rank), ports.clock);
+  const timeline = timelineOf(generation, "device", rank);
+  const flights = memory.flights && openFlightWaits(new BigInt64Array(memory.flights));
+  const meter = createStepMeter(progress.metersOf(rank), ports.clock, { flights, timeline });
   const exchange = createSharedMemoryExchange({
     shape: exchangeShape,
     rank,
@@ -158,7 +162,8 @@ export async function runDevice(
   const backing = backingOf(generation, rank, meter.cellsFor("tiers", cells));
   const hasIncrements = job.checkpoint.differential !== "none";
   const { tracedEvery: everySteps = 0 } = spec;
-  const trace = createStepTrace({ everySteps, clock: ports.clock, report: ports.traced });
+  const { clock, traced } = ports;
+  const trace = createStepTrace({ everySteps, clock, report: traced, timeline });
   const heat = new Float64Array(memory.heat);
   const keeper = keeperOf(spec, rank, toKeep);
   const own = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace, heat };

@@ -15,6 +15,7 @@ import {
   holdCells,
   ringDoorbell,
 } from "../../src/exchange/cells.ts";
+import { flightWords } from "../../src/exchange/flights.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { shelfBytes } from "../../src/exchange/splits/split-shelves.ts";
 import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
@@ -41,6 +42,7 @@ import {
 } from "./generation-layout.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, shelvesOf } from "./generation-spec.ts";
 import { addingUp, hostMemoryOf, sharesOf } from "./host-memory.ts";
+import { timelinesBytes } from "./host-timelines.ts";
 import { KeptRows, type RowLease } from "./kept-rows.ts";
 
 /** A generation on one thread: its spec, its layout, and its memory. */
@@ -93,6 +95,10 @@ export interface GenerationMemory {
    * (src/exchange/splits/split-shelves.ts).
    */
   readonly splits: SharedArrayBuffer;
+  /** With several hosts: what flies to this host, and its waits (src/exchange/flights.ts). */
+  readonly flights?: SharedArrayBuffer;
+  /** The timelines of its threads (host-timelines.ts). */
+  readonly timelines: SharedArrayBuffer;
   readonly replicas: ReplicasAtHand;
   /** Limit on the replicas that a host has in memory. */
   readonly replicaBytes: number;
@@ -202,6 +208,8 @@ function allocate(
     heat: new SharedArrayBuffer(8 * heatWords(topology)),
     readers: new SharedArrayBuffer(boardBytes(spec.job.readers)),
     splits: new SharedArrayBuffer(shelfBytes(shelvesOf(spec))),
+    ...(spec.hosts.length > 1 && { flights: new SharedArrayBuffer(8 * flightWords) }),
+    timelines: new SharedArrayBuffer(timelinesBytes(spec, place.position)),
     replicas: replicasAtHand(spec, filesToRestore(spec, layout, place, leases), replicas),
     replicaBytes: replicas.bytesMax,
   };

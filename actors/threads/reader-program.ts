@@ -14,7 +14,7 @@ import { createShelfReader } from "../../src/exchange/splits/split-shelves.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
+import { isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { Connection } from "../runtime/mailbox.ts";
 import { BatchSource } from "./data/batch-source.ts";
@@ -30,6 +30,7 @@ import {
   type SpecHead,
   shelvesOf,
 } from "./generation-spec.ts";
+import { timelineOf } from "./host-timelines.ts";
 
 export interface ReaderPorts {
   readonly cells: Cells;
@@ -123,7 +124,7 @@ async function serve(
     batchSize: data.batchSize,
   });
   const { fromStep, tracedEvery = 0 } = spec;
-  const now = epochClock(ports.clock);
+  const timeline = timelineOf(generation, "reader", reader);
   let counted = { file: 0, samples: 0, waitedMs: 0 };
   let lists: BatchSource["idsOfLists"] = { ids: 0, distinct: 0 };
   let bytes = 0;
@@ -162,9 +163,10 @@ async function serve(
       for (const plan of [training, evaluation, test]) if (plan) markUsed(plan.path, ports.disk);
     }
     const step = fromStep + next.ticket;
+    const toMs = ports.clock.epochMs();
+    const fromMs = toMs - readMs;
+    if (isTraining) timeline.add("read", 0, step, fromMs, toMs);
     if (!isTraining || !isTraced(step, tracedEvery)) continue;
-    const toMs = now();
-    const fromMs = toMs - (ports.clock.now() - startMs);
     ports.traced({ step, intervals: [{ name: "read", fromMs, toMs }] });
   }
 }

@@ -22,6 +22,7 @@ import {
 } from "../../storage/checkpoints/store/part-writer.ts";
 import { type Generation, holdOf, pipePlaceOf } from "./generation-memory.ts";
 import { hasBuddies, hostPlaceOf, roomWaitMs } from "./generation-spec.ts";
+import { timelineOf } from "./host-timelines.ts";
 
 export type WriterReport =
   /** Writing of a cut has begun or resumed. */
@@ -56,8 +57,10 @@ export async function runWriter(
   rank: number,
   ports: WriterPorts,
 ): Promise<void> {
-  const { cells, disk, report } = ports;
+  const { cells, disk, clock, report } = ports;
   const { spec } = generation;
+  const timeline = timelineOf(generation, "writer", rank);
+  let partFromMs = 0;
   const { manifest, job } = spec;
   const { directory, differential, bits } = job.checkpoint;
   const about = { generation: spec.generation, owner: `d${rank}`, differential, manifest };
@@ -85,6 +88,7 @@ export async function runWriter(
       case "part": {
         if (!isWriting) report({ type: "writing" });
         isWriting = true;
+        partFromMs = clock.epochMs();
         const store = handingOver(openParts(directory, disk));
         const own = saving ?? createSaving({ ...about, store });
         saving = own;
@@ -104,6 +108,7 @@ export async function runWriter(
       case "leaves":
         if (saving !== undefined) {
           const part = saving.end(item.leaves);
+          timeline.add("write", 0, cut, partFromMs, clock.epochMs(), part.bytes);
           const isHandedOver = to !== undefined;
           // A written part must not take the room of one that is in memory alone.
           if (isHandedOver && !isInMemory(part)) break;

@@ -76,6 +76,7 @@ export class SimulatedProcess implements DiskOwner {
     this.clock = {
       now: () => rate * this.nowMs() + this.#skewMs,
       date: () => world.clock.date(),
+      epochMs: () => this.nowMs(),
       after: (delayMs, task) => world.clock.after(delayMs / rate, () => this.enter(task)),
     };
   }

@@ -221,6 +221,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
       clock: {
         now: () => this.nowMs(),
         date: () => world.clock.date(),
+        epochMs: () => this.nowMs(),
         after: (delayMs, task) =>
           world.clock.after(delayMs + this.#caughtUp(), () => this.#enter(task)),
       },

@@ -21,6 +21,7 @@ const wrongCodes = new Set([
   "KEY_TAKEN",
   "PATH_FORBIDDEN",
   "RUN_STATE",
+  "TRACE_MISSING",
   "CLUSTER_SERVED",
   "NOT_REPLAYABLE",
   "INGEST_FOREIGN",

@@ -11,7 +11,7 @@ import type {
 import { aligned, bytes, count, duration, metric, percent, plural } from "../support/format.ts";
 import { endOf } from "./incidents.ts";
 import { planLine } from "./plan-report.ts";
-import { timeOf } from "./report.ts";
+import { exchangeOf, timeOf } from "./report.ts";
 
 /** Most lines of a section of the view: the longest waits, the fullest buffers, the last alerts. */
 const rowsMax = 12;
@@ -114,6 +114,7 @@ export function runLines({ runs }: ClusterReport): string[] {
       first,
       ...(placed === "" ? [] : placed.split("\n")),
       ...(times === undefined ? [] : [`  a step: ${timeOf(times)}`]),
+      ...(times?.exchange ? [`  communication: ${exchangeOf(times.exchange)}`] : []),
     ];
   });
 }

@@ -1,6 +1,13 @@
 // The final report of a run, and the loss curve in it.
 
-import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../../internal.ts";
+import type {
+  CutRecord,
+  ExchangeTimes,
+  RunResult,
+  StepTimes,
+  TableTiers,
+  TierRates,
+} from "../../internal.ts";
 import { bytes, count, metric, percent, plural } from "../support/format.ts";
 import { figureLines, figuresLine } from "./figures.ts";
 import { placedLines } from "./plan-report.ts";
@@ -21,6 +28,9 @@ export function reportOf(result: RunResult): string[] {
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
       : []),
     ...(result.times === undefined ? [] : [`Time of a step       ${timeOf(result.times)}`]),
+    ...(result.times?.exchange === undefined
+      ? []
+      : [`Communication        ${exchangeOf(result.times.exchange)}`]),
     ...(result.times?.warm === undefined
       ? []
       : [`Step once compiled   ${warmTimeOf(result.times.warm)}`]),
@@ -130,6 +140,16 @@ export function timeOf({ stepMs, shares, dedupeFactor }: StepTimes): string {
   const lists =
     dedupeFactor === undefined ? "" : `; lists deduplicated ${dedupeFactor.toFixed(2)} times`;
   return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}${lists}`;
+}
+
+/** How much of a step devices wait for the exchange, and how much of it goes on meanwhile. */
+export function exchangeOf({ exposed, inFlight, hidden, hiddenBy }: ExchangeTimes): string {
+  const flying = inFlight > 0 ? ` (${percent(inFlight)} with bytes in flight)` : "";
+  const most = Object.entries(hiddenBy)
+    .filter(([, share]) => share >= 0.05)
+    .map(([name, share]) => `${percent(share)} ${shareNames[name as keyof typeof shareNames]}`);
+  const parts = most.length === 0 ? "" : `: ${most.join(", ")}`;
+  return `exposed ${percent(exposed)} of a step${flying}, hidden ${percent(hidden)}${parts}`;
 }
 
 /** The duration of a step once its programs were compiled, which `osiris plan` predicts. */

@@ -16,7 +16,7 @@ namespace osiris::links {
 
 constexpr int64_t frameBytesMax = 1 << 20;
 constexpr int64_t piecesMax = 64, missingMax = 64;
-constexpr int64_t headBytes = 32, pieceBytes = 32;
+constexpr int64_t headBytes = 48, pieceBytes = 32;
 constexpr int64_t headerBytesMax = headBytes + 8 * missingMax + pieceBytes * piecesMax;
 
 /// Why a connection ended: the order of `endings` in link-frames.ts. `none`: it goes on.

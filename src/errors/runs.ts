@@ -50,6 +50,15 @@ export class RunStateError extends errorClass(
     `Cannot ${request} run ${run}: expected it to be ${expected}, it is ${status}`,
 ) {}
 
+/** No host of the cluster keeps timelines of a run. */
+export class TraceMissingError extends errorClass(
+  "TRACE_MISSING",
+  "stop",
+  (run: string) =>
+    `No host keeps a step of run ${run}: it has made none yet, or its hosts have ended or served ` +
+    "eight other generations since. Trace a run while it trains, or soon after",
+) {}
+
 /** A request, with its job, exceeds the size limit of its tenant. */
 export class JobTooLargeError extends errorClass(
   "JOB_TOO_LARGE",

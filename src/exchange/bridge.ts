@@ -26,9 +26,11 @@ import {
 } from "../errors/errors.ts";
 import type { Clock } from "../ports/clock.ts";
 import { type Deadlines, deadlinesOf } from "../ports/deadlines.ts";
+import type { Timeline } from "../ports/timeline.ts";
 import type { Frame, Transport } from "../wire/messages/transport.ts";
 import { bytesIn, type Cells, nobody } from "./cells.ts";
 import type { ExchangeShape } from "./exchange.ts";
+import { type Flight, FlightLog } from "./flights.ts";
 import { decodeFrame, type ExchangeFrame, type Piece } from "./frame.ts";
 import { Link, type Sent, type Way } from "./link.ts";
 import type { DirectWay } from "./links/negotiation.ts";
@@ -55,6 +57,10 @@ export interface BridgeOptions {
   readonly windowBytes?: number;
   /** Opens direct links to the other hosts. @default all frames travel over the broker */
   readonly direct?: DirectWay | undefined;
+  /** Where it adds how long bytes were in flight. @default nowhere */
+  readonly flights?: BigInt64Array | undefined;
+  /** Where it notes each round. @default nowhere */
+  readonly timeline?: Timeline | undefined;
 }
 
 export interface Bridge {
@@ -89,6 +95,9 @@ export function createBridge(options: BridgeOptions): Bridge {
 
 const mebibyte = 2 ** 20;
 
+/** A frame without pieces. */
+const acknowledgement = { sequence: 0, pieces: [] } as const;
+
 class ExchangeBridge implements Bridge {
   readonly ready: Promise<void>;
   readonly traffic: BridgeTraffic & {
@@ -102,7 +111,8 @@ class ExchangeBridge implements Bridge {
   /** What this host sends, with the last round that it sent. */
   readonly #departures: readonly { readonly of: Departure; round: number }[];
   /** Routes with a round of which some bytes have arrived, and their number. */
-  readonly #arriving = new Map<number, { readonly round: number; bytes: number }>();
+  readonly #arriving = new Map<number, { readonly round: number; bytes: number; dueMs: number }>();
+  readonly #log: FlightLog;
   readonly #links: ReadonlyMap<number, Link>;
   /** Hosts whose silence is no fault. */
   readonly #left = new Set<number>();
@@ -122,6 +132,8 @@ class ExchangeBridge implements Bridge {
     this.#routes = new Routes(shape, host);
     this.#departures = this.#routes.departures().map((of) => ({ of, round: 0 }));
     const { others } = this.#routes;
+    const { flights: words, timeline } = options;
+    this.#log = new FlightLog({ clock, hosts: others, words, timeline });
     const fair = Math.min(8, 32 / Math.max(1, others.length)) * mebibyte;
     const { windowBytes = Math.max(mebibyte, fair) } = options;
     this.#links = new Map(others.map((other) => [other, new Link(other, windowBytes)]));
@@ -199,8 +211,9 @@ class ExchangeBridge implements Bridge {
 
   /** Gives the links what is due on any route: one look at the cells finds all of it. */
   #collect(): void {
-    const { cells } = this.#options;
+    const { cells, clock } = this.#options;
     const load = (cell: number) => cells.load(cell);
+    const dueMs = clock.epochMs();
     for (const one of this.#departures) {
       const round = this.#roundOf(one);
       if (round === one.round) continue;
@@ -208,7 +221,7 @@ class ExchangeBridge implements Bridge {
       this.#hasCollected = true;
       for (const { route, to, at, first, bytes } of one.of.parts(load)) {
         for (const host of to)
-          this.#links.get(host)?.add({ route, round, at, first, total: bytes });
+          this.#links.get(host)?.add({ route, round, at, first, total: bytes, dueMs });
         this.traffic.bytes[one.of.channel] += bytes * to.length;
       }
     }
@@ -244,7 +257,8 @@ class ExchangeBridge implements Bridge {
       const sent = link.next(this.#ways.frameBytesMax, this.#options.clock.now());
       if (sent === undefined) return;
       this.traffic.frames++;
-      this.#ways.send(link, sent.sequence, sent.pieces, link.way);
+      this.#send(link, sent, link.way);
+      this.#noteSent(link, sent);
     }
   }
 
@@ -253,7 +267,23 @@ class ExchangeBridge implements Bridge {
     for (const sent of frames) {
       sent.sentMs = this.#options.clock.now();
       this.traffic.resent++;
-      this.#ways.send(link, sent.sequence, sent.pieces, "broker");
+      this.#send(link, sent, "broker");
+    }
+  }
+
+  #send(
+    link: Link,
+    { sequence, pieces, dueMs }: Pick<Sent, "sequence" | "pieces"> & Partial<Sent>,
+    way: Way,
+  ): void {
+    this.#ways.send(link, sequence, pieces, way, this.#log.stamp(link.host, dueMs));
+  }
+
+  #noteSent({ host, way }: Link, { pieces, dueMs }: Sent): void {
+    const isDirect = way === "direct";
+    for (const { route, round, bytes } of pieces) {
+      const channel = this.#routes.channelOf(route);
+      this.#log.sent({ channel, host, route, round, bytes, dueMs, isDirect });
     }
   }
 
@@ -268,13 +298,14 @@ class ExchangeBridge implements Bridge {
   /** @throws FrameCorruptError before the frame has changed anything */
   #receive(frame: Frame): void {
     const { clock, place } = this.#options;
-    const { generation, from, sequence, ended, seen, missing, pieces } = decodeFrame(frame);
+    const { generation, from, sequence, ended, seen, missing, pieces, stamp } = decodeFrame(frame);
     const link = this.#links.get(from);
     if (generation !== place.generation || link === undefined) {
       throw new FrameCorruptError(frame.subject, "its sender is not a host of this generation"); // B2
     }
     const arrivals = pieces.map((piece) => this.#arrivalOf(frame, from, piece));
     link.receivedMs = clock.now();
+    const dueMs = this.#log.due(from, stamp);
     const lost = link.acknowledge(seen, missing, clock.now());
     const beforeMs = clock.now() - this.#tickMs; // Frames just sent again are in flight.
     this.#sendAgain(
@@ -291,7 +322,7 @@ class ExchangeBridge implements Bridge {
         const { memory } = this.#options;
         const bytes = frame.payload.subarray(at, at + piece.bytes);
         new Uint8Array(memory, arrival.region.first + piece.first, piece.bytes).set(bytes);
-        this.#arrive(piece, arrival);
+        this.#arrive(piece, arrival, { host: from, dueMs });
         at += piece.bytes;
       }
     }
@@ -305,7 +336,8 @@ class ExchangeBridge implements Bridge {
     if (link === undefined) return;
     const nowMs = this.#options.clock.now();
     link.receivedMs = nowMs;
-    for (const { sequence, seen, missing, pieces } of frames) {
+    for (const { sequence, seen, missing, pieces, stamp } of frames) {
+      const flight = { host: from, dueMs: this.#log.due(from, stamp), isDirect: true };
       this.#sendAgain(link, link.acknowledge(seen, missing, nowMs));
       if (sequence === 0) continue;
       link.heardBy = "direct";
@@ -314,7 +346,7 @@ class ExchangeBridge implements Bridge {
       if (!link.accept(sequence, payload)) continue;
       for (const piece of pieces) {
         const arrival = this.#routes.arrival(piece.route, from);
-        if (arrival !== undefined) this.#arrive(piece, arrival);
+        if (arrival !== undefined) this.#arrive(piece, arrival, flight);
       }
     }
     this.#pump(link);
@@ -324,7 +356,7 @@ class ExchangeBridge implements Bridge {
   /** Sends an acknowledgement, the way that the frames came. */
   #acknowledge(link: Link): void {
     const way = link.heardBy === "direct" ? this.#ways.wayTo(link.host) : "broker";
-    this.#ways.send(link, 0, [], way);
+    this.#send(link, acknowledgement, way);
   }
 
   /** @throws FrameCorruptError where the piece does not fit */
@@ -338,13 +370,22 @@ class ExchangeBridge implements Bridge {
     );
   }
 
-  #arrive({ route, round, bytes: some, total }: Piece, arrival: Arrival): void {
+  /** Bytes of a round have arrived, and lie in its region. */
+  #arrive(
+    { route, round, bytes: some, total }: Piece,
+    arrival: Arrival,
+    flight: Pick<Flight, "host" | "dueMs" | "isDirect">,
+  ): void {
+    let { dueMs } = flight;
     if (some < total) {
       const known = this.#arriving.get(route);
-      const bytes = (known?.round === round ? known.bytes : 0) + some;
-      if (bytes < total) return void this.#arriving.set(route, { round, bytes }); // B1
+      const isKnown = known?.round === round;
+      const bytes = (isKnown ? known.bytes : 0) + some;
+      if (isKnown) dueMs = Math.min(known.dueMs, dueMs);
+      if (bytes < total) return void this.#arriving.set(route, { round, bytes, dueMs }); // B1
       this.#arriving.delete(route);
     }
+    this.#log.landed({ ...flight, channel: arrival.channel, route, round, bytes: total, dueMs });
     const { cells } = this.#options;
     const [last, ...before] = [...arrival.cells].reverse();
     for (const cell of before) cells.store(cell, round, []);
@@ -373,8 +414,8 @@ class ExchangeBridge implements Bridge {
       this.#pump(link);
       if (link.owes && nowMs - link.lastSentMs > bridgeResend / 4) this.#acknowledge(link);
       if (nowMs - link.lastSentMs <= bridgeReceipt) continue;
-      this.#ways.send(link, 0, [], "broker");
-      if (this.#ways.wayTo(link.host) === "direct") this.#ways.send(link, 0, [], "direct");
+      this.#send(link, acknowledgement, "broker");
+      if (this.#ways.wayTo(link.host) === "direct") this.#send(link, acknowledgement, "direct");
     }
   }
 

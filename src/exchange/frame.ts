@@ -5,6 +5,8 @@
 //                  the sender's direct connections to the receiver that have ended
 //   osiris-seen:   n, then exceptions: all of the receiver's sequences below n have arrived at the
 //                  sender of this frame, except these
+//   osiris-stamp:  when its oldest bytes were due, since 1970; then, once known, the least transit
+//                  of frames from the receiver, plus 5 * 10^14; both in units of 10 µs
 //   osiris-pieces: route round first bytes total, for each piece of the payload
 
 import { FrameCorruptError } from "../errors/errors.ts";
@@ -29,6 +31,15 @@ export interface ExchangeFrame {
   readonly seen: number;
   readonly missing: readonly number[];
   readonly pieces: readonly Piece[];
+  /** Left out by transports that do not carry it. */
+  readonly stamp?: FrameStamp | undefined;
+}
+
+/** Times of a frame, by the clocks of its hosts: for observers (flights.ts). */
+export interface FrameStamp {
+  readonly dueMs: number;
+  /** Least transit of the frames that the sender received of the receiver. */
+  readonly leastMs?: number | undefined;
 }
 
 /** A frame over the broker. */
@@ -48,13 +59,14 @@ export const gatheredBytesMax = 16 * 1024;
 export const headerRoom = 6144;
 
 export function encodeFrame(frame: BrokerFrame): Readonly<Record<string, string>> {
-  const { generation, from, sequence, ended, seen, missing, pieces } = frame;
+  const { generation, from, sequence, ended, seen, missing, pieces, stamp } = frame;
   const numbers = pieces.map(({ route, round, first, bytes, total }) =>
     [route, round, first, bytes, total].join(" "),
   );
   return {
     "osiris-frame": `${generation} ${from} ${sequence} ${ended}`,
     "osiris-seen": [seen, ...missing].join(" "),
+    ...(stamp !== undefined && { "osiris-stamp": encodeStamp(stamp) }),
     ...(pieces.length > 0 && { "osiris-pieces": numbers.join(" ") }),
   };
 }
@@ -75,7 +87,24 @@ export function decodeFrame(frame: Frame): BrokerFrame {
   if (!isWhole || payload !== frame.payload.length || pieces.length > piecesMax) {
     throw new FrameCorruptError(frame.subject, "its headers are not those of the exchange");
   }
-  return { generation, from, sequence, ended, seen, missing, pieces };
+  const stamp = decodeStamp(numbersOf(frame, "osiris-stamp"));
+  return { generation, from, sequence, ended, seen, missing, pieces, ...(stamp && { stamp }) };
+}
+
+/** Numbers of a header have at most 15 digits, and no sign. */
+const stampMax = 1e15;
+const unitsPerMs = 100;
+
+function encodeStamp({ dueMs, leastMs }: FrameStamp): string {
+  const due = Math.round(unitsPerMs * dueMs);
+  const least = leastMs === undefined ? -1 : Math.round(unitsPerMs * leastMs) + stampMax / 2;
+  return least < 0 || least >= stampMax ? `${due}` : `${due} ${least}`;
+}
+
+function decodeStamp([due, least]: readonly number[]): FrameStamp | undefined {
+  if (due === undefined) return undefined;
+  const leastMs = least === undefined ? undefined : (least - stampMax / 2) / unitsPerMs;
+  return { dueMs: due / unitsPerMs, leastMs };
 }
 
 function numbersOf({ subject, headers }: Frame, name: string): number[] {

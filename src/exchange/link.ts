@@ -20,6 +20,8 @@ export interface Outgoing {
   /** First byte in the route's region, at the receiver. */
   readonly first: number;
   readonly total: number;
+  /** When it was due, in milliseconds since 1970. */
+  readonly dueMs: number;
 }
 
 /** A piece of a frame, and its first byte in this host's memory. */
@@ -35,6 +37,8 @@ export interface Sent {
   readonly sequence: number;
   readonly pieces: readonly OwnPiece[];
   readonly bytes: number;
+  /** When its oldest bytes were due. */
+  readonly dueMs: number;
   readonly firstSentMs: number;
   sentMs: number;
 }
@@ -80,6 +84,7 @@ export class Link {
     const gathered = Math.min(gatheredBytesMax, frameBytesMax);
     const pieces: OwnPiece[] = [];
     let bytes = 0;
+    const dueMs = this.#waiting[0]?.outgoing.dueMs ?? 0;
     for (let one = this.#waiting[0]; one !== undefined; one = this.#waiting[0]) {
       const { route, round, at, first, total } = one.outgoing;
       const left = total - one.sent;
@@ -94,7 +99,7 @@ export class Link {
       this.#waiting.shift();
     }
     const sequence = ++this.#sequence;
-    const sent = { sequence, pieces, bytes, firstSentMs: nowMs, sentMs: nowMs };
+    const sent = { sequence, pieces, bytes, dueMs, firstSentMs: nowMs, sentMs: nowMs };
     this.#inFlight.set(sequence, sent);
     this.#inFlightBytes += bytes + frameCost;
     return sent;

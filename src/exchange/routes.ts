@@ -174,6 +174,10 @@ export class Routes {
     }
   }
 
+  channelOf(route: number): RoutedChannel {
+    return this.#decode(route).channel;
+  }
+
   /** The content of a route, as errors name it: "the ids of device 1 for device 2". */
   whatOf(route: number): string {
     const { kind, channel, from, to } = this.#decode(route);

@@ -10,6 +10,11 @@ export interface Clock {
   after(delayMs: number, task: () => void): Cancel;
   /** The date and time of day, for display. No decision depends on it. */
   date(): Date;
+  /**
+   * Milliseconds since 1970 that never run backwards: the same on all threads of a machine, to some
+   * microseconds. For times that several threads compare; no decision depends on it.
+   */
+  epochMs(): number;
 }
 
 /** The clock of the machine. */
@@ -20,6 +25,7 @@ export const realClock: Clock = {
     return () => clearTimeout(timer);
   },
   date: () => new Date(),
+  epochMs: () => performance.timeOrigin + performance.now(),
 };
 
 /** Simulated time: `advance` moves it, and runs due tasks in order. */
@@ -34,6 +40,10 @@ export class SimulatedClock implements Clock {
 
   date(): Date {
     return new Date(this.#nowMs);
+  }
+
+  epochMs(): number {
+    return this.#nowMs;
   }
 
   after(delayMs: number, task: () => void): Cancel {

@@ -19,7 +19,7 @@ const frameCost = 4096;
 /** A link with `total` bytes to send. */
 function linkWith(options: { windowBytes: number; total: number }): Link {
   const link = new Link(1, options.windowBytes);
-  link.add({ route: 3, round: 1, at: 0, first: 64, total: options.total });
+  link.add({ route: 3, round: 1, at: 0, first: 64, total: options.total, dueMs: 0 });
   return link;
 }
 
@@ -37,8 +37,8 @@ test("a message is cut into frames that together cover it", (t) => {
 
 test("small messages share a frame, and a message without bytes is a piece, too", (t) => {
   const link = linkWith({ windowBytes: 1e6, total: 16 });
-  link.add({ route: 4, round: 1, at: 0, first: 0, total: 0 });
-  link.add({ route: 5, round: 1, at: 0, first: 0, total: frameBytes });
+  link.add({ route: 4, round: 1, at: 0, first: 0, total: 0, dueMs: 0 });
+  link.add({ route: 5, round: 1, at: 0, first: 0, total: frameBytes, dueMs: 0 });
   t.deepEqual(
     link.next(frameBytes, 0)?.pieces.map(({ route, bytes }) => [route, bytes]),
     [

@@ -69,6 +69,14 @@ export const stepTimes: z.ZodType<StepTimes> = z.object({
   tiers: tierRates.exactOptional(),
   splits: z.object({ overRead: z.number(), waitMs: z.number() }).exactOptional(),
   dedupeFactor: z.number().exactOptional(),
+  exchange: z
+    .object({
+      exposed: z.number(),
+      inFlight: z.number(),
+      hidden: z.number(),
+      hiddenBy: z.partialRecord(z.enum(waitedFor), z.number()),
+    })
+    .exactOptional(),
 });
 
 const runTimes: z.ZodType<RunTimes> = z.intersection(

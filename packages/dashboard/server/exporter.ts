@@ -91,6 +91,13 @@ function createFigures(
       "Mean time of a batch in which its reader waits for the disk",
     ),
     share: gauge("step_share", "Share of a step spent on its part", "part"),
+    exchange: gauge(
+      "exchange_share",
+      "Share of a step in which devices wait for the exchange (exposed), in which bytes are in " +
+        "flight then (in_flight), and while they compute (hidden)",
+      "time",
+    ),
+    hidden: gauge("exchange_hidden_share", "Share of a step hidden of a channel", "channel"),
     tier: gauge("tier_share", "Share of cached rows that came from a tier", "tier"),
     metric: gauge("evaluation", "The last evaluation on held-out samples", "metric"),
     repaired: gauge("repaired_ids", "Ids that were clamped or hashed", "table"),
@@ -286,6 +293,15 @@ function noteProgress(
   if (times.dedupeFactor !== undefined) figures.dedupeFactor.set({ run }, times.dedupeFactor);
   figures.stepSeconds.set({ run }, times.stepMs / 1000);
   for (const [part, share] of Object.entries(times.shares)) figures.share.set({ run, part }, share);
+  if (times.exchange !== undefined) {
+    const { exposed, inFlight, hidden, hiddenBy } = times.exchange;
+    for (const [time, share] of Object.entries({ exposed, in_flight: inFlight, hidden })) {
+      figures.exchange.set({ run, time }, share);
+    }
+    for (const [channel, share] of Object.entries(hiddenBy)) {
+      figures.hidden.set({ run, channel }, share);
+    }
+  }
   if (times.tiers === undefined) return;
   const { hbm, ddr, ssd } = times.tiers;
   for (const [tier, share] of Object.entries({ hbm, ddr, ssd })) {

@@ -1,11 +1,12 @@
 // The wire format of frames on a direct link (docs/wire.md): little-endian, a header with a checksum
 // of its own, then the payload, which is only bytes of the exchange.
 //
-//    0  CRC-32C of the rest of the header       16  sequence, 8 bytes; 0: it only acknowledges
-//    4  bytes of the payload                    24  seen, 8 bytes
-//    8  CRC-32C of the payload                  32  missing sequences, 8 bytes each
+//    0  CRC-32C of the rest of the header       24  seen, 8 bytes
+//    4  bytes of the payload                    32  stamp (frame.ts), two float64; NaN: unknown
+//    8  CRC-32C of the payload                  48  missing sequences, 8 bytes each
 //   12  pieces, 2 bytes                             pieces, 32 bytes each: route, round, bytes,
 //   14  missing sequences, 2 bytes                  zero, then 8 bytes each: first, total
+//   16  sequence, 8 bytes; 0: it only acknowledges
 //
 // native/links/frames.h has the same format and the same rules, in C++.
 //
@@ -22,7 +23,7 @@ import type { DirectFrame } from "./direct-links.ts";
 /** Largest payload: enough that a frame's own cost does not matter, and a resend is short. */
 export const linkFrameBytesMax = 2 ** 20;
 
-const headBytes = 32;
+const headBytes = 48;
 const pieceBytes = 32;
 export const headerBytesMax = headBytes + 8 * missingMax + pieceBytes * piecesMax;
 
@@ -68,7 +69,7 @@ export class BrokenRule extends Error {
 
 /** The header of a frame. Left out, its payload's length and checksums are completed natively. */
 export function encodeHeader(
-  { sequence, seen, missing, pieces }: DirectFrame,
+  { sequence, seen, missing, pieces, stamp }: DirectFrame,
   payload?: { readonly bytes: number; readonly crc: number },
 ): Buffer {
   const header = Buffer.alloc(headBytes + 8 * missing.length + pieceBytes * pieces.length);
@@ -76,6 +77,8 @@ export function encodeHeader(
   header.writeUInt16LE(missing.length, 14);
   writeLong(header, sequence, 16);
   writeLong(header, seen, 24);
+  header.writeDoubleLE(stamp?.dueMs ?? Number.NaN, 32);
+  header.writeDoubleLE(stamp?.leastMs ?? Number.NaN, 40);
   for (const [i, one] of missing.entries()) writeLong(header, one, headBytes + 8 * i);
   let at = headBytes + 8 * missing.length;
   for (const { route, round, first, bytes, total } of pieces) {
@@ -105,6 +108,8 @@ interface Header {
 /** Decodes a whole header, whose checksum is verified. */
 export function decodeHeader(header: Buffer): Header {
   const missingCount = header.readUInt16LE(14);
+  const [dueMs, leastMs] = [header.readDoubleLE(32), header.readDoubleLE(40)];
+  const stamp = { dueMs, leastMs: Number.isNaN(leastMs) ? undefined : leastMs };
   const missing: number[] = [];
   const pieces: Piece[] = [];
   let at = headBytes;
@@ -121,7 +126,10 @@ export function decodeHeader(header: Buffer): Header {
   return {
     payloadBytes: header.readUInt32LE(4),
     payloadCrc: header.readUInt32LE(8),
-    frame: { sequence: readLong(header, 16), seen: readLong(header, 24), missing, pieces },
+    frame: {
+      ...{ sequence: readLong(header, 16), seen: readLong(header, 24), missing, pieces },
+      ...(Number.isFinite(dueMs) && { stamp }),
+    },
   };
 }
 

@@ -9,7 +9,7 @@
 import type { Deadlines } from "../../ports/deadlines.ts";
 import { subjectOf } from "../../wire/messages/subjects.ts";
 import type { BridgeOptions } from "../bridge.ts";
-import { type ExchangeFrame, encodeFrame, headerRoom } from "../frame.ts";
+import { type ExchangeFrame, encodeFrame, type FrameStamp, headerRoom } from "../frame.ts";
 import type { Link, OwnPiece, Way } from "../link.ts";
 import type { Routes } from "../routes.ts";
 import type { DirectLinks } from "./direct-links.ts";
@@ -71,9 +71,15 @@ export class Ways {
   }
 
   /** Sends a frame with an acknowledgement. Sequence 0, without pieces: nothing but this. */
-  send(link: Link, sequence: number, pieces: readonly OwnPiece[], way: Way): void {
+  send(
+    link: Link,
+    sequence: number,
+    pieces: readonly OwnPiece[],
+    way: Way,
+    stamp: FrameStamp,
+  ): void {
     const { transport, place, host: from, clock } = this.#options;
-    const frame = { sequence, ...link.receipt(way), pieces };
+    const frame = { sequence, ...link.receipt(way), pieces, stamp };
     link.lastSentMs = clock.now();
     for (const { bytes } of pieces) this.bytes[way] += bytes;
     if (way === "direct") {

@@ -13,7 +13,9 @@
 
 import type { Cells } from "../../exchange/cells.ts";
 import type { ChannelName } from "../../exchange/exchange.ts";
+import { type FlightWaits, flightOf, flightsIn, flownChannels } from "../../exchange/flights.ts";
 import type { Clock } from "../../ports/clock.ts";
+import type { Timeline } from "../../ports/timeline.ts";
 
 /**
  * What a device waits for in a step: its batch, other devices' parts of an exchange, or its own
@@ -50,6 +52,11 @@ const alike: Readonly<Record<string, WaitedFor>> = {
   statistics: "losses",
 };
 
+/** The name under which waits for a channel count. */
+export function waitOf(channel: string): WaitedFor {
+  return alike[channel] ?? (channel as WaitedFor);
+}
+
 /**
  * Counts of cached tables: distinct rows that batches needed; of these, misses in device memory; of
  * the misses, hits in host memory; and rows whose set had no way left for them.
@@ -78,8 +85,23 @@ export interface StepMeter {
   end(tiers?: TierCounts): void;
 }
 
-/** A meter over a device's words. */
-export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
+/** Shorter waits are not noted in the timeline. */
+const notedWaitMs = 0.02;
+
+/**
+ * A meter over a device's words. `flights`: what flies to its host; left out: there is no other
+ * host. `timeline`: where it notes its waits.
+ */
+export function createStepMeter(
+  words: BigInt64Array,
+  clock: Clock,
+  more: {
+    readonly flights?: FlightWaits | undefined;
+    readonly timeline?: Timeline | undefined;
+  } = {},
+): StepMeter {
+  const { flights, timeline } = more;
+  const epochMs = clock.epochMs() - clock.now();
   const totals = new Float64Array(meterWords);
   const waits = new Float64Array(waitedFor.length);
   let inputMs = 0;
@@ -93,14 +115,36 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
   };
   return {
     cellsFor(what, cells) {
-      const at = waitedFor.indexOf(alike[what] ?? (what as WaitedFor));
+      const at = waitedFor.indexOf(waitOf(what));
       if (at < 0) return cells;
+      const flight = flights === undefined ? undefined : flightOf(what);
+      const waited = (startMs: number) => {
+        const endMs = clock.now();
+        const ms = endMs - startMs;
+        waits[at] = (waits[at] ?? 0) + ms;
+        if (ms >= notedWaitMs) timeline?.add("wait", at, 0, epochMs + startMs, epochMs + endMs);
+        return ms;
+      };
+      if (flights === undefined || flight === undefined) {
+        return {
+          ...cells,
+          async waitUntil(wait, isTrue, of) {
+            const startMs = clock.now();
+            await cells.waitUntil(wait, isTrue, of);
+            waited(startMs);
+          },
+        };
+      }
       return {
         ...cells,
+        // A flight counts when it lands, which is before the wait for it ends.
         async waitUntil(wait, isTrue, of) {
+          const [any, own] = [flights.flown(0), flights.flown(flight)];
           const startMs = clock.now();
           await cells.waitUntil(wait, isTrue, of);
-          waits[at] = (waits[at] ?? 0) + clock.now() - startMs;
+          if (waited(startMs) < notedWaitMs) return;
+          flights.add(0, epochMs + startMs, any);
+          flights.add(flight, epochMs + startMs, own);
         },
       };
     },
@@ -162,6 +206,24 @@ export interface StepTimes {
    * over all groups); left out: no lists are deduplicated.
    */
   readonly dedupeFactor?: number;
+  /** The exchange, exposed and hidden; left out: there is one device. */
+  readonly exchange?: ExchangeTimes;
+}
+
+/**
+ * The time of the exchange, as shares of the step. Bytes count as in flight from the moment they
+ * are due at their device until they have all arrived at the other host; inside a host they take no
+ * time.
+ */
+export interface ExchangeTimes {
+  /** Devices wait for others: the sum of the shares of waits for channels. */
+  readonly exposed: number;
+  /** The part of `exposed` in which bytes were in flight; the rest waits for devices that compute. */
+  readonly inFlight: number;
+  /** Bytes are in flight while the device computes. */
+  readonly hidden: number;
+  /** The same by channel: its bytes are in flight while the device does not wait for them. */
+  readonly hiddenBy: Readonly<Partial<Record<WaitedFor, number>>>;
 }
 
 /** Breakdown of the time of a run. */
@@ -207,6 +269,8 @@ export interface HostMeters {
    * (tier-advice.ts).
    */
   readonly curves?: readonly (readonly number[])[] | undefined;
+  /** With several hosts: flights to this host, and its waits for them (flights.ts). */
+  readonly flights?: readonly number[] | undefined;
 }
 
 /**
@@ -253,6 +317,45 @@ export function timesBetween(
     ...tierRatesOf(sums.subarray(tiersFirst), steps),
     ...splitReadingOf(reading),
     ...dedupeFactorOf(reading),
+    ...(devices > 1 && { exchange: exchangeTimesOf(samples, waits, whole) }),
+  };
+}
+
+/** What a device waits for that is no other device's part of an exchange. */
+const ownWaits: ReadonlySet<WaitedFor> = new Set(["batch", "tiers", "checkpoint"]);
+
+function exchangeTimesOf(
+  samples: Parameters<typeof timesBetween>[0],
+  waits: Float64Array,
+  wholeMicros: number,
+): ExchangeTimes {
+  const exposed = waitedFor.reduce((sum, what, at) => {
+    return ownWaits.has(what) ? sum : sum + (waits[at] ?? 0);
+  }, 0);
+  const hidden = new Float64Array(1 + flownChannels.length);
+  let inFlight = 0;
+  for (const { from, to } of samples) {
+    const before = flightsIn(from?.flights ?? []);
+    const now = flightsIn(to.flights ?? []);
+    for (const [at, flown] of now.flown.entries()) {
+      const waited = (now.waited[at] ?? 0) - (before.waited[at] ?? 0);
+      // Each of the host's devices might have waited for the flight.
+      const all = to.devices.length * (flown - (before.flown[at] ?? 0));
+      hidden[at] = (hidden[at] ?? 0) + Math.max(0, all - waited);
+      if (at === 0) inFlight += waited;
+    }
+  }
+  const hiddenBy: Partial<Record<WaitedFor, number>> = {};
+  for (const [at, channel] of flownChannels.entries()) {
+    const what = waitOf(channel);
+    const share = (hidden[1 + at] ?? 0) / wholeMicros;
+    if (share > 0) hiddenBy[what] = (hiddenBy[what] ?? 0) + share;
+  }
+  return {
+    exposed: exposed / wholeMicros,
+    inFlight: Math.min(inFlight, exposed) / wholeMicros,
+    hidden: (hidden[0] ?? 0) / wholeMicros,
+    hiddenBy,
   };
 }
 

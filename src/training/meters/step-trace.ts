@@ -1,11 +1,13 @@
-// The trace of a device's steps: which stage runs at what time. Every `everySteps`-th step is
-// traced: the step before a multiple of `everySteps`, so that the trace shows a checkpoint after
-// it. No computation reads the trace, so no weight depends on it.
+// The trace of a device's steps: which stage runs at what time. The last steps are in the device's
+// timeline (src/ports/timeline.ts). Every `everySteps`-th step is exported, too: the step before a
+// multiple of `everySteps`, so that the trace shows a checkpoint after it. No computation reads the
+// trace, so no weight depends on it.
 //
 // A device does one thing at a time. `enter` sets the stage that the device begins, and the step
 // that the stage serves: with a pipeline, that may be a step after the one that it computes.
 
 import type { Clock } from "../../ports/clock.ts";
+import type { Timeline } from "../../ports/timeline.ts";
 
 /** What a device does for a step. */
 export const stepStages = [
@@ -61,15 +63,18 @@ export function isTraced(step: number, everySteps: number): boolean {
   return everySteps > 0 && (step + 1) % everySteps === 0;
 }
 
-/** A trace that passes every `everySteps`-th step to `report` once the step is complete. */
+/**
+ * A trace that passes every `everySteps`-th step to `report` once the step is complete, and notes
+ * the stages of all steps in `timeline`.
+ */
 export function createStepTrace(options: {
   readonly everySteps: number;
   readonly clock: Clock;
   readonly report: (traced: TracedStep) => void;
+  readonly timeline?: Timeline | undefined;
 }): StepTrace {
-  const { everySteps, clock, report } = options;
-  if (everySteps === 0) return noTrace;
-  const now = epochClock(clock);
+  const { everySteps, clock, report, timeline } = options;
+  if (everySteps === 0 && timeline === undefined) return noTrace;
   const open = new Map<number, Interval[]>();
   let current: { readonly step: number; readonly name: StepStage; readonly fromMs: number } | null =
     null;
@@ -79,20 +84,22 @@ export function createStepTrace(options: {
   const close = (toMs: number) => {
     if (current === null) return;
     const { step, name, fromMs } = current;
+    current = null;
+    timeline?.add("stage", stepStages.indexOf(name), step, fromMs, toMs);
+    if (!isTraced(step, everySteps)) return;
     const intervals = open.get(step) ?? [];
     intervals.push({ name, fromMs, toMs });
     open.set(step, intervals);
-    current = null;
   };
   const enter = (step: number | undefined, name: StepStage) => {
-    const isOurs = step !== undefined && isTraced(step, everySteps);
+    const isOurs = step !== undefined && (timeline !== undefined || isTraced(step, everySteps));
     if (!isOurs && current === null) return;
-    const fromMs = now();
+    const fromMs = clock.epochMs();
     close(fromMs);
     if (isOurs) current = { step, name, fromMs };
   };
   const end = (step: number) => {
-    close(now());
+    close(clock.epochMs());
     const intervals = open.get(step);
     open.delete(step);
     if (intervals !== undefined) last = { step, intervals };
@@ -114,13 +121,4 @@ export function createStepTrace(options: {
       return result;
     },
   };
-}
-
-/**
- * Returns milliseconds since 1970 that never run backwards: the date at this call plus the time
- * elapsed since.
- */
-export function epochClock(clock: Clock): () => number {
-  const offset = clock.date().getTime() - clock.now();
-  return () => offset + clock.now();
 }

@@ -175,6 +175,7 @@ export const messages = defineMessages({
       devices: z.array(z.array(z.int().min(0))),
       reading: z.array(z.int().min(0)),
       curves: z.array(z.array(z.int().min(0))).optional(),
+      flights: z.array(z.int().min(0)).optional(),
     }),
   }),
   /** An actor failed, and its host's part of the generation ended. Repeated until the release. */
@@ -219,12 +220,14 @@ export const messages = defineMessages({
   "host.leave": z.object({ key: z.int().min(0) }),
   /**
    * `of`: the last messages of one of its actors alone (actors/observe/received-messages.ts).
-   * `hasShards`: with a report of each of its shards.
+   * `hasShards`: with a report of each of its shards. `timelines`: a page of those alone
+   * (actors/host/kept-timelines.ts).
    */
   "host.inspect": z.object({
     command,
     hasShards: z.boolean().optional(),
     of: z.object({ actor: z.string(), run: z.string().optional() }).optional(),
+    timelines: z.object({ run: z.string(), first: z.int(), fromStep: z.int() }).optional(),
   }),
   /** `report`: the state of the process (actors/observe/process-report.ts). */
   "host.inspected": z.object({ command, host, report: z.unknown() }),

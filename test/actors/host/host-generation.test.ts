@@ -5,6 +5,7 @@ import {
   type HostGenerationContext,
   hostGenerationMachine,
 } from "../../../actors/host/host-generation.ts";
+import { TimelineKeeper } from "../../../actors/host/kept-timelines.ts";
 import { reportProcess } from "../../../actors/observe/process-report.ts";
 import type { GenerationSpec } from "../../../actors/threads/generation-spec.ts";
 import { KeptRows } from "../../../actors/threads/kept-rows.ts";
@@ -20,7 +21,7 @@ function startGeneration(spec = smallGenerationSpec()) {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
   const replicas = new ReplicaCache(0);
-  const held = { replicas, rows: new KeptRows() };
+  const held = { replicas, rows: new KeptRows(), timelines: new TimelineKeeper() };
   const input = { network: place.network, launcher, spec, host: 0, ...held };
   const { actor, ends } = startActor(place, hostGenerationMachine, input);
   const { generation } = actor.getSnapshot().context as HostGenerationContext;

@@ -1,0 +1,100 @@
+// Collects the timelines of a run from all hosts that keep some, page by page through the leader.
+// Nothing has to be configured: every thread keeps what it did last.
+
+import { TraceMissingError } from "../../src/errors/errors.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import type { ThreadTimeline, TimelinePage } from "../host/kept-timelines.ts";
+
+/** The timelines of one generation of a run. */
+export interface RunTimelines {
+  readonly run: string;
+  readonly generation: number;
+  /** First and last step, as far as the first device still has them. */
+  readonly fromStep: number;
+  readonly toStep: number;
+  /** The hosts of the generation, in its order. */
+  readonly hosts: readonly number[];
+  readonly threads: readonly (ThreadTimeline & { readonly host: number })[];
+  /** Hosts of the generation that keep nothing of it, or have ended. */
+  readonly missing: readonly number[];
+}
+
+export interface TimelinesOptions {
+  /** Steps to collect, the last ones. @default 20 */
+  readonly steps?: number;
+  /** Collects the next steps instead: waits until they are made, or the run is over. */
+  readonly areNext?: boolean;
+  /** Ends that wait: what there is by then is collected. */
+  readonly signal?: AbortSignal;
+}
+
+/** How often a run is asked for its last step. */
+const lookMs = 250;
+
+type Ask = <Answer>(body: unknown) => Promise<Answer>;
+
+/** @throws TraceMissingError where no host keeps a step of the run */
+export async function collectTimelines(
+  run: string,
+  { steps = 20, areNext = false, signal }: TimelinesOptions,
+  ports: { readonly ask: Ask; readonly clock: Clock; readonly isOver: () => Promise<boolean> },
+): Promise<RunTimelines> {
+  const { ask, clock } = ports;
+  const { hosts: present } = await ask<{ readonly hosts: readonly number[] }>({ run });
+  const pageOf = async (host: number, fromStep: number, first = 0) => {
+    const { page } = await ask<{ readonly page: TimelinePage | null }>({
+      run,
+      host,
+      fromStep,
+      first,
+    });
+    return page;
+  };
+  /** The newest generation that a host keeps, without its records. */
+  const newest = async () => {
+    const pages = await Promise.all(present.map((host) => pageOf(host, Number.MAX_SAFE_INTEGER)));
+    return pages.reduce((last, page) => {
+      return page !== null && page.generation >= (last?.generation ?? 0) ? page : last;
+    }, null);
+  };
+  let last = await newest();
+  if (areNext) {
+    const toStep = (last?.lastStep ?? -1) + steps;
+    while (
+      (last?.lastStep ?? -1) <= toStep &&
+      signal?.aborted !== true &&
+      !(await ports.isOver())
+    ) {
+      await new Promise<void>((resume) => clock.after(lookMs, resume));
+      last = await newest();
+    }
+  }
+  if (last === null || last.lastStep < 0) throw new TraceMissingError(run);
+  const { generation, hosts, lastStep } = last;
+  const fromStep = Math.max(0, lastStep - steps);
+  const found = new Map<number, ThreadTimeline[]>();
+  await Promise.all(
+    hosts
+      .filter((host) => present.includes(host))
+      .map(async (host) => {
+        const threads: ThreadTimeline[] = [];
+        for (let first: number | undefined = 0; first !== undefined; ) {
+          const page: TimelinePage | null = await pageOf(host, fromStep, first);
+          if (page?.generation !== generation) return; // It has begun another one.
+          threads.push(...page.threads);
+          first = page.next;
+        }
+        found.set(host, threads);
+      }),
+  );
+  const threads = hosts.flatMap((host) => (found.get(host) ?? []).map((one) => ({ ...one, host })));
+  const missing = hosts.filter((host) => !found.has(host));
+  return { run, generation, ...stepsOf(threads), hosts, threads, missing };
+}
+
+function stepsOf(threads: readonly ThreadTimeline[]) {
+  const steps = (threads[0]?.records ?? [])
+    .filter(([kind]) => kind === "stage")
+    .map((one) => one[2]);
+  return { fromStep: Math.min(...steps), toStep: Math.max(...steps) };
+}

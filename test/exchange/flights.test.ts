@@ -1,0 +1,118 @@
+// Time in flight between hosts: by the clocks of both ends, once where flights overlap, and apart
+// from the waits of devices.
+
+import test from "ava";
+import { FlightLog, flightOf, flightWords, openFlightWaits } from "../../src/exchange/flights.ts";
+import { decodeFrame, encodeFrame, type FrameStamp } from "../../src/exchange/frame.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
+import { createStepMeter, meterWords, timesBetween } from "../../src/training/meters/step-meter.ts";
+
+/** A clock that is `aheadMs` ahead of a common one. */
+function clockAhead(common: SimulatedClock, aheadMs: number) {
+  return {
+    now: () => common.now(),
+    after: common.after,
+    date: () => new Date(0),
+    epochMs: () => common.now() + aheadMs,
+  };
+}
+
+/** A stamp as the receiver of a frame sees it. */
+function overTheWire(stamp: FrameStamp): FrameStamp | undefined {
+  const frame = { generation: 1, from: 0, sequence: 1, seen: 1, missing: [], pieces: [], stamp };
+  const pairs = Object.entries(encodeFrame(frame));
+  return decodeFrame({
+    subject: "s",
+    payload: new Uint8Array(0),
+    headers: Object.fromEntries(pairs),
+  }).stamp;
+}
+
+test("bytes are due by the receiver's clock, though the hosts' clocks are hours apart", (t) => {
+  const common = new SimulatedClock();
+  const hours = 1e7 + 0.25;
+  const [one, two] = [1.79e12, 1.79e12 - hours].map((ahead, host) => {
+    return new FlightLog({ clock: clockAhead(common, ahead), hosts: [1 - host] });
+  });
+  if (one === undefined || two === undefined) return t.fail();
+  const send = (from: FlightLog, to: FlightLog, host: number, delayMs: number) => {
+    const stamp = overTheWire(from.stamp(host));
+    common.advance(delayMs);
+    return to.due(1 - host, stamp);
+  };
+  for (const delayMs of [3, 2, 7, 2]) {
+    send(one, two, 1, delayMs);
+    send(two, one, 0, delayMs + 1);
+  }
+  const dueMs = common.now();
+  // Ten milliseconds, of which the way is known to the difference of the two least delays.
+  const seen = send(one, two, 1, 10) - (1.79e12 - hours);
+  t.true(Math.abs(seen - dueMs) <= 1, `${seen} for ${dueMs}`);
+});
+
+test("a stamp that lies about its time makes no flight negative", (t) => {
+  const clock = new SimulatedClock();
+  clock.advance(1000);
+  const words = new BigInt64Array(new SharedArrayBuffer(8 * flightWords));
+  const log = new FlightLog({ clock, hosts: [1], words });
+  const flight = { channel: "pooled", host: 1, route: 0, round: 1, bytes: 8 } as const;
+  for (const stamp of [
+    { dueMs: 1e13, leastMs: -1e12 },
+    { dueMs: 0, leastMs: 1e12 },
+    { dueMs: 5e12 },
+  ]) {
+    log.landed({ ...flight, dueMs: log.due(1, stamp) });
+    t.true(words.every((word) => word >= 0n && word <= 1_000_000n));
+  }
+});
+
+test("overlapping flights of a channel count once", (t) => {
+  const random = new RandomStream(5, purposes.fuzz);
+  const clock = new SimulatedClock();
+  const words = new BigInt64Array(new SharedArrayBuffer(8 * flightWords));
+  const log = new FlightLog({ clock, hosts: [1], words });
+  const inFlight = new Set<number>();
+  for (let i = 0; i < 300; i++) {
+    clock.advance(random.below(20));
+    const [toMs, ms] = [clock.now(), random.below(12)];
+    const dueMs = Math.max(0, toMs - ms);
+    for (let at = dueMs; at < toMs; at++) inFlight.add(at);
+    log.landed({ channel: "ids", host: 1, route: 0, round: i, bytes: 4, dueMs });
+  }
+  t.is(words[flightOf("ids") ?? 0], BigInt(1000 * inFlight.size));
+  t.is(words[0], BigInt(1000 * inFlight.size));
+});
+
+test("a flight during a wait is exposed, the rest of it hidden", async (t) => {
+  const clock = new SimulatedClock();
+  const words = new BigInt64Array(new SharedArrayBuffer(8 * flightWords));
+  const log = new FlightLog({ clock, hosts: [1], words });
+  const meters = new BigInt64Array(new SharedArrayBuffer(8 * meterWords));
+  const meter = createStepMeter(meters, clock, { flights: openFlightWaits(words) });
+  const cells = meter.cellsFor("stalePooled", {
+    load: () => 0,
+    store() {},
+    async waitUntil() {
+      clock.advance(20);
+      log.landed({ channel: "stalePooled", host: 1, route: 0, round: 1, bytes: 8, dueMs: 40 });
+      clock.advance(10); // The other device is late: no bytes fly.
+    },
+  });
+  meter.begin(1);
+  clock.advance(70); // It computes; for 30 ms of this its vectors are in flight.
+  await cells.waitUntil(
+    () => "",
+    () => true,
+    1,
+  );
+  meter.end();
+  const idle = Array.from({ length: meterWords }, () => 0);
+  const devices = [Array.from(meters, Number), idle];
+  const to = { devices, reading: [], flights: Array.from(words, Number) };
+  const { exchange } = timesBetween([{ from: undefined, to }]) ?? {};
+  // The second device never waits: all 50 ms of the flight are hidden from it.
+  t.deepEqual(exchange, { exposed: 0.3, inFlight: 0.2, hidden: 0.8, hiddenBy: { pooled: 0.8 } });
+  const alone = timesBetween([{ from: undefined, to: { ...to, devices: devices.slice(0, 1) } }]);
+  t.is(alone?.exchange, undefined);
+});

@@ -27,7 +27,7 @@ export interface HostClock {
 interface Slice {
   readonly name: string;
   readonly category: string;
-  readonly fromMs: number;
+  fromMs: number;
   toMs: number;
   readonly args: Readonly<Record<string, number | string>>;
   /** What a device waited for, or what landed, as waits count it. */
@@ -202,16 +202,26 @@ function sliceOf(
   }
 }
 
-/** C1. The slices in order, each cut to the end of the one that it lies in. */
+/** C1. The slices in order. A wait lies within its stage: both have times of their own. */
 function nested(slices: readonly Slice[]): Slice[] {
-  const sorted = [...slices].sort((a, b) => a.fromMs - b.fromMs || b.toMs - a.toMs);
-  const open: Slice[] = [];
-  for (const slice of sorted) {
-    while (open.length > 0 && (open.at(-1)?.toMs ?? 0) <= slice.fromMs) open.pop();
-    slice.toMs = Math.min(slice.toMs, open.at(-1)?.toMs ?? slice.toMs);
-    open.push(slice);
+  const stages = slices.filter(({ category }) => category === "stage");
+  stages.sort((a, b) => a.fromMs - b.fromMs);
+  const others = slices.filter(({ category }) => category !== "stage");
+  others.sort((a, b) => a.fromMs - b.fromMs);
+  let at = 0;
+  let lastMs = Number.NEGATIVE_INFINITY;
+  for (const slice of others) {
+    const middleMs = (slice.fromMs + slice.toMs) / 2;
+    while (at + 1 < stages.length && (stages[at + 1]?.fromMs ?? 0) <= middleMs) at++;
+    const stage = stages[at];
+    slice.fromMs = Math.max(slice.fromMs, lastMs);
+    if (stage !== undefined && stage.fromMs <= middleMs && middleMs < stage.toMs) {
+      slice.fromMs = Math.max(slice.fromMs, stage.fromMs);
+      slice.toMs = Math.min(slice.toMs, stage.toMs);
+    }
+    lastMs = slice.toMs;
   }
-  return sorted;
+  return [...stages, ...others].sort((a, b) => a.fromMs - b.fromMs || b.toMs - a.toMs);
 }
 
 /** C1. Slices that overlap, on as few rows as that takes. */

@@ -20,7 +20,8 @@ function clockAhead(common: SimulatedClock, aheadMs: number) {
 
 /** A stamp as the receiver of a frame sees it. */
 function overTheWire(stamp: FrameStamp): FrameStamp | undefined {
-  const frame = { generation: 1, from: 0, sequence: 1, seen: 1, missing: [], pieces: [], stamp };
+  const place = { generation: 1, from: 0, sequence: 1, ended: 0, seen: 1 };
+  const frame = { ...place, missing: [], pieces: [], stamp };
   const pairs = Object.entries(encodeFrame(frame));
   return decodeFrame({
     subject: "s",

@@ -39,7 +39,7 @@ export interface BridgeTask {
 }
 
 /** Interval of the reports of direct links. */
-const reportMs = 1000;
+const reportMs = 250;
 
 /** The ports of a bridge's program. */
 export interface BridgePorts {

@@ -103,6 +103,10 @@ function drawFault(draw: Draw): FaultOptions[] {
     }
     case "partition":
       return [{ what, ...drawPair(draw), when, deadlines: share(0.05, 1) }];
+    case "link-cut": {
+      const host = 1 + random.below(Math.max(1, environment.hosts));
+      return [{ what, where: `thread:bridge:${host}`, when: { step } }];
+    }
     case "broker-kill":
     case "broker-restart":
       return [{ what, when, deadlines: share(0.01, 0.3) }];

@@ -71,6 +71,8 @@ const faultSchema = z.discriminatedUnion("what", [
   z.strictObject({ what: z.literal("reorder"), ...frames, frames: index }),
   z.strictObject({ what: z.literal("corrupt"), ...frames, frames: index }),
   z.strictObject({ what: z.literal("partition"), from: end, to: end, when, deadlines }),
+  /** The direct links of a host's bridge, all at once. */
+  z.strictObject({ what: z.literal("link-cut"), where: placeOf("thread"), when }),
   z.strictObject({ what: z.literal("broker-kill"), when, deadlines }),
   z.strictObject({ what: z.literal("broker-restart"), when, deadlines }),
   z.strictObject({ what: z.literal("broker-forget"), when, frames: index }),
@@ -115,7 +117,7 @@ export type FaultKind = Fault["what"];
 /** All kinds of faults, by the groups of `--faults`. */
 export const faultGroups = {
   threads: ["kill", "pause", "slow", "exception", "out-of-memory", "nan"],
-  messages: ["drop", "delay", "duplicate", "reorder", "corrupt", "partition"],
+  messages: ["drop", "delay", "duplicate", "reorder", "corrupt", "partition", "link-cut"],
   broker: ["broker-kill", "broker-restart", "broker-forget"],
   disk: ["disk-full", "disk-slow", "torn-write", "flipped-bit", "lost-sync"],
   clock: ["clock-skew"],

@@ -8,6 +8,7 @@
 import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { cuttableLinks } from "./cut-links.ts";
 import { type DiskTrouble, exhaustMemory, FaultyDisk, hang } from "./faulty-disk.ts";
 import type { Injections } from "./injections.ts";
 import type { Fault } from "./schedule.ts";
@@ -60,6 +61,7 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
   let slow: (PlacedFault & { readonly fromStep: number }) | undefined;
   let bad: PlacedFault | undefined;
 
+  const links = cuttableLinks();
   const disk = new FaultyDisk(ports.disk, { directory, onOperation: () => pass() });
   const injection = (placed: PlacedFault & { readonly isGate: boolean }) => {
     const { index, fault, isGate } = placed;
@@ -82,6 +84,9 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
       case "nan":
         bad = placed;
         return;
+      case "link-cut":
+        links.cut();
+        return injections.heal(index, 1);
       default:
         return arm(disk, placed, { injections, die: dieOf(fault.what) });
     }
@@ -108,6 +113,7 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
   return {
     ...ports,
     disk,
+    directWay: async (...given) => links.over(await ports.directWay(...given)),
     wrapCells: (cells) =>
       passing(ports.wrapCells(cells), () => {
         if (place.isWriter) disk.powerFails(); // Between two parts of a checkpoint.

@@ -141,6 +141,7 @@ export class Injector {
         await this.#requestOfShard(fault);
         return done();
       case "nan":
+      case "link-cut":
         return; // Only injected in a thread.
       default:
         return fault satisfies never;

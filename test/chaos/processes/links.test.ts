@@ -1,0 +1,37 @@
+// Direct links between real processes: opened, cut and lost without a loss of the generation.
+
+import test from "ava";
+import { checkSchedule } from "../../../chaos/faults/schedule.ts";
+import { runSchedule } from "../../../chaos/trials/faulted-run.ts";
+import type { JobOptions } from "../../../internal.ts";
+import { calmResult, only, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+
+const job: JobOptions = {
+  model: smallModel,
+  data: smallData,
+  evaluation: { everySteps: 15 },
+  checkpoint: { everySteps: 10, directory: "unused" },
+};
+
+test.serial(
+  "links between two processes are cut, and the broker dies: the same model in one generation",
+  async (t) => {
+    const schedule = checkSchedule({
+      version: 1,
+      environment: { devices: 1, hosts: 2 },
+      faults: [
+        { what: "link-cut", where: "thread:bridge:1", when: { step: 12 } },
+        { what: "broker-kill", when: { step: 22 }, deadlines: 0.02 },
+        { what: "link-cut", where: "thread:bridge:2", when: { step: 32 } },
+      ],
+    });
+    using faulted = await runSchedule(job, schedule);
+    const events = faulted.events.map(({ event }) => event);
+    t.true(faulted.faults.every(({ injected }) => injected));
+    t.is(only(events, "run.started")[0]?.links?.way, "direct");
+    const links = only(events, "run.link");
+    t.true(links.some(({ reasons: [one] }) => one?.reason === "the link was cut by a fault"));
+    t.is(faulted.result?.generation, 1);
+    t.is(faulted.result?.digest, (await calmResult()).digest);
+  },
+);

@@ -35,6 +35,7 @@ export function logEvent(log: Log, event: RunEvent): void {
 
 function pressing(event: RunEvent): LogLevel {
   if (event.type === "run.tier" && event.state !== "serving") return "warn";
+  if (event.type === "run.link" && event.broker > 0) return "warn";
   // The user requested it.
   if (event.type === "run.failed" && event.error.code === "RUN_CANCELLED") return "info";
   return levelOf(event.type);

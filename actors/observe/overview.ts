@@ -18,7 +18,7 @@ export interface ActorOverview {
 }
 
 export interface ProcessOverview
-  extends Omit<ProcessReport, "actors" | "credits" | "tiers" | "shards" | "readers"> {
+  extends Omit<ProcessReport, "actors" | "credits" | "links" | "tiers" | "shards" | "readers"> {
   readonly actors: ActorOverview;
 }
 
@@ -42,7 +42,7 @@ export function overviewOf({
 
 function processOverview(report: ProcessReport): ProcessOverview {
   const { actors, credits: _credits, tiers: _tiers, ...rest } = report;
-  const { shards: _shards, readers: _readers, ...own } = rest;
+  const { shards: _shards, readers: _readers, links: _links, ...own } = rest;
   return { ...own, actors: actorOverview(actors) };
 }
 

@@ -7,6 +7,7 @@ import { type EventLoopUtilization, performance } from "node:perf_hooks";
 import type { AnyActorRef, AnyMachineSnapshot } from "xstate";
 import { batchesOf } from "../../src/exchange/batch-ring.ts";
 import { pipedBytes } from "../../src/exchange/byte-pipe.ts";
+import type { LinkReport } from "../../src/wire/messages/fields.ts";
 import { tierRequests } from "../../storage/tiers/ring.ts";
 import type { DeviceContext } from "../host/device.ts";
 import { reportShards } from "../host/device-shards.ts";
@@ -69,6 +70,8 @@ export interface ProcessReport {
   readonly refusedFrames: number;
   readonly actors: ActorReport;
   readonly credits: readonly CreditReport[];
+  /** Its direct links to other hosts, by run; none: all its frames travel over the broker. */
+  readonly links: readonly (LinkReport & { readonly run: string })[];
   readonly tiers: readonly TierReport[];
   /** Empty, unless they were asked for: there may be thousands. */
   readonly shards: readonly ShardReport[];
@@ -100,6 +103,9 @@ export function reportProcess(
       { actor: "transport", what: "pending bytes", used, most },
       ...generations.flatMap(creditsOf),
     ],
+    links: generations.flatMap(({ links, spec }) => {
+      return links === undefined ? [] : [{ run: spec.run, ...links }];
+    }),
     tiers: reportsIn(root, "tier", (one) =>
       reportTier(one.context, one.value as TierReport["state"]),
     ),

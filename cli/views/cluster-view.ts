@@ -31,6 +31,7 @@ export function topLines(report: ClusterReport): string[] {
     ...section("Waiting", waitingLines(processes)),
     ...section("Who waits for whom", graphLines(report)),
     ...section("Buffers in use", creditLines(processes)),
+    ...section("Direct links", linkLines(processes)),
     ...section("Tiers", tierStateLines(processes)),
     ...section("Alerts", alertLines(report)),
   ];
@@ -193,6 +194,21 @@ function creditLines(processes: readonly ProcessReport[]): string[] {
         ? `transport of ${host === null ? "the leader" : `host:${host}`}`
         : actor;
     return `${owner}: ${shown} of ${room} ${isBytes ? what.replace(" bytes", "") : what}`;
+  });
+}
+
+/** The direct links of each process, those with links over the broker first. */
+function linkLines(processes: readonly ProcessReport[]): string[] {
+  const all = processes.flatMap(({ host, links }) => links.map((one) => ({ ...one, host })));
+  all.sort((a, b) => b.broker - a.broker);
+  return all.slice(0, rowsMax).map(({ run, host, direct, broker, refused, reasons, ...one }) => {
+    const sent = `${bytes(one.bytes.direct)} direct, ${bytes(one.bytes.broker)} over the broker`;
+    const parts = [
+      `${plural(direct, "direct link")}, ${broker} over the broker; ${sent}`,
+      ...(refused === 0 ? [] : [`${plural(refused, "stranger")} refused`]),
+      ...reasons.slice(0, 1).map(({ to, reason }) => `to ${to}: ${reason}`),
+    ];
+    return `host:${host ?? 0} of ${run}: ${parts.join("; ")}`;
   });
 }
 

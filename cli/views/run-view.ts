@@ -301,8 +301,10 @@ function startedLines(event: Extract<RunEvent, { type: "run.started" }>): string
   const from = fromStep > 0 ? `, going on from step ${count(fromStep)}` : "";
   const spread = hosts.length > 1 ? ` of ${hosts.length} hosts` : "";
   const place = `${plural(devices, "device")}${spread} (${arithmetic})`;
+  const { way, reason } = event.links ?? {};
+  const links = way === undefined ? "" : `\n  frames between hosts: ${way}, ${reason}`;
   const plan = planLine(event.plan);
-  const begun = `Training on ${place}, ${count(steps)} steps${from}${plan && `\n${plan}`}`;
+  const begun = `Training on ${place}, ${count(steps)} steps${from}${plan && `\n${plan}`}${links}`;
   const ignored = pins.flatMap(({ table, device, reason }) =>
     reason === undefined ? [] : [`  ! no shard of ${table} is held on device:${device}: ${reason}`],
   );

@@ -69,3 +69,71 @@ test("bytes that arrive on a lost connection after their frame came over the bro
   }
   t.true(late > 20, `${late} frames were in flight`);
 });
+
+test("hosts start over direct links where these open in time, and bytes then leave the broker", async (t) => {
+  const shape = roundsShape(4);
+  const hosts = startBridgedHosts({ shape, hostOf: [0, 0, 1, 1], seed: 1, links: {} });
+  await hosts.run(async (exchange) => {
+    await Promise.all(hosts.bridges.map(({ ready }) => ready));
+    await exchangeRounds(exchange, shape, 3);
+  });
+  for (const { traffic } of hosts.bridges) {
+    t.is(traffic.ways.broker, 0);
+    t.true(traffic.ways.direct > 1000);
+  }
+  t.deepEqual(hosts.news, [[{ type: "open", host: 1 }], [{ type: "open", host: 0 }]]);
+});
+
+test("both hosts are told why a link is not used, and the exchange goes over the broker", async (t) => {
+  const shape = roundsShape(2);
+  const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, links: { refuse: 1 } });
+  await hosts.run(async (exchange) => {
+    await Promise.all(hosts.bridges.map(({ ready }) => ready));
+    t.deepEqual(await exchangeRounds(exchange, shape, 3), []);
+  });
+  for (const [host, own] of hosts.news.entries()) {
+    const reason = `Cannot use the direct link host${1 - host}:${2 - host}: connection refused`;
+    t.deepEqual(own[0], { type: "unusable", host: 1 - host, way: "outgoing", reason });
+    const other = `Cannot use the direct link host${host}:${host + 1}: connection refused`;
+    t.deepEqual(own[1], { type: "unusable", host: 1 - host, way: "incoming", reason: other });
+    t.is(hosts.bridges[host]?.traffic.ways.direct, 0);
+  }
+});
+
+test("hosts of another version, and clocks that are apart, are told by name", async (t) => {
+  const shape = roundsShape(2);
+  const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, links: {} });
+  // Host 1 is of another version: it answers host 0, and asks it.
+  const other = hosts.broker.connect("other");
+  const [own] = hosts.bridges;
+  const subject = (host: number) => `osiris.test.r1.3.frames.${host}.link`;
+  const bodyOf = (value: object) => Buffer.from(JSON.stringify(value));
+  other.subscribe(subject(1), ({ reply = "" }) => {
+    const date = hosts.clock.date().getTime() + 5000;
+    other.publish(reply, bodyOf({ version: 2, date, refusal: "no" }));
+  });
+  let refusal: unknown;
+  const talk = async () => {
+    await other.flush();
+    const ask = { version: 2, from: 1, ended: 0 };
+    const reply = await other.request(subject(0), bodyOf(ask), { deadlineMs: 1000 });
+    refusal = JSON.parse(Buffer.from(reply.payload).toString("utf8")).refusal;
+    await own?.ready;
+    hosts.cells.abort();
+  };
+  await hosts.cells.run([async () => own?.run(), talk]);
+  const differ = "the other host has version 2 of direct links, this one version 1";
+  t.is(refusal, differ);
+  const told = hosts.news[0] ?? [];
+  t.true(told.some((one) => one.type === "apart" && one.aheadMs === 5000));
+  for (const [way, reason] of [
+    ["outgoing", `Cannot use the direct link to host 1: ${differ}`],
+    ["incoming", differ],
+  ] as const) {
+    const news = { type: "unusable", host: 1, way, reason };
+    t.true(
+      told.some((one) => JSON.stringify(one) === JSON.stringify(news)),
+      way,
+    );
+  }
+});

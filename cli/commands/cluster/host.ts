@@ -21,6 +21,7 @@ import {
   withHealth,
 } from "../../support/health.ts";
 import { type DrainArguments, interruption, withDrain } from "../../support/interrupt.ts";
+import { type LinkArguments, linksFrom, withLinks } from "../../support/links.ts";
 import { devicesFrom } from "../../support/machine.ts";
 import {
   type ObservingArguments,
@@ -34,7 +35,8 @@ interface HostArguments
     ConnectionArguments,
     ObservingArguments,
     DrainArguments,
-    HealthArguments {
+    HealthArguments,
+    LinkArguments {
   readonly devices: number;
   readonly threads: number | "auto";
   readonly grace: number;
@@ -53,10 +55,12 @@ export function addHost(program: Command): void {
       numberFrom0,
       25,
     );
+  withLinks(command);
   withCommon(withObserving(withConnection(withHealth(withDrain(command)))), [
     "host --devices 2",
     "host --nats nats://10.0.0.5:4222 --devices 8",
     "host --nats tls://nats.example:4222 --creds host.creds",
+    "host --devices 8 --link-address 10.1.0.5:4600-4663   # a faster network than the broker's",
     "host --devices 8 --drain-url aws       # a spot machine leaves before it is taken away",
   ]).action(host);
 }
@@ -81,6 +85,7 @@ async function host(options: HostArguments): Promise<void> {
     devices,
     threads,
     graceMs: 1000 * grace,
+    ...linksFrom(options),
     ...(drainFile === undefined ? {} : { drainFile }),
     ...(drainUrl === undefined ? {} : { drainUrl }),
     onHost: report,

@@ -37,6 +37,7 @@ import {
   interruption,
   withDrain,
 } from "../../support/interrupt.ts";
+import { type LinkArguments, linksFrom, withLinks } from "../../support/links.ts";
 import { devicesFrom } from "../../support/machine.ts";
 import {
   type ObservingArguments,
@@ -53,7 +54,9 @@ interface UpOptions
     ObservingArguments,
     DrainArguments,
     HealthArguments,
-    DashboardArguments {
+    DashboardArguments,
+    LinkArguments {
+  readonly links?: "auto" | "direct" | "broker";
   readonly devices: number;
   readonly threads: number | "auto";
   readonly minDevices?: number;
@@ -152,7 +155,14 @@ export function addUp(program: Command): void {
         "jobs that only JetStream has: restore them (default) or only log them; off: keep no copy",
       ).choices(["restore", "log", "off"]),
     )
+    .addOption(
+      new Option(
+        "--links <WAY>",
+        "frames between hosts: direct links, the broker, or auto: the faster (default: auto)",
+      ).choices(["auto", "direct", "broker"]),
+    )
     .option("--cluster <NAME>", "name of the cluster", "c1");
+  withLinks(command);
   withCommon(withObserving(withCredentials(withDashboard(withHealth(withDrain(command))))), [
     "up",
     "up --devices 8 --port 4333 --state runs",
@@ -190,6 +200,8 @@ async function up(options: UpOptions): Promise<void> {
     tenants,
     ...(lease === undefined ? {} : { lease: { directory: lease } }),
     ...(state === undefined ? {} : { state: { directory: state } }),
+    ...(options.links === undefined ? {} : { links: options.links }),
+    ...linksFrom(options),
     ...(options.finished === undefined ? {} : { finishedMax: options.finished }),
     jetstream: jetstreamOf(options),
     onStandby: (leader) => {

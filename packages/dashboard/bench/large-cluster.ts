@@ -101,7 +101,7 @@ function overviewNow(): object {
   const perHost = largeDevices / hosts;
   const processes = Array.from({ length: hosts }, (_, host) => ({
     ...{ host, machine: `machine-${host}`, pid: 100 + host, residentBytes: 1e9 },
-    ...{ mainThreadBusy: 0.1, refusedFrames: 0 },
+    ...{ mainThreadBusy: 0.1, refusedFrames: 0, links: [] },
     actors: actor("process:0", "serving", [
       actor(
         `host:${host}`,

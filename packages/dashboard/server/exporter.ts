@@ -108,6 +108,7 @@ function createFigures(
       "1 while what lies below a device serves it as it should",
       "device",
     ),
+    links: gauge("links", "Links between its hosts: direct ones, and over the broker", "way"),
     straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
     workers: gauge("workers", "Preprocessing workers that live"),
     workersWanted: gauge("workers_wanted", "How many preprocessing workers there should be"),
@@ -221,6 +222,10 @@ function note(figures: Figures, event: RunEvent): void {
     case "run.drained":
     case "run.workers":
       noteInput(figures, event);
+      return;
+    case "run.link":
+      figures.links.set({ run, way: "direct" }, event.direct);
+      figures.links.set({ run, way: "broker" }, event.broker);
       return;
     case "run.straggler":
       figures.straggler.set({ run, device: `${event.device}` }, event.factor);

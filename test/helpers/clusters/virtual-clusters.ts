@@ -22,7 +22,7 @@ import { type SimulatedThread, SimulatedThreads } from "../../../chaos/simulatio
 import { World } from "../../../chaos/simulation/world.ts";
 import type { ThreadFault } from "../../../internal.ts";
 import type { Cells } from "../../../src/exchange/cells.ts";
-import { createLinkNetwork } from "../../../src/exchange/links/simulated-links.ts";
+import { createLinkNetwork, type LinkFaults } from "../../../src/exchange/links/simulated-links.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
@@ -40,6 +40,10 @@ import type { EitherCluster, EitherOptions, JoinedHost } from "./either-cluster.
 interface Options extends EitherOptions {
   /** Keeps measured links. @default links are not measured */
   readonly links?: Network["links"];
+  /** How frames travel between hosts. @default there are no direct links */
+  readonly hostLinks?: Network["hostLinks"];
+  /** Faults of direct links. @default none */
+  readonly linkFaults?: LinkFaults;
   /** Largest frame of the broker. @default 1 MiB */
   readonly frameBytesMax?: number;
   /** Faults of the broker, besides delays of a millisecond. @default none */
@@ -84,7 +88,9 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
   const incidents: Incident[] = [];
   const ownModels = new Set<string>();
   const root = new SimulatedProcess("leader", surroundings, { serial: 0 });
-  const network = { ...root.network(root.connect()), faultsAllowed, links: options.links };
+  const { links, hostLinks, linkFaults = {} } = options;
+  direct.setFaults(linkFaults, { delayMs: [0, 1] });
+  const network = { ...root.network(root.connect()), faultsAllowed, links, hostLinks };
   const membership = new Membership({
     ...{ minDevices, joinDeadlineMs: 60_000, ...announced },
     own: devices === 0 ? undefined : { host: 0, devices, machine: "leader", pid: 1 },

@@ -264,6 +264,11 @@ function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined 
     case "run.alert":
     case "run.tier":
       return { level: "warn", text: event.message };
+    case "run.link": {
+      const { direct, broker } = event;
+      const text = `links between hosts: ${direct} direct, ${broker} over the broker`;
+      return { level: broker === 0 ? "info" : "warn", text };
+    }
     case "run.straggler": {
       const times = `${event.factor.toFixed(1)} times as long as the others`;
       return { level: "warn", text: `device:${event.device} computes ${times}` };

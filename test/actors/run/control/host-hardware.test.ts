@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { announcedSpeeds } from "../../../../actors/run/control/host-hardware.ts";
+import { announcedSpeeds, chooseWay } from "../../../../actors/run/control/host-hardware.ts";
 import { linkKeeper, readLinks } from "../../../../actors/threads/kept-constants.ts";
 import type { Launcher, Thread } from "../../../../src/ports/launcher.ts";
 import { startMembership, startSimulatedNetwork } from "../../../helpers/clusters/actors.ts";
@@ -48,6 +48,41 @@ test.serial("two hosts measure their links once; later runs use what was kept", 
   t.deepEqual(found, [kept?.measured, kept?.measured]);
   // Frames of this network take up to a millisecond.
   t.true((kept?.measured.roundSeconds ?? 0) > 1e-5, JSON.stringify(kept));
+});
+
+for (const [what, linkFaults, way, reason] of [
+  ["direct links are faster", {}, "direct", /^measured: direct links take 1\/\d+\.\d\d of the/],
+  ["direct links are slow", { delayMs: [40, 50] }, "broker", /^measured: .+ 1\/0\.\d\d of the/],
+  ["hosts refuse direct links", { refuse: 1 }, "broker", /connection refused$/],
+] as const) {
+  test.serial(
+    `frames between hosts take the way that was measured as faster: ${what}`,
+    async (t) => {
+      const { path, links } = keeperIn(t);
+      const hostLinks = { mode: "auto", linkEncryption: "auto" } as const;
+      await using place = startVirtualCluster(1, { minDevices: 2, links, hostLinks, linkFaults });
+      await place.join(1);
+      const { result, events } = await runJob(place, place.job({ sharding: "auto", devices: 2 }));
+      t.is(result.digest, (await calmResult()).digest);
+      const [started] = only(events, "run.started");
+      t.is(started?.links?.way, way);
+      t.regex(started?.links?.reason ?? "", reason);
+      const { direct, ...broker } = readLinks(path)[0]?.measured ?? {};
+      t.deepEqual(started?.links?.measured as unknown, { broker, direct });
+      t.deepEqual(started?.plan?.links as unknown, way === "direct" ? direct : broker);
+      t.is(only(events, "run.link").length > 0, way === "direct");
+    },
+  );
+}
+
+test("an option chooses the way of frames; without a measurement direct links are tried", (t) => {
+  const figures = { allToAll: 1e9, allReduce: 1e9, roundSeconds: 1e-4 };
+  const slow = { ...figures, direct: { allToAll: 1e6, allReduce: 1e6, roundSeconds: 1e-2 } };
+  t.is(chooseWay("direct", slow).way, "direct");
+  t.is(chooseWay("auto", slow).way, "broker");
+  t.is(chooseWay("broker", undefined).way, "broker");
+  t.is(chooseWay("auto", undefined).way, "direct");
+  t.is(chooseWay("auto", figures).way, "direct");
 });
 
 test.serial("a measurement that fails is told, and the run trains to the same model", async (t) => {

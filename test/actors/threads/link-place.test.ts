@@ -1,0 +1,65 @@
+// Where a host takes direct links, and what its bridge tells of them.
+
+import { once } from "node:events";
+import { createServer } from "node:net";
+import test from "ava";
+import { z } from "zod";
+import { LinkBoard } from "../../../actors/threads/link-board.ts";
+import { directWayOf, linkOptions } from "../../../actors/threads/link-place.ts";
+
+const linkEncryption = "auto" as const;
+
+test("a host takes links at its address to the broker, encrypted where the broker is", async (t) => {
+  const plain = await directWayOf({ linkEncryption }, { servers: "nats://127.0.0.1:4222" });
+  t.deepEqual(plain.listen, { address: "127.0.0.1", isEncrypted: false });
+  t.is(plain.newToken().length, 32);
+  const tls = await directWayOf({ linkEncryption }, { servers: "tls://127.0.0.1:4222" });
+  t.true(tls.listen.isEncrypted);
+  const never = { linkEncryption: "never" } as const;
+  t.false((await directWayOf(never, { servers: "127.0.0.1", tls: {} })).listen.isEncrypted);
+});
+
+test("a host takes links at a given address, on a free port of a range", async (t) => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  await once(taken, "listening");
+  const { port } = taken.address() as { readonly port: number };
+  const at = { linkEncryption, linkAddress: `127.0.0.1:${port}-${port + 3}` };
+  const { listen } = await directWayOf(at, { servers: "nats://10.255.255.1:4222" });
+  taken.close();
+  t.is(listen.address, "127.0.0.1");
+  t.true(listen.port !== undefined && listen.port > port && listen.port <= port + 3);
+});
+
+test("an address of links is a name or an IP address, with ports or without", (t) => {
+  const isAddress = (text: string) =>
+    z.object(linkOptions).safeParse({ linkAddress: text }).success;
+  for (const text of ["10.0.0.5", "node-1.example:4600", "[fd00::5]:4600-4663", "[::1]"]) {
+    t.true(isAddress(text), text);
+  }
+  for (const text of ["", "10.0.0.5:", "fd00::5", "10.0.0.5:a", "a b", "host:1-2-3"]) {
+    t.false(isAddress(text), text);
+  }
+});
+
+test("a bridge tells of its links in the log, and in a report whose size does not grow", (t) => {
+  const lines: string[] = [];
+  const hosts = Array.from({ length: 128 }, (_, i) => i + 1);
+  const board = new LinkBoard(hosts, (level, message) => lines.push(`${level} ${message}`));
+  const traffic = { ways: { broker: 0, direct: 0 } };
+  for (let host = 1; host < 128; host++) {
+    board.take({ type: "unusable", host, way: "outgoing", reason: "connection refused" });
+  }
+  for (let i = 0; i < 1000; i++) board.take({ type: "refused", address: "10.0.0.9", reason: "no" });
+  board.take({ type: "open", host: 1 });
+  board.take({ type: "apart", host: 2, aheadMs: -2500 });
+  const report = board.report(traffic);
+  t.is(report?.direct, 1);
+  t.is(report?.broker, 126);
+  t.deepEqual(report?.reasons[0], { to: "host:3", reason: "connection refused" });
+  t.is(report?.reasons.length, 8);
+  t.is(report?.refused, 1000);
+  t.deepEqual(report?.apart, { host: "host:3", seconds: -2.5 });
+  t.is(board.report(traffic), undefined, "nothing is new");
+  t.is(lines.filter((line) => line.includes("refused a direct link")).length, 20);
+  t.true(lines[0]?.startsWith("warn the direct link to host:2 cannot be used"));
+});

@@ -132,7 +132,7 @@ export function createPartTally(tables: readonly TableSpec[], residuals = 0): Pa
       const own = idsOfPart(name, tables);
       if (own !== undefined) take(ids, own.table, own.blocks);
       const kept = residualsOfPart(name);
-      if (kept !== undefined) take(slices, 0, kept.count);
+      if (kept !== undefined && residuals > 0) take(slices, 0, kept.count);
     },
     get isWhole() {
       return open === 0;

@@ -1,35 +1,35 @@
-// The all-reduce of one device, in the order of the slice tree. Each device completes the sum of
-// one range of elements. Inside a host it reads its neighbours' subtrees in place. Between hosts
-// only the finished subtrees of a whole host are sent, and then the sum, once to each host:
+// The all-reduce of one device, in the order of the slice tree, bucket by bucket. In each bucket a
+// device completes the sum of one range of elements. Inside a host it reads its neighbours' subtrees
+// in place. Between hosts only the finished subtrees of a whole host are sent, and then the sum,
+// once to each host:
 //
 //   host 0                              host 1
 //   device 0 ─┐  fold the range         device 2 ─┐
 //   device 1 ─┴─ of device 2 ─────────▶ device 2 ─┴─ fold its range ──▶ sum, to hosts 0 and 1
 //
+// Each bucket has cells of its own, so that the bytes of one travel while the next is computed:
+//
 //   published[rank]             round of the subtrees that `rank` has written
 //   partialFolded[host][rank]   round for which `host` has folded the range of `rank`
 //   folded[rank]                round for which `rank` has finished its range of the sum
+//   unpacked[rank]              round for which this host has the sum of `rank`, of another host,
+//                               in float32; only where sums travel in fewer bits
 //
 // Invariants
-//   A1. Each element is folded in the order of the slice tree, whichever devices and hosts fold it.
+//   A1. Each element is folded in the order of the slice tree, whichever devices and hosts fold it,
+//       and in whichever bucket it is.
 //   A2. No `close` is needed. A device that publishes a round has finished the round before, so the
 //       old sum may be overwritten. A device that has received the sum knows that all subtrees of
 //       the round were read. After a reduce-scatter alone, a barrier gives both guarantees.
+//   A3. A bucket's cells are stored in the order of its stages, and each after the bytes that it
+//       publishes, whether the stage ran in `progress` or in `finish`.
 
 import type { Tensor } from "../kernels/contract/kernels.ts";
-import type { Subtree } from "../kernels/contract/slices.ts";
+import { type BucketFolds, bucketFolds, otherHostsOf } from "./bucket-folds.ts";
 import { type Cells, waitForEach } from "./cells.ts";
 import type { AllReduce, ExchangeKernels, ExchangeShape, SentBytes } from "./exchange.ts";
-import type { SharedMemoryLayout } from "./layout.ts";
+import type { BucketLayout, SharedMemoryLayout } from "./layout.ts";
 import type { Surroundings } from "./surroundings.ts";
-
-/** A fold of subtrees to one sum. */
-interface Fold {
-  readonly out: Tensor;
-  readonly parts: readonly Tensor[];
-  readonly trees: readonly Subtree[];
-  readonly slices: number;
-}
 
 export interface AllReduceOptions {
   readonly shape: ExchangeShape;
@@ -42,65 +42,92 @@ export interface AllReduceOptions {
   readonly sent: SentBytes;
 }
 
+/** A stage of a bucket: what it waits for, and what it then does. */
+interface Stage {
+  /** The devices that it waits for, and the cell of each. */
+  readonly peers: readonly number[];
+  cellOf(peer: number, at: number): number;
+  wait(peer: number): string;
+  run(round: number): void;
+}
+
 export function createAllReduce(options: AllReduceOptions): AllReduce {
   const { shape, rank, memory, cells, kernels, layout, around, sent } = options;
-  const { hosts, gradients: at } = layout;
-  const { host, peers, neighbours } = around;
-  const { forOthers, range } = foldsOf(options);
+  const { gradients: at, hosts } = layout;
   const perRound = sentPerRound(options);
   const sum = kernels.view(memory, at.sum, [shape.gradientLength]);
-  const otherHosts = [...hosts.keys()].filter((other) => other !== host);
-  const what = "the dense gradients";
+  const largest = at.buckets.map(({ ranges }) => ranges[0]?.count ?? 0);
+  const isPacking = shape.rounding !== undefined && hosts.length > 1;
+  const scratch = kernels.tensor([isPacking ? Math.max(0, ...largest) : 0]);
+  const place = { ...options, slices: shape.slices, scratch };
+  const buckets = at.buckets.map((bucket) => {
+    const folds = bucketFolds(place, bucket);
+    return { bucket, folds, stages: stagesOf(options, bucket, folds), done: 0 };
+  });
+  const { elements = 0 } = shape.rounding ?? {};
+  const trees = at.buckets.map((bucket) => bucket.trees(rank).length);
+  const whole = shape.subtrees[rank]?.length ?? 0;
   let round = 0;
+  let published = 0;
 
-  const fold = ({ out, parts, trees, slices }: Fold) => {
-    if (out.shape[0] !== 0) kernels.foldSubtrees(out, parts, trees, slices);
-  };
+  /** Runs the stages of all buckets before stage `end`, one stage after the other. */
+  async function complete(end: number): Promise<void> {
+    for (let index = 0; index < end; index++) {
+      for (const own of buckets) {
+        const stage = own.stages[index];
+        if (stage === undefined || own.done > index) continue;
+        await waitForEach(cells, stage.peers, stage.cellOf, round, stage.wait);
+        stage.run(round);
+        own.done = index + 1;
+      }
+    }
+  }
 
-  async function scatter(): Promise<Tensor> {
-    const isToSend = (peer: number) => `device ${peer} to send ${what}`;
-    await waitForEach(cells, neighbours, at.published, round, isToSend);
-    for (const { of, folds } of forOthers) {
-      folds.forEach(fold);
-      cells.store(at.partialFolded(host, of), round, around.towards(of));
-    }
-    for (const other of otherHosts) {
-      const partial = () => at.partialFolded(other, rank);
-      await waitForEach(cells, [at.folder(other, rank)], partial, round, isToSend);
-    }
-    fold(range);
+  async function scatter(): Promise<readonly Tensor[]> {
+    await complete(scattered);
     sent.shared += perRound.scatter.shared;
     sent.wire += perRound.scatter.wire;
-    return range.out;
+    return buckets.map(({ folds }) => folds.range);
   }
 
   return {
-    subtrees: (shape.subtrees[rank] ?? []).map((_, index) =>
-      kernels.view(memory, at.subtree(rank, index), [shape.gradientLength]),
-    ),
-    range: at.ranges[rank] ?? { first: 0, count: 0 },
+    subtrees: Array.from({ length: Math.max(whole, ...trees) }, (_, index) => {
+      const length = index < whole ? shape.gradientLength : elements;
+      return kernels.view(memory, at.subtree(rank, index), [length]);
+    }),
+    ranges: at.buckets.map(({ ranges }) => ranges[rank] ?? { first: 0, count: 0 }),
     residuals: [],
 
     async open() {
       round++;
+      published = 0;
+      for (const own of buckets) own.done = 0;
     },
 
-    start() {
-      cells.store(at.published(rank), round, neighbours);
+    start(count = buckets.length) {
+      for (; published < count; published++) {
+        const cell = at.buckets[published]?.published(rank);
+        if (cell !== undefined) cells.store(cell, round, around.neighbours);
+      }
+    },
+
+    progress() {
+      if (hosts.length === 1) return; // No bytes travel meanwhile.
+      for (const own of buckets.slice(0, published)) {
+        for (let stage = own.stages[own.done]; stage; stage = own.stages[own.done]) {
+          const { peers, cellOf } = stage;
+          if (!peers.every((peer, i) => cells.load(cellOf(peer, i)) >= round)) break;
+          stage.run(round);
+          own.done++;
+        }
+      }
     },
 
     scatter,
 
     async finish() {
       await scatter();
-      cells.store(at.folded(rank), round, around.everybody);
-      await waitForEach(
-        cells,
-        peers,
-        at.folded,
-        round,
-        (peer) => `device ${peer} to add up ${what}`,
-      );
+      await complete(gathered);
       sent.shared += perRound.gather.shared;
       sent.wire += perRound.gather.wire;
       return sum;
@@ -112,71 +139,81 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
   };
 }
 
-/** Devices of other hosts for whose ranges `rank` folds its own host's part. */
-function foldedForOthers({ rank, layout, around }: AllReduceOptions): number[] {
-  const { folder } = layout.gradients;
-  return around.peers.filter((of) => !around.isLocal(of) && folder(around.host, of) === rank);
+/** Number of stages of a reduce-scatter, and of an all-reduce. */
+const [scattered, gathered] = [2, 4];
+
+/** The stages of a bucket on a device (A3). */
+function stagesOf(
+  { rank, cells, layout, around }: AllReduceOptions,
+  bucket: BucketLayout,
+  { forOthers, foldRange, sums }: BucketFolds,
+): Stage[] {
+  const { hosts, hostOf, gradients: at } = layout;
+  const { host, neighbours, peers } = around;
+  const { published, partialFolded, folded, unpacked } = bucket;
+  const send = (peer: number) => `device ${peer} to send the dense gradients`;
+  const addUp = (peer: number) => `device ${peer} to add up the dense gradients`;
+  const otherHosts = [...hosts.keys()].filter((other) => other !== host);
+  const isPacked = bucket.rounding !== undefined && otherHosts.length > 0;
+  // The sums of other hosts that this device does not unpack itself.
+  const mine = new Set(sums.map(({ of }) => of));
+  const others = isPacked ? peers.filter((peer) => !mine.has(peer)) : peers;
+  const isUnpacked = (peer: number) => isPacked && !around.isLocal(peer);
+  return [
+    {
+      ...{ peers: neighbours, cellOf: published, wait: send },
+      run(round) {
+        for (const { of, fold } of forOthers) {
+          fold();
+          cells.store(partialFolded(host, of), round, around.towards(of));
+        }
+      },
+    },
+    {
+      peers: otherHosts.map((other) => at.folder(other, rank)),
+      cellOf: (peer) => partialFolded(hostOf[peer] ?? 0, rank),
+      wait: send,
+      run(round) {
+        foldRange();
+        cells.store(folded(rank), round, around.everybody);
+      },
+    },
+    {
+      ...{ peers: sums.map(({ of }) => of), cellOf: folded, wait: addUp },
+      run(round) {
+        for (const { of, unpack } of sums) {
+          unpack();
+          cells.store(unpacked(of), round, neighbours);
+        }
+      },
+    },
+    {
+      peers: others.map((peer) => (isUnpacked(peer) ? at.folder(host, peer) : peer)),
+      cellOf(_, i) {
+        const of = others[i] ?? 0;
+        return isUnpacked(of) ? unpacked(of) : folded(of);
+      },
+      wait: addUp,
+      run() {},
+    },
+  ];
 }
 
-function foldsOf(options: AllReduceOptions) {
-  const { shape, rank, memory, kernels, layout, around } = options;
-  const { hosts, gradients: at } = layout;
-  const { host } = around;
-  const rangeOf = (of: number) => at.ranges[of] ?? { first: 0, count: 0 };
-
-  /** The subtrees of this host's devices that are inside `tree`, over the range of device `of`. */
-  const inside = (tree: Subtree, of: number) => {
-    const found: { part: Tensor; tree: Subtree }[] = [];
-    for (const device of hosts[host] ?? []) {
-      for (const [index, own] of (shape.subtrees[device] ?? []).entries()) {
-        if (own.first < tree.first || own.first >= tree.first + tree.count) continue;
-        const { first, count } = rangeOf(of);
-        const part = kernels.view(memory, at.subtree(device, index) + 4 * first, [count]);
-        found.push({ part, tree: { first: own.first - tree.first, count: own.count } });
-      }
-    }
-    return found;
-  };
-  /** Finished subtree `index` of a host, over the range of device `of`. */
-  const partial = (ofHost: number, index: number, of: number): Tensor => {
-    const { count } = rangeOf(of);
-    return kernels.view(memory, at.partial(ofHost, of).first + 4 * index * count, [count]);
-  };
-  const foldOf = (out: Tensor, of: readonly { part: Tensor; tree: Subtree }[], slices: number) => {
-    const parts = of.map(({ part }) => part);
-    return { out, parts, trees: of.map(({ tree }) => tree), slices } satisfies Fold;
-  };
-
-  const myTrees = at.hostTrees[host] ?? [];
-  const forOthers = foldedForOthers(options).map((of) => ({
-    of,
-    folds: myTrees.map((tree, index) =>
-      foldOf(partial(host, index, of), inside(tree, of), tree.count),
-    ),
-  }));
-  const whole = { first: 0, count: shape.slices };
-  const parts = hosts.flatMap((_, other) => {
-    if (other === host) return inside(whole, rank);
-    const trees = at.hostTrees[other] ?? [];
-    return trees.map((tree, index) => ({ part: partial(other, index, rank), tree }));
-  });
-  const { first, count } = rangeOf(rank);
-  const mine = kernels.view(memory, at.sum + 4 * first, [count]);
-  return { forOthers, range: foldOf(mine, parts, shape.slices) };
-}
-
-/** Bytes that others read of a device's subtrees, and of its range of the sum, per round. */
+/** Bytes that others read of a device's subtrees, and of its ranges of the sum, per round. */
 function sentPerRound(options: AllReduceOptions): { scatter: SentBytes; gather: SentBytes } {
-  const { shape, rank, layout, around } = options;
+  const { rank, layout, around } = options;
   const { hosts, gradients: at } = layout;
-  const bytesOfRange = (of: number) => 4 * (at.ranges[of]?.count ?? 0);
-  const forOthers = foldedForOthers(options);
-  const own = bytesOfRange(rank);
-  const folded = forOthers.reduce((bytes, of) => bytes + bytesOfRange(of), own);
-  const partials = forOthers.reduce((sum, of) => sum + at.partial(around.host, of).bytes, 0);
-  const read = (shape.subtrees[rank] ?? []).length * (4 * shape.gradientLength - folded);
-  return {
-    scatter: { shared: read, wire: partials },
-    gather: { shared: around.neighbours.length * own, wire: (hosts.length - 1) * own },
-  };
+  const forOthers = otherHostsOf(options);
+  const scatter = { shared: 0, wire: 0 };
+  const gather = { shared: 0, wire: 0 };
+  for (const { ranges, trees, partial, sent } of at.buckets) {
+    const elements = (of: number) => ranges[of]?.count ?? 0;
+    const all = ranges.reduce((sum, { count }) => sum + count, 0);
+    const folded = forOthers.reduce((sum, of) => sum + elements(of), elements(rank));
+    scatter.shared += trees(rank).length * 4 * (all - folded);
+    scatter.wire += forOthers.reduce((sum, of) => sum + partial(around.host, of).bytes, 0);
+    gather.shared += around.neighbours.length * 4 * elements(rank);
+    gather.wire += (hosts.length - 1) * sent(rank).bytes;
+  }
+  return { scatter, gather };
 }

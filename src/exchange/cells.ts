@@ -44,12 +44,12 @@ export const nobody = -1;
 export async function waitForEach(
   cells: Cells,
   peers: readonly number[],
-  cellOf: (peer: number) => number,
+  cellOf: (peer: number, at: number) => number,
   round: number,
   wait: (peer: number) => string,
 ): Promise<void> {
   for (const [i, peer] of peers.entries()) {
-    const cell = cellOf(peer);
+    const cell = cellOf(peer, i);
     if (i > 0 && cells.load(cell) >= round) continue;
     await cells.waitUntil(
       () => `${wait(peer)} (round ${round})`,

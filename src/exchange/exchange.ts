@@ -75,16 +75,22 @@ export interface AllReduce {
   readonly residuals: readonly Residual[];
   /** Begins a round, once all devices have closed the round before. */
   open(): Promise<void>;
-  /** This device's finished subtrees, each (n), to be written between `open` and `start`. */
-  readonly subtrees: readonly Tensor[];
-  /** The elements of the sum that this device folds. */
-  readonly range: Elements;
-  start(): void;
   /**
-   * Ends the round as a reduce-scatter. Returns this device's range of the sum, valid until a
+   * This device's finished subtrees, each (n), to be written between `open` and `start`. Where
+   * gradients are rounded, further ones have the rounded elements only.
+   */
+  readonly subtrees: readonly Tensor[];
+  /** The elements of the sum that this device folds: a range of each bucket. */
+  readonly ranges: readonly Elements[];
+  /** Sends the first `buckets` buckets, whose elements are written; left out: all. */
+  start(buckets?: number): void;
+  /** Folds and sends what other devices have made ready. Never waits; a step calls it often. */
+  progress(): void;
+  /**
+   * Ends the round as a reduce-scatter. Returns this device's ranges of the sum, valid until a
    * barrier, which must come before the next round.
    */
-  scatter(): Promise<Tensor>;
+  scatter(): Promise<readonly Tensor[]>;
   /** The sum (n), the same on every device; valid until `close`. */
   finish(): Promise<Tensor>;
   close(): void;
@@ -185,6 +191,19 @@ export interface SentBytes {
   wire: number;
 }
 
+/**
+ * Rounding of dense gradients, which sends them in half the bytes. Each node of the slice tree with
+ * at least `grain` slices is rounded, whether or not it leaves its device, so that no bit depends
+ * on devices and hosts. Nodes with fewer slices are float32, also between hosts.
+ */
+export interface GradientRounding {
+  readonly precision: "float16" | "bfloat16";
+  /** A power of two. */
+  readonly grain: number;
+  /** How many of the first elements are rounded. No bucket crosses their end. */
+  readonly elements: number;
+}
+
 /** The sizes of an exchange; equal on every device of a generation. */
 export interface ExchangeShape {
   readonly devices: number;
@@ -194,7 +213,14 @@ export interface ExchangeShape {
   readonly bytesMax: Readonly<Record<ChannelName, PartBytes>>;
   /** Length n of the dense gradient. */
   readonly gradientLength: number;
-  /** Finished subtrees of each device. */
+  /**
+   * Buckets of the dense gradient, in the order in which they are ready: together all its elements.
+   * Each is sent on its own. Left out: one.
+   */
+  readonly buckets?: readonly Elements[];
+  /** Left out: dense gradients are sent in float32. */
+  readonly rounding?: GradientRounding | undefined;
+  /** Finished subtrees of each device. Those of rounded elements are cut into grains. */
   readonly subtrees: readonly (readonly Subtree[])[];
   readonly slices: number;
   /** Left out: all elements of the dense gradient are sent. */
@@ -214,5 +240,15 @@ export interface TopKShape {
 /** The kernels that an exchange needs for its sums. */
 export type ExchangeKernels = Pick<
   Kernels,
-  "addSelected" | "fill" | "foldSubtrees" | "part" | "selectLargest" | "tensor" | "view"
+  | "addSelected"
+  | "fill"
+  | "foldPooled"
+  | "foldSubtrees"
+  | "packColumns"
+  | "part"
+  | "reshape"
+  | "selectLargest"
+  | "tensor"
+  | "unpackColumns"
+  | "view"
 >;

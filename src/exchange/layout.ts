@@ -3,12 +3,14 @@
 // the same layout. A host has room for what its own devices receive, and for what they send to
 // other hosts. So its memory follows its own devices; only lists of cells grow with all devices.
 
+import { packedBytes } from "../kernels/contract/precision.ts";
 import { type Subtree, subtreesOf } from "../kernels/contract/slices.ts";
 import {
   type ChannelName,
   channelNames,
   type Elements,
   type ExchangeShape,
+  type GradientRounding,
   isGather,
   type PartBytes,
 } from "./exchange.ts";
@@ -43,28 +45,52 @@ export interface ChannelLayout {
   span(from: number, to: number): number;
 }
 
-/** Layout of the all-reduce. Device `rank` completes the sum of the elements `ranges[rank]`. */
+/** Layout of the all-reduce. */
 export interface AllReduceLayout {
-  readonly ranges: readonly Elements[];
-  /** First byte of finished subtree `index` of a device of this host. */
+  /** Each bucket of the vector, in the order in which they are ready. */
+  readonly buckets: readonly BucketLayout[];
+  /** First byte of memory `index` for a finished subtree of a device of this host. */
   subtree(rank: number, index: number): number;
   /** Finished subtrees of each host. */
   readonly hostTrees: readonly (readonly Subtree[])[];
+  /**
+   * The device of `host` that folds its host's part of device `rank`'s ranges, and unpacks its sums
+   * there.
+   */
+  folder(host: number, rank: number): number;
+  /** First byte of the sum. */
+  readonly sum: number;
+}
+
+/** A bucket of the dense gradient. Device `rank` completes the sum of the elements `ranges[rank]`. */
+export interface BucketLayout {
+  readonly ranges: readonly Elements[];
+  /** How its larger nodes are rounded; undefined: they are not. */
+  readonly rounding: GradientRounding | undefined;
+  /** Finished subtrees of a device over this bucket. */
+  trees(rank: number): readonly Subtree[];
   /**
    * The sums of a host's subtrees over the range of device `rank`, one after the other: of this
    * host for devices of other hosts, and of other hosts for devices of this one.
    */
   partial(host: number, rank: number): Extent;
-  /** The device of `host` that folds its host's part of device `rank`'s range. */
-  folder(host: number, rank: number): number;
-  /** First byte of the sum. */
-  readonly sum: number;
+  /** The bytes of subtree `index` in it, from its first byte on. */
+  partialTree(host: number, rank: number, index: number): Extent;
+  /** The range of device `rank` in the sum, as it is sent: packed, where it is rounded. */
+  sent(rank: number): Extent;
   /** Cell: last round for which `rank` has written its subtrees. */
   published(rank: number): number;
   /** Cell: last round for which `host` has folded its part of the range of `rank`. */
   partialFolded(host: number, rank: number): number;
   /** Cell: last round for which `rank` has completed its range of the sum. */
   folded(rank: number): number;
+  /** Cell: last round for which the range of `rank`, on another host, was unpacked on this one. */
+  unpacked(rank: number): number;
+}
+
+/** Whether a subtree is rounded, and travels in half the bytes. */
+export function isRounded(rounding: GradientRounding | undefined, { count }: Subtree): boolean {
+  return rounding !== undefined && count >= rounding.grain;
 }
 
 export interface SharedMemoryLayout {
@@ -209,63 +235,114 @@ function allGatherLayout(bytesMax: PartBytes, { devices }: Place, space: Space):
   };
 }
 
-function allReduceLayout(
-  shape: ExchangeShape,
-  place: Place & {
-    readonly host: number;
-    readonly hosts: readonly (readonly number[])[];
-    readonly hostOf: readonly number[];
-  },
-  space: Space,
-): AllReduceLayout {
-  const { devices, gradientLength } = shape;
-  const { host, hosts, hostOf, first: firstOwn, count } = place;
-  const begin = shape.topK?.length ?? 0;
-  const chunk = Math.ceil((gradientLength - begin) / devices / 16) * 16;
-  const ranges = Array.from({ length: devices }, (_, rank) => {
-    const first = Math.min(gradientLength, begin + rank * chunk);
-    return { first, count: Math.min(gradientLength, first + chunk) - first };
-  });
-  const rangeOf = (rank: number) => ranges[rank] ?? { first: 0, count: 0 };
+/** The hosts, and the devices of one of them. */
+interface HostPlace extends Place {
+  readonly host: number;
+  readonly hosts: readonly (readonly number[])[];
+  readonly hostOf: readonly number[];
+}
+
+function allReduceLayout(shape: ExchangeShape, place: HostPlace, space: Space): AllReduceLayout {
+  const { gradientLength, rounding, topK } = shape;
+  const first = topK?.length ?? 0;
+  const { buckets = [{ first, count: gradientLength - first }] } = shape;
+  const { hosts, hostOf, first: firstOwn, count } = place;
   const vector = alignUp(gradientLength * 4);
-  const subtrees = shape.subtrees
-    .slice(firstOwn, firstOwn + count)
-    .map((trees) => space.reserve(trees.length * vector));
+  const rounded = alignUp((rounding?.elements ?? 0) * 4);
+  const subtrees = shape.subtrees.slice(firstOwn, firstOwn + count).map((trees) => {
+    const further = grainsOf(trees, rounding).length - trees.length;
+    return { first: space.reserve(trees.length * vector + further * rounded), whole: trees.length };
+  });
   const sum = space.reserve(vector);
   const hostTrees = hosts.map((ranks) =>
     joined(ranks.flatMap((rank) => shape.subtrees[rank] ?? [])),
   );
-  const isAlone = hosts.length === 1;
-  const last = rangeOf(firstOwn + count - 1);
-  const ownElements = last.first + last.count - rangeOf(firstOwn).first;
-  const partials = hostTrees.map((trees, of) => {
-    const elements = of === host ? gradientLength - begin : ownElements;
-    return isAlone ? 0 : space.reserve(4 * trees.length * elements);
-  });
-  const published = space.reserveCells(devices);
-  const partialFolded = space.reserveCells(isAlone ? 0 : devices + hosts.length * count);
-  const folded = space.reserveCells(devices);
   return {
-    ranges,
-    subtree: (rank, index) => (subtrees[rank - firstOwn] ?? 0) + index * vector,
-    hostTrees,
-    partial(of, rank) {
-      const range = rangeOf(rank);
-      const floats = 4 * (hostTrees[of]?.length ?? 0);
-      const before = of === host ? begin : rangeOf(firstOwn).first;
-      const first = (partials[of] ?? 0) + floats * (range.first - before);
-      return { first, bytes: floats * range.count };
+    buckets: buckets.map((own) => bucketLayout(own, shape, { ...place, hostTrees, sum }, space)),
+    subtree(rank, index) {
+      const { first, whole } = subtrees[rank - firstOwn] ?? { first: 0, whole: 0 };
+      return first + Math.min(index, whole) * vector + Math.max(0, index - whole) * rounded;
     },
+    hostTrees,
     folder(of, rank) {
       const own = hosts[of] ?? [];
       const index = rank - (hosts[hostOf[rank] ?? 0]?.[0] ?? 0);
       return own[index % own.length] ?? 0;
     },
     sum,
+  };
+}
+
+/** These subtrees, cut into subtrees of at most one grain. */
+export function grainsOf(
+  trees: readonly Subtree[],
+  rounding: GradientRounding | undefined,
+): readonly Subtree[] {
+  if (rounding === undefined) return trees;
+  return trees.flatMap(({ first, count }) => subtreesOf(first, count, rounding.grain));
+}
+
+function bucketLayout(
+  bucket: Elements,
+  shape: ExchangeShape,
+  place: HostPlace & Pick<AllReduceLayout, "hostTrees" | "sum">,
+  space: Space,
+): BucketLayout {
+  const { host, hosts, devices, first: firstOwn, count, hostTrees, sum } = place;
+  const end = bucket.first + bucket.count;
+  const isWithin = end <= (shape.rounding?.elements ?? 0);
+  const rounding = isWithin ? shape.rounding : undefined;
+  const chunk = Math.ceil(bucket.count / devices / 16) * 16;
+  const ranges = Array.from({ length: devices }, (_, rank) => {
+    const first = Math.min(end, bucket.first + rank * chunk);
+    return { first, count: Math.min(end, first + chunk) - first };
+  });
+  const trees = shape.subtrees.map((own) => grainsOf(own, rounding));
+  const elements = (rank: number) => ranges[rank]?.count ?? 0;
+  const treeBytes = (tree: Subtree, floats: number) => {
+    return isRounded(rounding, tree) ? packedBytes(1, floats, "bfloat16") : 4 * floats;
+  };
+  const bytesOf = (some: readonly Subtree[], floats: number) =>
+    some.reduce((bytes, tree) => bytes + treeBytes(tree, floats), 0);
+  const isAlone = hosts.length === 1;
+  const partials = hostTrees.map((some, of) => {
+    const ofRanges = of === host ? devices : count;
+    return isAlone ? 0 : space.reserve(ofRanges * bytesOf(some, chunk));
+  });
+  const isPacked = rounding !== undefined && !isAlone;
+  const packed = isPacked ? space.reserve(devices * packedBytes(1, chunk, "bfloat16")) : 0;
+  const published = space.reserveCells(devices);
+  const partialFolded = space.reserveCells(isAlone ? 0 : devices + hosts.length * count);
+  const folded = space.reserveCells(devices);
+  const unpacked = space.reserveCells(isPacked ? devices : 0);
+  const partial = (of: number, rank: number) => {
+    const some = hostTrees[of] ?? [];
+    const index = of === host ? rank : rank - firstOwn;
+    const first = (partials[of] ?? 0) + index * bytesOf(some, chunk);
+    return { first, bytes: bytesOf(some, elements(rank)) };
+  };
+  return {
+    ranges,
+    rounding,
+    trees: (rank) => trees[rank] ?? [],
+    partial,
+    partialTree(of, rank, index) {
+      const some = hostTrees[of] ?? [];
+      const [floats, tree] = [elements(rank), some[index]];
+      const first = partial(of, rank).first + bytesOf(some.slice(0, index), floats);
+      return { first, bytes: tree === undefined ? 0 : treeBytes(tree, floats) };
+    },
+    sent(rank) {
+      const { first } = ranges[rank] ?? bucket;
+      if (!isPacked) return { first: sum + 4 * first, bytes: 4 * elements(rank) };
+      const bytes = packedBytes(1, elements(rank), "bfloat16");
+      return { first: packed + rank * packedBytes(1, chunk, "bfloat16"), bytes };
+    },
     published: (rank) => published + rank,
     partialFolded: (of, rank) =>
       partialFolded + (of === host ? rank : devices + of * count + rank - firstOwn),
     folded: (rank) => folded + rank,
+    unpacked: (rank) => unpacked + rank,
   };
 }
 

@@ -1,6 +1,6 @@
-// Options of the exchange: the precision in which vectors are sent, and the part of the dense
-// gradient that is. As rounding changes bits, vectors are rounded even where they do not leave their
-// device (law 4).
+// Options of the exchange: the precision in which vectors and dense gradients are sent, and the part
+// of the dense gradient that is. As rounding changes bits, they are rounded even where they do not
+// leave their device (law 4).
 
 import { z } from "zod";
 import { isFloat8, type WirePrecision } from "../kernels/contract/precision.ts";
@@ -22,6 +22,9 @@ const scale = z
 /** The numbers of groups that the slices of a batch may have. */
 const groupCounts = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
+/** The numbers of parts of a batch with rounded gradients. */
+const denseParts = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024] as const;
+
 export const exchangeOptions = z
   .strictObject({
     forward: precision.describe(
@@ -36,6 +39,18 @@ export const exchangeOptions = z
     backwardScale: scale.describe(
       "The same for their gradients: a loss scale. Default: 1; for the float8 16 times the batch size, rounded up to a power of two.",
     ),
+    dense: z
+      .enum(["float32", "bfloat16", "float16"])
+      .default("float32")
+      .describe(
+        "Format of the gradients of dense layers between hosts: `float32`, `bfloat16` or `float16`, whose sums end at 65504. Data-parallel tables stay in float32.",
+      ),
+    denseParts: z
+      .literal(denseParts, { error: `one of ${denseParts.join(", ")}` })
+      .default(8)
+      .describe(
+        "Where `dense` is not `float32`: the equal parts of a batch whose sums of gradients are rounded, and all sums of these; at most one a slice. At least as many as hosts, or a host sends its own sums in float32.",
+      ),
     topk: z
       .strictObject({
         share: z

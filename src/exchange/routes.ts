@@ -6,8 +6,8 @@
 //   a part    device    device    a part of an all-to-all, and the round that its device has sent
 //   a part    device    (all)     a part of an all-gather
 //   closed    host      (all)     the round for which all devices of the host freed their inboxes
-//   partial   host      device    the partial sum of dense gradients of the device's range
-//   sum       device    (all)     the sum of dense gradients over the device's range
+//   partial   host      device    the partial sum of dense gradients of the device's range of a bucket
+//   sum       device    (all)     the sum of dense gradients over the device's range of a bucket
 //   group     host      device    the sums of dense gradients of the device's units (top-k-layout.ts)
 //   selected  device    (all)     the selected elements of the device's units
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached
@@ -22,11 +22,9 @@ import {
   isGather,
 } from "./exchange.ts";
 import { gatheredBytesMax } from "./frame.ts";
-import { type AllReduceLayout, type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
+import { type BucketLayout, type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 export type RoutedChannel = ChannelName | "gradients" | "barrier";
-
-type Kind = "part" | "closed" | "partial" | "sum" | "group" | "selected" | "barrier";
 
 /** What a host receives on a route. */
 export interface Arrival {
@@ -69,18 +67,31 @@ export interface PartToSend {
 
 const between = channelNames.filter((name) => !insideHost.has(name));
 
+type RouteKind =
+  | { readonly kind: "part" | "closed" | "barrier"; readonly channel: RoutedChannel }
+  | { readonly kind: "group" | "selected"; readonly channel: "gradients" }
+  | {
+      readonly kind: "partial" | "sum";
+      readonly channel: "gradients";
+      readonly bucket: BucketLayout;
+    };
+
 /** The kinds of routes of each channel, in the order of their numbers. */
-const kinds: readonly { readonly kind: Kind; readonly channel: RoutedChannel }[] = [
-  ...between.flatMap((channel) => [
-    { kind: "part", channel } as const,
-    { kind: "closed", channel } as const,
-  ]),
-  { kind: "partial", channel: "gradients" },
-  { kind: "sum", channel: "gradients" },
-  { kind: "group", channel: "gradients" },
-  { kind: "selected", channel: "gradients" },
-  { kind: "barrier", channel: "barrier" },
-];
+function kindsOf(buckets: readonly BucketLayout[]): RouteKind[] {
+  return [
+    ...between.flatMap((channel) => [
+      { kind: "part", channel } as const,
+      { kind: "closed", channel } as const,
+    ]),
+    ...buckets.flatMap((bucket) => [
+      { kind: "partial", channel: "gradients", bucket } as const,
+      { kind: "sum", channel: "gradients", bucket } as const,
+    ]),
+    { kind: "group", channel: "gradients" },
+    { kind: "selected", channel: "gradients" },
+    { kind: "barrier", channel: "barrier" },
+  ];
+}
 
 export class Routes {
   readonly #layout: SharedMemoryLayout;
@@ -88,6 +99,7 @@ export class Routes {
   readonly #devices: number;
   readonly #own: readonly number[];
   readonly #others: readonly number[];
+  readonly #kinds: readonly RouteKind[];
 
   /** The routes of a host. */
   constructor(shape: ExchangeShape, host: number) {
@@ -95,6 +107,7 @@ export class Routes {
     this.#host = host;
     this.#devices = shape.devices;
     this.#own = this.#layout.hosts[host] ?? [];
+    this.#kinds = kindsOf(this.#layout.gradients.buckets);
     this.#others = [...this.#layout.hosts.keys()].filter((other) => other !== host);
   }
 
@@ -105,13 +118,15 @@ export class Routes {
 
   /** What this host sends. */
   departures(): Departure[] {
-    return kinds.flatMap(({ kind, channel }) => this.#departuresOf(kind, channel));
+    return this.#kinds.flatMap((kind) => this.#departuresOf(kind));
   }
 
   /** What this host receives on a route from a host; undefined: nothing, the number is wrong. */
   arrival(route: number, sender: number): Arrival | undefined {
-    const { kind, channel, from, to } = this.#decode(route);
-    const { hosts, hostOf, gradients, topK, arrived } = this.#layout;
+    const { of, from, to } = this.#decode(route);
+    if (of === undefined) return undefined;
+    const { kind, channel } = of;
+    const { hosts, hostOf, topK, arrived } = this.#layout;
     const isOfHost = kind !== "part" && kind !== "sum" && kind !== "selected";
     const isForAll = to === this.#devices;
     const host = isOfHost ? from : hostOf[from];
@@ -137,12 +152,13 @@ export class Routes {
           : undefined;
       case "sum": {
         if (!isForAll) return undefined;
-        return { channel, region: this.#sumOf(from), cells: [gradients.folded(from)], readers };
+        const { sent, folded } = of.bucket;
+        return { channel, region: sent(from), cells: [folded(from)], readers };
       }
       case "partial": {
         if (isForAll) return undefined;
-        const cells = [gradients.partialFolded(from, to)];
-        return { channel, region: gradients.partial(from, to), cells, readers };
+        const { partial, partialFolded } = of.bucket;
+        return { channel, region: partial(from, to), cells: [partialFolded(from, to)], readers };
       }
       case "group": {
         if (isForAll || topK === undefined) return undefined;
@@ -153,8 +169,6 @@ export class Routes {
         if (!isForAll || topK === undefined) return undefined;
         return { channel, region: topK.selected(from), cells: [topK.picked(from)], readers };
       }
-      case undefined:
-        return undefined;
       default:
         return kind satisfies never;
     }
@@ -163,10 +177,10 @@ export class Routes {
   /** The routes on which a host sends bytes to this one, with their regions. */
   *regionsOf(sender: number): Iterable<{ readonly route: number; readonly region: Extent }> {
     const senders = new Set([sender, ...(this.#layout.hosts[sender] ?? [])]); // Hosts, or devices.
-    for (const { kind, channel } of kinds) {
+    for (const kind of this.#kinds) {
       for (const from of senders) {
         for (const to of [...this.#own, this.#devices]) {
-          const route = this.#encode(kind, channel, from, to);
+          const route = this.#encode(kind, from, to);
           const region = this.arrival(route, sender)?.region;
           if (region !== undefined) yield { route, region };
         }
@@ -175,12 +189,14 @@ export class Routes {
   }
 
   channelOf(route: number): RoutedChannel {
-    return this.#decode(route).channel;
+    return this.#decode(route).of?.channel ?? "barrier";
   }
 
   /** The content of a route, as errors name it: "the ids of device 1 for device 2". */
   whatOf(route: number): string {
-    const { kind, channel, from, to } = this.#decode(route);
+    const { of, from, to } = this.#decode(route);
+    if (of === undefined) return `route ${route}`;
+    const { kind, channel } = of;
     const { folder } = this.#layout.gradients;
     const content = channel === undefined || channel in channels ? "" : channel;
     const what = content === "" ? channels[channel as ChannelName] : content;
@@ -198,38 +214,37 @@ export class Routes {
       case "partial":
       case "group":
         return `the dense gradients of device ${folder(from, to)} for device ${to}`;
-      case undefined:
-        return `route ${route}`;
       default:
         return kind satisfies never;
     }
   }
 
-  #departuresOf(kind: Kind, channel: RoutedChannel): Departure[] {
+  #departuresOf(of: RouteKind): Departure[] {
+    const { kind, channel } = of;
     const all = this.#others;
-    const { gradients, topK, arrived } = this.#layout;
-    const toAll = (from: number) => this.#encode(kind, channel, from, this.#devices);
+    const { topK, arrived } = this.#layout;
+    const toAll = (from: number) => this.#encode(of, from, this.#devices);
     const ofHost = (cells: readonly number[]): Departure[] => {
       const part = { route: toAll(this.#host), to: all, at: 0, first: 0, bytes: 0 };
       return [{ channel, cells, parts: () => [part] }];
     };
     switch (kind) {
       case "part":
-        return this.#own.map((from) => this.#partDeparture(channel, from));
+        return this.#own.map((from) => this.#partDeparture(of, from));
       case "closed":
         return ofHost(this.#own.map(this.#channel(channel).closed));
       case "barrier":
         return ofHost(this.#own.map(arrived));
       case "sum":
         return this.#own.map((from) => {
-          const { first: at, bytes } = this.#sumOf(from);
+          const { first: at, bytes } = of.bucket.sent(from);
           const part = { route: toAll(from), to: all, at, first: 0, bytes };
-          return { channel, cells: [gradients.folded(from)], parts: () => [part] };
+          return { channel, cells: [of.bucket.folded(from)], parts: () => [part] };
         });
       case "partial":
-        return this.#partialDepartures(kind, gradients);
+        return this.#partialDepartures(of, of.bucket);
       case "group":
-        return topK === undefined ? [] : this.#partialDepartures(kind, topK);
+        return topK === undefined ? [] : this.#partialDepartures(of, topK);
       case "selected":
         if (topK === undefined) return [];
         return this.#own.map((from) => {
@@ -247,29 +262,27 @@ export class Routes {
 
   /** Sums over this host's devices, for the devices of other hosts. */
   #partialDepartures(
-    kind: Kind,
-    { partial, partialFolded }: Pick<AllReduceLayout, "partial" | "partialFolded">,
+    of: RouteKind,
+    { partial, partialFolded }: Pick<BucketLayout, "partial" | "partialFolded">,
   ): Departure[] {
-    return this.#layout.hostOf.flatMap((of, rank) => {
-      if (of === this.#host) return [];
+    return this.#layout.hostOf.flatMap((host, rank) => {
+      if (host === this.#host) return [];
       const { first: at, bytes } = partial(this.#host, rank);
-      const route = this.#encode(kind, "gradients", this.#host, rank);
-      const part = { route, to: [of], at, first: 0, bytes };
-      return {
-        channel: "gradients",
-        cells: [partialFolded(this.#host, rank)],
-        parts: () => [part],
-      };
+      const route = this.#encode(of, this.#host, rank);
+      const part = { route, to: [host], at, first: 0, bytes };
+      const cells = [partialFolded(this.#host, rank)];
+      return { channel: "gradients", cells, parts: () => [part] };
     });
   }
 
   /** The parts of a device of this host, for the devices of other hosts. */
-  #partDeparture(channel: RoutedChannel, from: number): Departure {
+  #partDeparture(of: RouteKind, from: number): Departure {
+    const { channel } = of;
     const { hostOf } = this.#layout;
     const { inbox, outbox, sent, sentWords, span } = this.#channel(channel);
     const others = this.#others;
     const [host, devices] = [this.#host, this.#devices];
-    const routeTo = (to: number) => this.#encode("part", channel, from, to);
+    const routeTo = (to: number) => this.#encode(of, from, to);
     if (this.#isGather(channel)) {
       const parts = (load: (cell: number) => number): PartToSend[] => {
         const { first, bytes } = spanAt(load, span(from, from));
@@ -294,12 +307,6 @@ export class Routes {
     return { channel, cells: [sent(from)], together, parts };
   }
 
-  #sumOf(rank: number): Extent {
-    const { ranges, sum } = this.#layout.gradients;
-    const { first, count } = ranges[rank] ?? { first: 0, count: 0 };
-    return { first: sum + 4 * first, bytes: 4 * count };
-  }
-
   #channel(channel: RoutedChannel) {
     return this.#layout.channels[channel as ChannelName];
   }
@@ -308,17 +315,15 @@ export class Routes {
     return isGather(channel as ChannelName);
   }
 
-  #encode(kind: Kind, channel: RoutedChannel, from: number, to: number): number {
-    const index = kinds.findIndex((one) => one.kind === kind && one.channel === channel);
-    return (index * this.#devices + from) * (this.#devices + 1) + to;
+  #encode(of: RouteKind, from: number, to: number): number {
+    return (this.#kinds.indexOf(of) * this.#devices + from) * (this.#devices + 1) + to;
   }
 
   #decode(route: number) {
     const to = route % (this.#devices + 1);
     const rest = Math.floor(route / (this.#devices + 1));
     const from = rest % this.#devices;
-    const { kind, channel } = kinds[Math.floor(rest / this.#devices)] ?? {};
-    return { kind, channel: channel ?? "barrier", from, to };
+    return { of: this.#kinds[Math.floor(rest / this.#devices)], from, to };
   }
 }
 

@@ -45,7 +45,9 @@ export function createTopKAllReduce(options: TopKOptions): AllReduce {
   const { gradients } = layout;
   const { host, peers, neighbours } = around;
   const exact = createAllReduce(options);
-  const hasExact = gradients.ranges.some(({ count }) => count > 0);
+  const [bucket] = gradients.buckets;
+  const hasExact = bucket?.ranges.some(({ count }) => count > 0) === true;
+  const published = (peer: number) => bucket?.published(peer) ?? 0;
   const { forOthers, own, sharers } = foldsOf(options);
   const residuals = own.map(({ unit }): Residual => {
     return { slice: unit.slice, values: kernels.tensor([unit.range.count]) };
@@ -67,7 +69,7 @@ export function createTopKAllReduce(options: TopKOptions): AllReduce {
 
   /** Sends the largest elements of this device's units. */
   async function select(): Promise<void> {
-    await waitForEach(cells, neighbours, gradients.published, round, toSend);
+    await waitForEach(cells, neighbours, published, round, toSend);
     for (const { of, folds } of forOthers) {
       folds.forEach(fold);
       cells.store(at.partialFolded(host, of), round, around.towards(of));
@@ -119,7 +121,7 @@ export function createTopKAllReduce(options: TopKOptions): AllReduce {
   const range = partOf(shape.gradientLength, rank, shape.devices);
   return {
     subtrees: exact.subtrees,
-    range,
+    ranges: [range],
     residuals,
 
     async open() {
@@ -128,9 +130,10 @@ export function createTopKAllReduce(options: TopKOptions): AllReduce {
     },
 
     start: exact.start,
+    progress() {}, // Elements are selected when all gradients are there.
 
     async scatter() {
-      return kernels.part(await finish(), range.first, range.count);
+      return [kernels.part(await finish(), range.first, range.count)];
     },
 
     finish,

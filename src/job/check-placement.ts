@@ -160,7 +160,7 @@ export function checkPlan({ model, devices, exchange, plan: file }: PlannedJob):
 interface JobOfMode {
   readonly mode: "exact" | "bounded";
   readonly slices: number;
-  readonly exchange: Pick<ExchangeSpec, "topk">;
+  readonly exchange: Pick<ExchangeSpec, "topk" | "dense">;
   readonly model: ModelSpec;
   readonly checkpoint: CheckpointSpec;
 }
@@ -188,12 +188,15 @@ export function checkBits({ mode, checkpoint }: JobOfMode): void {
 }
 
 /** @throws InvalidOptionError where gradients may not be sent late, or have too many groups */
-export function checkTopK({ mode, slices, exchange: { topk } }: JobOfMode): void {
+export function checkTopK({ mode, slices, exchange: { topk, dense } }: JobOfMode): void {
   if (topk === undefined) return;
   if (mode !== "bounded") {
     const why =
       'left out in an exact job, whose steps use their whole gradients; set `mode: "bounded"` to allow it';
     throw expected("exchange.topk", why, topk);
+  }
+  if (dense !== "float32") {
+    throw expected("exchange.dense", "`float32` with `exchange.topk`, which sends bfloat16", dense);
   }
   const { groups = 1 } = topk;
   if (groups > slices) {

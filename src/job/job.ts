@@ -266,7 +266,9 @@ function identityOfJob(job: JobSpec): string {
     ? [checkpoint.everySteps, evaluation?.everySteps]
     : undefined;
   const begin = warmStartIdentity(job);
-  const decides = { mode, model, data, optimizer, loss, exchange, seed, slices };
+  const { dense, denseParts, ...vectors } = exchange;
+  const rounded = dense === "float32" ? vectors : exchange;
+  const decides = { mode, model, data, optimizer, loss, exchange: rounded, seed, slices };
   const parts = { ...decides, split, stop, cuts, begin };
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }

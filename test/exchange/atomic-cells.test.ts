@@ -20,7 +20,7 @@ import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock, SimulatedClock } from "../../src/ports/clock.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { someOrAll } from "../helpers/thinned.ts";
-import { roundsShape } from "./rounds.ts";
+import { gradientWays, roundsShape } from "./rounds.ts";
 
 interface Outcome {
   readonly wrong?: string[];
@@ -34,7 +34,7 @@ function startThreads(options: {
   deadlineMs: number;
 }) {
   const { devices, ranks } = options;
-  const layout = layoutOf(roundsShape(devices));
+  const layout = layoutOf(roundsShape(devices, gradientWays[2]));
   const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
   const memory = new SharedArrayBuffer(layout.bytes);
   const started: Promise<void>[] = [];

@@ -13,7 +13,7 @@ import { encodeFrame, headerRoom } from "../../src/exchange/frame.ts";
 import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
 import { rounds } from "../helpers/thinned.ts";
 import { type BridgedHosts, startBridgedHosts } from "./bridged-hosts.ts";
-import { exchangeRounds, gradientLength, roundsShape } from "./rounds.ts";
+import { exchangeRounds, gradientLength, gradientWays, roundsShape } from "./rounds.ts";
 
 const placements: readonly (readonly number[])[] = [
   [0, 1],
@@ -30,11 +30,11 @@ const weathers: Readonly<Record<string, MemoryFaults>> = {
   stormy,
 };
 
-for (const hostOf of placements) {
-  for (const [weather, faults] of Object.entries(weathers)) {
+for (const [placed, hostOf] of placements.entries()) {
+  for (const [i, [weather, faults]] of Object.entries(weathers).entries()) {
     test(`devices of hosts ${hostOf} exchange the right bytes: ${weather}`, async (t) => {
       for (let seed = 0; seed < rounds("seeds of bridged devices", 2, 6); seed++) {
-        const shape = roundsShape(hostOf.length);
+        const shape = roundsShape(hostOf.length, gradientWays[(placed + i + seed) % 3]);
         const hosts = startBridgedHosts({ shape, hostOf, seed, faults });
         const wrong: string[] = [];
         await hosts.run(async (exchange) => {

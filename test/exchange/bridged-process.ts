@@ -11,7 +11,7 @@ import type { Exchange } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { type ConnectOptions, connectNats } from "../../src/wire/transports/nats-transport.ts";
-import { roundsShape } from "./rounds.ts";
+import { gradientWays, roundsShape } from "./rounds.ts";
 
 export interface HostTask {
   readonly hostOf: readonly number[];
@@ -40,7 +40,7 @@ const { hostOf, host, rounds, deadlineMs, broker } = JSON.parse(
   process.argv[2] ?? "{}",
 ) as HostTask;
 const generation = 4; // As in rounds-worker.ts.
-const shape = { ...roundsShape(hostOf.length), hostOf };
+const shape = { ...roundsShape(hostOf.length, gradientWays[2]), hostOf };
 const layout = layoutOf(shape, host);
 const participants = hostOf.length + 1;
 const words = new SharedArrayBuffer(4 * cellWords(participants, layout.cells));

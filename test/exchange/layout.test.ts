@@ -96,14 +96,16 @@ test("no byte of a host's memory has two owners, and no cell two meanings", (t) 
         if (of !== host) cells.push(...own.flatMap((from) => pairFrom(at.span(from, rank))));
       }
     }
-    const { gradients } = layout;
-    for (const [rank, of] of layout.hostOf.entries()) {
-      for (const other of layout.hosts.keys()) {
-        if ((other === host) === (of === host)) continue;
-        extents.push(gradients.partial(other, rank));
-        cells.push(gradients.partialFolded(other, rank));
+    const { buckets } = layout.gradients;
+    for (const { partial, partialFolded, published, folded } of buckets) {
+      for (const [rank, of] of layout.hostOf.entries()) {
+        for (const other of layout.hosts.keys()) {
+          if ((other === host) === (of === host)) continue;
+          extents.push(partial(other, rank));
+          cells.push(partialFolded(other, rank));
+        }
+        cells.push(published(rank), folded(rank));
       }
-      cells.push(gradients.published(rank), gradients.folded(rank));
     }
     const ranges = extents.filter(({ bytes }) => bytes > 0).sort((a, b) => a.first - b.first);
     for (const [i, { first, bytes }] of ranges.entries()) {

@@ -7,7 +7,7 @@ import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
 import { realClock } from "../../src/ports/clock.ts";
-import { exchangeRounds, roundsShape } from "./rounds.ts";
+import { exchangeRounds, gradientWays, roundsShape } from "./rounds.ts";
 
 const { devices, hostOf, rank, rounds, deadlineMs, words, memory } = workerData as {
   devices: number;
@@ -23,7 +23,7 @@ const { devices, hostOf, rank, rounds, deadlineMs, words, memory } = workerData 
   memory: SharedArrayBuffer;
 };
 const bridge = hostOf && { bridge: devices };
-const shape = { ...roundsShape(devices), ...(hostOf && { hostOf }) };
+const shape = { ...roundsShape(devices, gradientWays[2]), ...(hostOf && { hostOf }) };
 const cells = createAtomicCells({
   words: new Int32Array(words),
   participants: devices + (bridge ? 1 : 0),

@@ -10,8 +10,10 @@ import {
   type Elements,
   type Exchange,
   type ExchangeShape,
+  type GradientRounding,
   type PartBytes,
 } from "../../src/exchange/exchange.ts";
+import { grainsOf } from "../../src/exchange/layout.ts";
 import { type Subtree, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 
@@ -19,10 +21,29 @@ const slices = 8;
 /** Not a multiple of the number of devices, so that ranges have unequal sizes. */
 export const gradientLength = 83;
 
+/** Ways in which the dense gradient is sent: bits depend on the rounding alone. */
+export const gradientWays: readonly Pick<ExchangeShape, "buckets" | "rounding">[] = [
+  {},
+  { buckets: bucketsAt([0, 5, 48, gradientLength]) },
+  {
+    buckets: bucketsAt([0, 48, 60, gradientLength]),
+    rounding: { precision: "bfloat16", grain: 2, elements: 60 },
+  },
+];
+
+/** Buckets between these elements; the last is ready first. */
+export function bucketsAt(ends: readonly number[]): Elements[] {
+  return ends
+    .slice(1)
+    .map((end, i) => ({ first: ends[i] ?? 0, count: end - (ends[i] ?? 0) }))
+    .reverse();
+}
+
 /** The shape of an exchange with room for the rounds. */
-export function roundsShape(devices: number): ExchangeShape {
+export function roundsShape(devices: number, way = gradientWays[0]): ExchangeShape {
   const most: PartBytes = () => 8 * 6;
   return {
+    ...way,
     devices,
     bytesMax: Object.fromEntries(
       channelNames.map((name) => [name, most]),
@@ -43,7 +64,7 @@ export async function exchangeRounds(
   rounds: number,
 ): Promise<string[]> {
   const wrong: string[] = [];
-  const { ids, pooled, dPooled, gradients, rank } = exchange;
+  const { ids, pooled, dPooled, gradients } = exchange;
   for (let round = 1; round <= rounds; round++) {
     await send(ids, 1, round, exchange);
     await tell(round, exchange);
@@ -52,21 +73,23 @@ export async function exchangeRounds(
     await gradients.open();
     await send(dPooled, 3, round, exchange);
     await check(pooled, 2, round, exchange, wrong); // Other devices may already reduce.
-    const trees = shape.subtrees[rank] ?? [];
-    for (const [i, tree] of trees.entries()) {
-      const t = gradients.subtrees[i];
-      if (t === undefined) wrong.push(`subtree ${i} has no tensor`);
-      else valuesOf(t).set(Array.from({ length: gradientLength }, (_, n) => sumOf(tree, n, round)));
+    for (const [bucket, elements] of (
+      shape.buckets ?? [{ first: 0, count: gradientLength }]
+    ).entries()) {
+      writeGradients(shape, exchange, elements, round);
+      gradients.start(bucket + 1);
+      gradients.progress();
     }
-    gradients.start();
     await check(dPooled, 3, round, exchange, wrong);
     if (round % 4 === 2) {
-      const { first, count } = gradients.range;
-      checkSum(valuesOf(await gradients.scatter()), { first, count }, round, exchange, wrong);
+      for (const [i, range] of (await gradients.scatter()).entries()) {
+        const own = gradients.ranges[i] ?? { first: 0, count: 0 };
+        checkSum(valuesOf(range), own, round, exchange, shape, wrong);
+      }
       await exchange.barrier();
     } else {
       const all = { first: 0, count: gradientLength };
-      checkSum(valuesOf(await gradients.finish()), all, round, exchange, wrong);
+      checkSum(valuesOf(await gradients.finish()), all, round, exchange, shape, wrong);
     }
     gradients.close();
     await hear(round, exchange, wrong);
@@ -151,16 +174,35 @@ async function hear(round: number, { losses, devices, rank }: Exchange, wrong: s
   losses.close();
 }
 
+/** Writes a device's finished subtrees over some elements. */
+export function writeGradients(
+  shape: ExchangeShape,
+  { gradients, rank }: Exchange,
+  { first, count }: Elements,
+  round: number,
+): void {
+  const { rounding, subtrees } = shape;
+  const isRounded = first + count <= (rounding?.elements ?? 0);
+  const trees = grainsOf(subtrees[rank] ?? [], isRounded ? rounding : undefined);
+  for (const [i, tree] of trees.entries()) {
+    const t = gradients.subtrees[i];
+    if (t === undefined) throw new RangeError(`Subtree ${i} has no tensor`);
+    const sums = Array.from({ length: count }, (_, n) => sumOf(tree, first + n, round));
+    valuesOf(t).set(sums, first);
+  }
+}
+
 function checkSum(
   sum: ArrayLike<number>,
   { first, count }: Elements,
   round: number,
   { rank }: Exchange,
+  { rounding }: ExchangeShape,
   wrong: string[],
 ): void {
   if (sum.length !== count) wrong.push(`${sum.length} elements, not ${count}`);
   for (let n = first; n < first + count; n++) {
-    const expected = sumOf({ first: 0, count: slices }, n, round);
+    const expected = sumOf({ first: 0, count: slices }, n, round, rounding);
     const actual = sum[n - first];
     if (Object.is(actual, expected)) continue;
     wrong.push(`device ${rank}, round ${round}: sum[${n}] is ${actual}, expected ${expected}`);
@@ -174,10 +216,41 @@ function share(slice: number, n: number, round: number): number {
   return Math.fround(Math.sin(1 + slice * 7 + n * 3 + round) * 10 ** ((slice * 5 + n) % 7));
 }
 
-/** The sum over a subtree, in the order of the tree, in float32. */
-function sumOf({ first, count }: Subtree, n: number, round: number): number {
-  if (count === 1) return share(first, n, round);
+/** The sum over a subtree, in the order of the tree, in float32; larger nodes are rounded. */
+export function sumOf(
+  { first, count }: Subtree,
+  n: number,
+  round: number,
+  rounding?: GradientRounding,
+): number {
   const half = count / 2;
-  const left = sumOf({ first, count: half }, n, round);
-  return Math.fround(left + sumOf({ first: first + half, count: half }, n, round));
+  const [left, right] = [
+    { first, count: half },
+    { first: first + half, count: half },
+  ];
+  const sum =
+    count === 1
+      ? share(first, n, round)
+      : Math.fround(sumOf(left, n, round, rounding) + sumOf(right, n, round, rounding));
+  if (rounding === undefined || n >= rounding.elements || count < rounding.grain) return sum;
+  return rounding.precision === "bfloat16" ? toBfloat16(sum) : toFloat16(sum);
+}
+
+/** To 8 significant bits, ties to even, by the doubles' own rounding. */
+function toBfloat16(value: number): number {
+  const step = 2 ** (Math.floor(Math.log2(Math.abs(value))) - 7);
+  return value === 0 ? value : even(value / step) * step;
+}
+
+/** To 11 significant bits, ties to even; to infinity beyond 65504. */
+function toFloat16(value: number): number {
+  const step = 2 ** Math.max(-24, Math.floor(Math.log2(Math.abs(value))) - 10);
+  const rounded = value === 0 ? value : even(value / step) * step;
+  return Math.abs(rounded) > 65504 ? Math.sign(value) * Number.POSITIVE_INFINITY : rounded;
+}
+
+/** The nearest integer; of two, the even one. Below 2^51, doubles have no fraction beyond it. */
+function even(value: number): number {
+  const shift = 2 ** 52 * Math.sign(value);
+  return value + shift - shift;
 }

@@ -7,10 +7,10 @@ import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
-import { exchangeRounds, roundsShape } from "./rounds.ts";
+import { exchangeRounds, gradientWays, roundsShape } from "./rounds.ts";
 
 function startExchanges(devices: number, seed: number) {
-  const shape = roundsShape(devices);
+  const shape = roundsShape(devices, gradientWays[seed % gradientWays.length]);
   const layout = layoutOf(shape);
   const cells = createSimulatedCells({ cells: layout.cells, seed, generation: 3 });
   const memory = new SharedArrayBuffer(layout.bytes);

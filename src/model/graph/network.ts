@@ -100,8 +100,12 @@ export function createNetwork(options: {
       out: (samples) => outs(cells[index]?.out, samples),
       dOut: (samples) => kernels.reshape(part(dOut, samples), [samples, ...node.shape]),
       parameter: (name) => parameterIn(kernels, flat, graph.layout, name),
-      gradients: (name) =>
-        options.flats.map((tree) => parameterIn(kernels, tree, graph.layout, name)),
+      gradients(name) {
+        const isOwn = node.parameters?.some((own) => own.name === name) === true;
+        // The exchange sends the gradient once this node has ended.
+        if (!isOwn) throw new RangeError(`Node ${index} has no parameter ${name}`);
+        return options.flats.map((tree) => parameterIn(kernels, tree, graph.layout, name));
+      },
     };
     const { axis, isEarly } = node;
     cells.push({ axis, dOut, dParts, out, isEarly, block: node.start?.(memory) });
@@ -166,22 +170,34 @@ function eachInTurn<T>(items: readonly T[], run: (item: T) => Promise<void> | vo
   return undefined;
 }
 
+/** Called after the backward pass of a node: the gradients of its parameters are complete. */
+type Ended = (node: number) => void;
+
 /**
  * Computes the gradients of all lookups' vectors, and of the parameters of the blocks that need
  * lookups, from `dLogitsOf`, which it overwrites.
  */
-export function backwardLate(network: Network, pass: Pass): Done {
-  return backward(network, pass, false);
+export function backwardLate(network: Network, pass: Pass, ended: Ended = () => {}): Done {
+  return backward(network, pass, false, ended);
 }
 
 /** Computes the gradients of the parameters of the early blocks. */
-export function backwardEarly(network: Network, pass: Pass): Done {
-  return backward(network, pass, true);
+export function backwardEarly(network: Network, pass: Pass, ended: Ended = () => {}): Done {
+  return backward(network, pass, true, ended);
 }
 
-function backward({ kernels, cells }: Network, pass: Pass, isEarly: boolean): Done {
-  const own = cells.filter((cell) => cell.isEarly === isEarly && cell.dOut !== undefined);
-  return eachInTurn(own.toReversed(), ({ axis, dOut, dParts, block }) => {
+/** The nodes of a graph in the order of `backwardLate`, then of `backwardEarly`. */
+export function backwardOrder({ nodes }: Graph): number[] {
+  const trained = [...nodes.keys()].filter((node) => nodes[node]?.needsGradient).reverse();
+  const isEarly = (node: number) => nodes[node]?.isEarly === true;
+  return [...trained.filter((node) => !isEarly(node)), ...trained.filter(isEarly)];
+}
+
+function backward(network: Network, pass: Pass, isEarly: boolean, ended: Ended): Done {
+  const { kernels, graph, cells } = network;
+  const own = backwardOrder(graph).filter((node) => cells[node]?.isEarly === isEarly);
+  return eachInTurn(own, (node) => {
+    const { axis = 0, dOut, dParts = [], block } = cells[node] ?? {};
     const ownPass = passOn(pass, axis);
     const [first, ...others] = dParts.map((part) => kernels.part(part, 0, ownPass.samples));
     let sum = first;
@@ -191,7 +207,9 @@ function backward({ kernels, cells }: Network, pass: Pass, isEarly: boolean): Do
       kernels.add(to, sum, other);
       sum = to;
     }
-    return block?.backward(ownPass);
+    const waiting = block?.backward(ownPass);
+    if (waiting === undefined) return ended(node);
+    return waiting.then(() => ended(node));
   });
 }
 

@@ -20,7 +20,7 @@ import type { DenseOptimizerSpec } from "../../model/options.ts";
 import { keyOf } from "../../ports/random.ts";
 import { noTrace, type StepTrace } from "../meters/step-trace.ts";
 import { cachesOf } from "../topology/device-cache-sizes.ts";
-import { prefetchOf, samplesMaxOf, type Topology } from "../topology/topology.ts";
+import { prefetchOf, samplesMaxOf, subtreesIn, type Topology } from "../topology/topology.ts";
 import { type BagLengthsDevice, createBagLengths } from "./bag-lengths.ts";
 import type { DedupDistDevice } from "./dedup/dedup-dist.ts";
 import { createDistinctState, type DistinctState } from "./dedup/dedup-state.ts";
@@ -111,6 +111,7 @@ export function createDeviceState(options: {
   const samplesMax = samplesMaxOf(topology)[rank] ?? 0;
   // Finished subtrees of the dense gradient, in the exchange's memory.
   const flats = exchange.gradients.subtrees;
+  const whole = flats.slice(0, subtreesIn(topology, rank).length);
   const { precision } = spec;
   const network = createNetwork({ kernels, graph, precision, samplesMax, flats });
   initParameters(kernels, network.flat, graph.layout, key);
@@ -144,8 +145,8 @@ export function createDeviceState(options: {
     replicaGradients: replicated.map(({ rows, columns }, i) => {
       const at = topology.replicatedAt[i] ?? { gradient: 0, counts: 0 };
       return {
-        dRows: flats.map((flat) => kernels.reshape(flat, [rows, columns], at.gradient)),
-        counts: flats.map((flat) => kernels.reshape(flat, [rows], at.counts)),
+        dRows: whole.map((flat) => kernels.reshape(flat, [rows, columns], at.gradient)),
+        counts: whole.map((flat) => kernels.reshape(flat, [rows], at.counts)),
       };
     }),
     lanes: Array.from({ length: 2 + prefetchOf(topology) }, createLane),

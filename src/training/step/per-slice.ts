@@ -8,7 +8,7 @@ import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { PartBytes } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { AxisPass, WholeBatch } from "../../model/graph/graph.ts";
-import { subtreesIn } from "../topology/topology.ts";
+import { denseSubtreesIn } from "../topology/topology.ts";
 import type { StageDevice } from "./stage-device.ts";
 
 /**
@@ -64,7 +64,7 @@ export async function countLabels(
     if (!Number.isNaN(own[i])) counts[i % labels] = (counts[i % labels] ?? 0) + 1;
   }
   const tensorOf = ({ buffer }: Float32Array) => kernels.view(buffer, 0, [labels]);
-  const parts = subtreesIn(topology, rank).map((_, i) => {
+  const parts = denseSubtreesIn(topology, rank).map((_, i) => {
     return tensorOf(i === 0 ? counts : new Float32Array(labels));
   });
   const sums = new Float32Array(labels);
@@ -88,7 +88,7 @@ async function sumOverDevices(
   parts: readonly Tensor[],
 ): Promise<void> {
   const count = out.shape.reduce((product, extent) => product * extent, 1);
-  const trees = topology.sliceRuns.map((_, device) => subtreesIn(topology, device));
+  const trees = topology.sliceRuns.map((_, device) => denseSubtreesIn(topology, device));
   const { statistics } = exchange;
   await statistics.open((from) => 4 * count * (trees[from]?.length ?? 0));
   const { buffer, byteOffset } = statistics.outbox();

@@ -114,8 +114,9 @@ export function backwardReplicas(
 ): void {
   if (bags === undefined) return;
   const dPooled = replicaVectorGradients(device, rows, plan);
+  const slices = { ...plan.mine, most: undefined }; // Tables are not rounded.
   for (const [place, { dRows, counts }] of device.replicaGradients.entries()) {
-    device.replicas.gradients(place, dRows, counts, bags, dPooled, plan.mine);
+    device.replicas.gradients(place, dRows, counts, bags, dPooled, slices);
   }
 }
 

@@ -147,21 +147,29 @@ export async function finishStep(
   kernels.loss(losses, dLogits, logits, labels, terms, batchSamples, plan.mine, weights, labelled);
 
   await exchange.gradients.open();
-  await backwardLate(network, pass);
+  const ended = (node: number) => {
+    exchange.gradients.start(topology.readyAfter[node]);
+    exchange.gradients.progress();
+  };
+  await backwardLate(network, pass, ended);
 
   // Stage 6: output dist, backward; and the blocks that need no vectors.
   await sendVectorGradients(device, rows, plan);
+  exchange.gradients.progress();
   await sendRowGradients(device, rows, requested, plan);
-  await backwardEarly(network, pass); // Overlaps the sending.
+  await backwardEarly(network, pass, ended); // Overlaps the sending.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
+  exchange.gradients.progress();
   await sendPerSlice(device, plan.bytes.losses, losses);
   await ahead.begin(stopAfter);
   if (isStale) await ahead.read(staged);
 
   enter(device, plan, "exchange");
   const dPooled = await receiveVectorGradients(device, staged.axes, plan);
+  exchange.gradients.progress();
   const dRows = await receiveRowGradients(device, lookups);
+  exchange.gradients.progress();
 
   // Stage 7: update of the rows.
   const pooled = { slab, bags, dPooled, slices: plan.all };
@@ -263,6 +271,7 @@ async function applyRows(
     const sums = completed && slab.shards.map(({ shard }) => completed.get(shard));
     const bad = slab.update(bags, dPooled, slices, rules, sums);
     if (bad >= 0) found ??= describeRows(device, slab, bad, { bags, dPooled });
+    device.exchange.gradients.progress();
   }
   return found;
 }

@@ -13,6 +13,7 @@ import { packedBytes, type WirePrecision } from "../../kernels/contract/precisio
 import type { HeldShard } from "./held-shard.ts";
 import { type ShardGroup, sendListOf, type VectorRoutes, vectorBytes } from "./shard-groups.ts";
 import {
+  denseSubtreesIn,
   distinctTreesIn,
   isCounted,
   lookupRoom,
@@ -132,7 +133,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
       const counted = (lookupsBy[from] ?? []).filter((one) => isCounted(topology, one.lookup));
       return 4 * count(to) * counted.length;
     },
-    statistics: (from) => 4 * sumsMax * subtreesIn(topology, from).length,
+    statistics: (from) => 4 * sumsMax * denseSubtreesIn(topology, from).length,
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 4 * count(from) * scoreWords(topology.input.targets) : 0),
   };
@@ -209,6 +210,8 @@ export function exchangeShapeOf(topology: Topology): ExchangeShape {
     hostOf: topology.hostOf,
     bytesMax: bytesOf(topology, samplesMaxOf(topology)),
     gradientLength: topology.gradientLength,
+    buckets: topology.buckets,
+    rounding: topology.rounding,
     subtrees: topology.sliceRuns.map((_, device) => subtreesIn(topology, device)),
     slices: topology.input.slices,
     topK: topology.topK,

@@ -10,7 +10,8 @@ import type { TableSpec } from "../../embedding/tables/options.ts";
 import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
-import type { TopKShape } from "../../exchange/exchange.ts";
+import type { GradientRounding, TopKShape } from "../../exchange/exchange.ts";
+import { grainsOf } from "../../exchange/layout.ts";
 import { type ExchangeSpec, type Scales, scalesOf } from "../../exchange/options.ts";
 import { topKShapeOf, topKUnitsOf } from "../../exchange/top-k-layout.ts";
 import {
@@ -36,12 +37,15 @@ import {
   type Reads,
   readsOf,
 } from "./fresh-and-stale.ts";
+import { type GradientBuckets, gradientBuckets, roundingOf } from "./gradient-buckets.ts";
 import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
 import { axesOf, bagSizesIn, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
 import { type ShardGroups, shardGroupsIn } from "./shard-groups.ts";
 
 /** Sends vectors in full precision. */
-export const exactExchange: ExchangeSpec = { forward: "float32", backward: "float32" };
+export const exactExchange: ExchangeSpec = {
+  ...{ forward: "float32", backward: "float32", dense: "float32", denseParts: 8 },
+};
 
 /** The parts of the job, and of its data, that the topology depends on. */
 export interface TopologyInput {
@@ -72,7 +76,7 @@ export interface TopologyInput {
   readonly ahead?: number;
 }
 
-export interface Topology extends ShardGroups {
+export interface Topology extends ShardGroups, GradientBuckets {
   readonly input: TopologyInput;
   readonly exchange: ExchangeSpec;
   readonly scales: Scales;
@@ -126,6 +130,8 @@ export interface Topology extends ShardGroups {
   readonly gradientLength: number;
   /** The dense gradient's part of that vector, where only its largest elements are sent. */
   readonly topK: TopKShape | undefined;
+  /** How the dense gradient is rounded; undefined: it is exact. */
+  readonly rounding: GradientRounding | undefined;
   /** Groups of shards with different columns of the same rows, each group ordered by columns. */
   readonly columnGroups: readonly (readonly HeldShard[])[];
 }
@@ -205,8 +211,15 @@ export function* placingTables(
     replicated: replicatedLookups,
   });
   yield;
+  const rounding = roundingOf(exchange, slices, graph);
+  const topK = topKShapeOf(exchange, slices, graph.layout.length);
+  const among = { devices, hosts: new Set(hostOf).size };
+  const buckets = gradientBuckets(graph, gradientLength, among, { rounding, topK });
+  yield;
   return {
     ...shardGroups,
+    ...buckets,
+    rounding,
     bagSizes,
     isLong: bagSizes.some(mayOverflow),
     reads: readsOf({
@@ -248,7 +261,7 @@ export function* placingTables(
     replicatedLookups,
     replicatedAt,
     gradientLength,
-    topK: topKShapeOf(exchange, slices, graph.layout.length),
+    topK,
     columnGroups: columnGroupsOf([...heldBy.flat(), ...distinct]),
   };
 }
@@ -307,7 +320,7 @@ export function samplesOf(
 export function slicesIn(topology: Topology, device: number, samples: number): Slices {
   const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
   const own = slicesOf(firstSlice, slices, topology.input.slices, samples);
-  return { ...own, most: treeMaxOf(topology) };
+  return { ...own, most: topology.rounding?.grain ?? treeMaxOf(topology) };
 }
 
 /** Most slices of a subtree that a device finishes: those of a group; undefined: no limit. */
@@ -351,6 +364,11 @@ export function distinctTreesIn(topology: Topology, device: number): Subtree[] {
 export function subtreesIn(topology: Topology, device: number): Subtree[] {
   const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
   return subtreesOf(firstSlice, slices, treeMaxOf(topology));
+}
+
+/** The same, cut into the grains of rounded gradients: those of the dense layers. */
+export function denseSubtreesIn(topology: Topology, device: number): readonly Subtree[] {
+  return grainsOf(subtreesIn(topology, device), topology.rounding);
 }
 
 /** The lengths of the residuals that a device keeps, one for each of its slices; empty: none. */

@@ -15,6 +15,7 @@ import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { adam, denseOptimizerOptions, lamb, modelOptions } from "../../../src/model/options.ts";
 import type { PlacedShard, Plan } from "../../../src/planner/shards.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
+import { exactExchange } from "../../../src/training/topology/topology.ts";
 import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import type { WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { trainPiped } from "../../helpers/devices/piped-training.ts";
@@ -116,9 +117,15 @@ const cases: Record<string, Choice> = {
     sparse: { kind: "sgd", learningRate: 0.5 },
     table: { l2: 0.1, l2Scope: "decayed" },
   },
-  "vectors in int8, gradients in bfloat16": { exchange: { forward: "int8", backward: "bfloat16" } },
+  "vectors in int8, gradients in bfloat16": {
+    exchange: { ...exactExchange, forward: "int8", backward: "bfloat16" },
+  },
+  "distinct rows in float8": {
+    exchange: { ...exactExchange, forward: "float8e4m3" },
+    dedup: [0, 2, 3],
+  },
   "vectors in float16, with distinct lists": {
-    exchange: { forward: "float16", backward: "float32" },
+    exchange: { ...exactExchange, forward: "float16" },
     ikjt: [[0, 2], [3]],
   },
   "distinct lists of shared tables, some unpooled": { isMixed: true, ikjt: [[0, 2], [4]] },

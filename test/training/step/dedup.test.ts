@@ -12,6 +12,7 @@ import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { exactExchange } from "../../../src/training/topology/topology.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
@@ -131,11 +132,12 @@ for (const isNative of [false, true]) {
 }
 
 for (const exchange of [
-  { forward: "float8e4m3", backward: "float8e5m2" },
-  { forward: "int8", backward: "float32" },
-  { forward: "float32", backward: "bfloat16" },
+  { ...exactExchange, forward: "float8e4m3", backward: "float8e5m2" },
+  { ...exactExchange, forward: "int8", backward: "float32" },
+  { ...exactExchange, forward: "float32", backward: "bfloat16" },
 ] as const) {
-  test(`distinct rows in ${Object.values(exchange)} train the same bits on any devices`, async (t) => {
+  const { forward, backward } = exchange;
+  test(`distinct rows in ${forward}, ${backward} train the same bits on any devices`, async (t) => {
     const expected = await train({ devices: 1, exchange });
     t.notDeepEqual(expected.digest, (await train({ devices: 1 })).digest);
     t.notDeepEqual(expected.digest, (await train({ devices: 1, dedup: false, exchange })).digest);

@@ -8,6 +8,7 @@ import { NonFiniteGradientError } from "../../../src/errors/errors.ts";
 import type { ExchangeSpec } from "../../../src/exchange/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { exactExchange } from "../../../src/training/topology/topology.ts";
 import { generatedBatches } from "../../helpers/batches/generated-batches.ts";
 import { logLossOf } from "../../helpers/batches/log-loss.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
@@ -20,8 +21,8 @@ const heldOut = 16;
 const tables = Array.from({ length: 4 }, (_, i) => {
   return { name: `T${i}`, rows: 50, dim: 8, initScale: 0.05 };
 });
-const exact: ExchangeSpec = { forward: "float32", backward: "float32" };
-const neo: ExchangeSpec = { forward: "float16", backward: "bfloat16" };
+const exact = exactExchange;
+const neo: ExchangeSpec = { ...exactExchange, forward: "float16", backward: "bfloat16" };
 
 function start(exchange: ExchangeSpec, seed: number, dense: 0 | 4, devices: number) {
   const layers = dense === 0 ? { bottom: [], top: [1] } : { bottom: [16, 8], top: [32, 16, 1] };
@@ -70,7 +71,7 @@ testIf(testAll)(
 
 /** Runs one step with gradients of vectors near 10^6, although the loss is small. */
 async function stepWithLargeGradients(backward: ExchangeSpec["backward"]): Promise<number> {
-  const { local, batches } = start({ forward: "float32", backward }, 1, 0, 2);
+  const { local, batches } = start({ ...exactExchange, backward }, 1, 0, 2);
   for (const { kernels, network } of local.states) {
     kernels.write(network.flat, new Float32Array(network.flat.shape[0] ?? 0).fill(1e9));
   }

@@ -34,6 +34,7 @@ import { place } from "../../../src/planner/placement.ts";
 import { type PlacedShard, type Plan, type Scheme, schemes } from "../../../src/planner/shards.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { partsNeeded, restorePart } from "../../../src/training/checkpoint/parts.ts";
+import { exactExchange } from "../../../src/training/topology/topology.ts";
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
 import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import {
@@ -229,17 +230,17 @@ const cases: Record<string, Choice> = {
   "rows in bfloat16, under Adam": { precision: "bfloat16", sparse: adam({ learningRate: 0.01 }) },
   "rows in int8": { precision: "int8" },
   "vectors in float16, gradients in bfloat16": {
-    exchange: { forward: "float16", backward: "bfloat16" },
+    exchange: { ...exactExchange, forward: "float16", backward: "bfloat16" },
   },
   "vectors and gradients in int8, weighted": {
-    exchange: { forward: "int8", backward: "int8" },
+    exchange: { ...exactExchange, forward: "int8", backward: "int8" },
     isWeighted: true,
   },
   "vectors and gradients in float8, some tables with dedup": {
-    exchange: { forward: "float8e4m3", backward: "float8e5m2" },
+    exchange: { ...exactExchange, forward: "float8e4m3", backward: "float8e5m2" },
     dedup: [true, false, true, true, false],
   },
-  "gradients alone in float16": { exchange: { forward: "float32", backward: "float16" } },
+  "gradients alone in float16": { exchange: { ...exactExchange, backward: "float16" } },
 };
 
 /** Clusters: the host of each device. */
@@ -342,11 +343,11 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
 }
 
 const exchanges: readonly ExchangeSpec[] = [
-  { forward: "float32", backward: "float32" },
-  { forward: "float16", backward: "bfloat16" },
-  { forward: "int8", backward: "int8" },
-  { forward: "float32", backward: "int8" },
-  { forward: "float8e4m3", backward: "float8e5m2" },
+  exactExchange,
+  { ...exactExchange, forward: "float16", backward: "bfloat16" },
+  { ...exactExchange, forward: "int8", backward: "int8" },
+  { ...exactExchange, backward: "int8" },
+  { ...exactExchange, forward: "float8e4m3", backward: "float8e5m2" },
 ];
 
 for (const [at, scheme] of schemes.entries()) {
@@ -403,7 +404,7 @@ test("each precision of exchanged vectors gives other bits", async (t) => {
   const digests = new Set<string>();
   const formats = ["float32", "float16", "bfloat16", "int8", "float8e4m3", "float8e5m2"] as const;
   for (const forward of formats) {
-    const choice: Choice = { isNative: true, exchange: { forward, backward: "float32" } };
+    const choice: Choice = { isNative: true, exchange: { ...exactExchange, forward } };
     digests.add((await train(start(choice, plan), choice)).digest);
   }
   t.is(digests.size, 6);

@@ -234,7 +234,11 @@ for (const [forward, backward] of [
       losses,
     };
     const batch = batchOf(0);
-    for (const sent of await sentInStep(t, inputOf({}, { forward, backward }), batch)) {
+    for (const sent of await sentInStep(
+      t,
+      inputOf({}, { ...exactExchange, forward, backward }),
+      batch,
+    )) {
       t.deepEqual(sent, expected);
     }
   });
@@ -283,7 +287,7 @@ test("two hosts with deduplicated lists train the same model, and send fewer byt
   const repeated = (step: number) => withRepeatedLists(batchOf(step), groups, step);
   const exchanges: readonly ExchangeSpec[] = [
     exactExchange,
-    { forward: "float16", backward: "bfloat16" },
+    { ...exactExchange, forward: "float16", backward: "bfloat16" },
   ];
   const tables: readonly Partial<TableOptions>[] = [
     {},
@@ -318,7 +322,7 @@ for (const [title, table, columns] of [
 ] as const) {
   for (const [bits, exchange] of [
     ["32", exactExchange],
-    ["16", { forward: "float16", backward: "bfloat16" }],
+    ["16", { ...exactExchange, forward: "float16", backward: "bfloat16" }],
   ] as const) {
     test(`${title} over two hosts, in ${bits} bits: summed per host, sent once per host`, async (t) => {
       const e = Number(bits) / 8;

@@ -118,7 +118,8 @@ class Channel {
 #endif
     wants_ = POLLOUT;
     const ssize_t done = bare([&] { return sendmsg(descriptor_, &message, flags); });
-    if (isLasting && pins_) takeNotices();
+    hasPinned_ = hasPinned_ || (isLasting && pins_);
+    if (isLasting) takeNotices();
     if (done != failed || error_ != ENOBUFS || !pins_) return done;
     pins_ = false;  // The system pins no more of this process's memory: it copies from now on.
     return write(spans, count);
@@ -193,7 +194,7 @@ class Channel {
   /// on one machine, pinning them was for nothing.
   void takeNotices() {
 #if defined(MSG_ZEROCOPY) && defined(SO_EE_ORIGIN_ZEROCOPY)
-    for (;;) {
+    while (hasPinned_) {
       char control[128];
       msghdr message{};
       message.msg_control = control;
@@ -212,6 +213,7 @@ class Channel {
   int descriptor_;
   std::unique_ptr<Tls> tls_;
   bool pins_ = false;
+  bool hasPinned_ = false;
   int wants_ = POLLIN;
   int error_ = 0;
   std::string failure_;

@@ -264,7 +264,8 @@ bool Sender::isEnded() {
     if (done > 0 && !isOver) continue;
     const uint32_t number = load<uint32_t>(farewell_) - farewellMark;
     const bool isKnown = farewellBytes_ == 4 && number <= static_cast<uint32_t>(Ending::order);
-    report(isKnown ? static_cast<Ending>(number) : Ending::cut, channel_->failure());
+    if (isKnown) report(static_cast<Ending>(number), "");
+    else report(Ending::cut, channel_->failure());
     return true;
   }
 }

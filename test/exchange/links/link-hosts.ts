@@ -2,6 +2,8 @@
 // which every other host has a route with a region.
 
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import type { ExchangeFrame, Piece } from "../../../src/exchange/frame.ts";
 import type {
   DirectFrame,
@@ -9,6 +11,8 @@ import type {
   DirectLinksOptions,
   LinkAddress,
 } from "../../../src/exchange/links/direct-links.ts";
+import { decodeFarewell, type Ending } from "../../../src/exchange/links/link-frames.ts";
+import { sayHello } from "../../../src/exchange/links/link-hello.ts";
 import { openDirectLinks } from "../../../src/exchange/links/open-links.ts";
 import { realClock } from "../../../src/ports/clock.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
@@ -125,4 +129,25 @@ export async function until(what: string, isSo: () => boolean): Promise<void> {
     if (waits > 2500) throw new Error(`Waited 5 s for ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
+}
+
+/** A socket whose hello a host has accepted: its bytes are frames. `from`: the index of its host. */
+export async function rawSender(to: LinkHost, from = 0): Promise<Socket> {
+  const token = randomBytes(32);
+  to.links.admit(from, token);
+  const socket = connect({ host: to.address.host, port: to.address.port, noDelay: true });
+  socket.on("error", () => undefined);
+  await once(socket, "connect");
+  await sayHello(socket, { place, isEncrypted: false, from, to: to.host, token });
+  return socket;
+}
+
+/** Sends bytes on a raw socket in chunks, and resolves to how the receiver ends the connection. */
+export async function endingOf(socket: Socket, chunks: readonly Uint8Array[]): Promise<Ending> {
+  const received: Buffer[] = [];
+  socket.on("data", (bytes: Buffer) => received.push(bytes));
+  const closed = once(socket, "close");
+  for (const chunk of chunks) socket.write(chunk);
+  await closed;
+  return decodeFarewell(Buffer.concat(received));
 }

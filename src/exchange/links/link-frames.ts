@@ -158,9 +158,8 @@ export class FrameReader {
     this.#regions = regions;
   }
 
-  /** Takes the next bytes; returns the frames that are whole now. @throws BrokenRule */
-  take(chunk: Uint8Array): ArrivedFrame[] {
-    const whole: ArrivedFrame[] = [];
+  /** Takes the next bytes, and adds the frames that are whole now. @throws BrokenRule */
+  take(chunk: Uint8Array, whole: ArrivedFrame[]): void {
     for (let at = 0; at < chunk.length; ) {
       at += this.#arriving === undefined ? this.#takeHeader(chunk, at) : this.#takePiece(chunk, at);
       const arriving = this.#arriving;
@@ -169,7 +168,6 @@ export class FrameReader {
       whole.push(arriving.header.frame);
       this.#arriving = undefined;
     }
-    return whole;
   }
 
   #takeHeader(chunk: Uint8Array, at: number): number {

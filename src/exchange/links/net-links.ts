@@ -6,6 +6,7 @@ import { connect as connectTls, createServer, type TLSSocket } from "node:tls";
 import { crc32c } from "../../ports/crc32c.ts";
 import type { DirectFrame } from "./direct-links.ts";
 import {
+  type ArrivedFrame,
   BrokenRule,
   decodeFarewell,
   encodeFarewell,
@@ -101,14 +102,18 @@ function openIncoming(
   };
   const take = (bytes: Uint8Array) => {
     if (isEnded) return;
+    const frames: ArrivedFrame[] = [];
+    let broken: unknown;
     try {
-      const frames = reader.take(bytes);
-      if (frames.length > 0) arrived(frames);
+      reader.take(bytes, frames);
     } catch (error) {
-      if (!(error instanceof BrokenRule)) throw error;
-      socket.end(encodeFarewell(error.ending));
-      end(error.message);
+      broken = error;
     }
+    if (frames.length > 0) arrived(frames);
+    if (broken === undefined || isEnded) return;
+    if (!(broken instanceof BrokenRule)) throw broken;
+    socket.end(encodeFarewell(broken.ending));
+    end(broken.message);
   };
   const begin = () => {
     socket.on("error", () => undefined); // It closes then, too.

@@ -1,5 +1,7 @@
 // The suite of direct links, over every pair of carriers and every way between two hosts.
 
+import { randomBytes } from "node:crypto";
+import { Worker } from "node:worker_threads";
 import test from "ava";
 import type { ExchangeFrame } from "../../../src/exchange/frame.ts";
 import type { DirectFrame } from "../../../src/exchange/links/direct-links.ts";
@@ -16,6 +18,7 @@ import {
   until,
   type Way,
 } from "./link-hosts.ts";
+import type { LinksWorkerData } from "./links-worker.ts";
 
 const pairs: readonly (readonly [Sockets, Sockets])[] = [
   ["native", "native"],
@@ -123,5 +126,18 @@ for (const kind of ["native", "net"] as const) {
     await until("a frame of the new connection", () => b.arrived.length === 2);
     t.true(b.links.isOpen(0) === false && a.links.isOpen(1));
     t.deepEqual(a.lost, []);
+  });
+
+  test.serial(`${kind}: a thread that is terminated ends its connections at once`, async (t) => {
+    await using running = await startLinkHosts({ sockets: [kind, kind], way: "tcp" });
+    const [, b] = running.hosts as [LinkHost, LinkHost];
+    const token = randomBytes(32);
+    b.links.admit(0, token);
+    const data: LinksWorkerData = { sockets: kind, address: b.address, token };
+    const worker = new Worker(new URL("links-worker.js", import.meta.url), { workerData: data });
+    await until("frames of the thread", () => b.arrived.length > 5);
+    await worker.terminate();
+    await until("the end of its connection", () => b.lost.length === 1);
+    t.regex(b.lost[0] ?? "", /^0 incoming: it was cut/);
   });
 }

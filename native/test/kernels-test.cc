@@ -16,6 +16,7 @@
 #include "test/embedding-test.h"
 #include "test/exchange-test.h"
 #include "test/ingest-test.h"
+#include "test/links-test.h"
 #include "test/record-file-test.h"
 #include "threads/threads.h"
 
@@ -25,6 +26,9 @@ using namespace osiris::test;
 static void testInput() {
   for (int round = 0; round < 50; round++) testNarrow();
   for (int round = 0; round < 50; round++) testRecordFile();
+  for (int round = 0; round < 100; round++) testChecksum();
+  for (int round = 0; round < 2000; round++) testIntake();
+  for (int round = 0; round < 50; round++) testLinkThreads();
   for (int round = 0; round < 200; round++) testFields();
   for (int round = 0; round < 200; round++) testHashedIds();
   for (int round = 0; round < 200; round++) testTransforms();

@@ -1,5 +1,5 @@
-// Runs kernels in parts on random shapes, and the pool itself, under the thread sanitizer: every
-// part runs exactly once, and without a race.
+// Runs kernels in parts on random shapes, the pool itself, and the threads of direct links, under
+// the thread sanitizer: every part runs exactly once, and without a race.
 
 #include <atomic>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include "test/dense-test.h"
 #include "test/embedding-test.h"
 #include "test/exchange-test.h"
+#include "test/links-test.h"
 #include "threads/pool.h"
 #include "threads/threads.h"
 
@@ -39,6 +40,7 @@ static void testPool() {
 
 int main() {
   testPool();
+  for (int round = 0; round < 100; round++) testLinkThreads();
   useThreads(3, 1e-9);
   const Kernels& kernels = kernelsInParts(*kernelsOf("portable"));
   for (int round = 0; round < 4; round++) {

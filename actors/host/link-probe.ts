@@ -36,6 +36,10 @@ export const probingLinks = fromCallback<{ type: string }, LinkProbeInput>(
       direct: body.isDirect === true ? (hostLinks ?? { linkEncryption: "auto" }) : undefined,
       deadlineMs: linksMs,
     };
+    const isLast = ({ links, direct }: ProbedLinks) =>
+      task.direct === undefined || direct !== undefined || typeof links === "string";
+    /** What is measured when the direct links are not yet. */
+    let partial: ProbedLinks | undefined;
     let links: ProbedLinks | undefined;
     const answer = (found: ProbedLinks) => {
       links ??= found;
@@ -45,16 +49,21 @@ export const probingLinks = fromCallback<{ type: string }, LinkProbeInput>(
     const thread = launcher.start<never, ProbedLinks>(threadFile, task, "links");
     const forgetDeadline = clock.after(linksMs, () => {
       if (links !== undefined) return;
-      answer({ links: `it did not finish within ${linksMs / 1000} s` });
+      stopped(`it did not finish within ${linksMs / 1000} s`);
       thread.kill();
     });
     let isStopped = false;
-    thread.onReport(answer);
+    const stopped = (why: string) =>
+      answer(partial === undefined ? { links: why } : { ...partial, direct: why });
+    thread.onReport((report) => {
+      partial = report;
+      if (isLast(report)) answer(report);
+    });
     void thread.ended.then((end) => {
       forgetDeadline();
       if (links !== undefined || isStopped) return;
-      if (end.kind === "failed") answer({ links: end.error.message });
-      else answer({ links: end.kind === "lost" ? end.reason : "its thread gave no figure" });
+      if (end.kind === "failed") stopped(end.error.message);
+      else stopped(end.kind === "lost" ? end.reason : "its thread gave no figure");
     });
     receive(() => {
       if (links !== undefined) answer(links);

@@ -14,12 +14,12 @@ import type { Connection } from "../runtime/mailbox.ts";
 export const linkOptions = {
   /**
    * Address on which this host takes direct links from other hosts, and that they are told, with
-   * the ports that it may use: `10.0.0.5`, `10.0.0.5:4600-4663`, `[fd00::5]:4600`. Left out: the
-   * address from which this machine reaches the broker, and any free port.
+   * the ports that it may use: `10.0.0.5`, `10.0.0.5:4600-4663`, `[fd00::5]:4600`, `:4600`. Left
+   * out: the address from which this machine reaches the broker, and any free port.
    */
   linkAddress: z
     .string()
-    .regex(/^(?:\[[0-9A-Fa-f:.]+\]|[^\s:[\]]+)(?::\d{1,5}(?:-\d{1,5})?)?$/)
+    .regex(/^(?!$)(?:\[[0-9A-Fa-f:.]+\]|[^\s:[\]]+)?(?::\d{1,5}(?:-\d{1,5})?)?$/)
     .max(255)
     .optional(),
   /**
@@ -53,7 +53,7 @@ export async function directWayOf(
 }
 
 function partsOf(text: string) {
-  const found = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d+)(?:-(\d+))?)?$/.exec(text);
+  const found = /^(?:\[([^\]]+)\]|([^:]+))?(?::(\d+)(?:-(\d+))?)?$/.exec(text);
   const [, bracketed, plain, from, to = from] = found ?? [];
   const numbers = from === undefined ? {} : { first: Number(from), last: Number(to) };
   return { address: bracketed ?? plain, first: 0, last: 0, ...numbers };

@@ -3,7 +3,7 @@
 // broker, then over direct links. One figure for all of them is enough, however many pairs they
 // form: the exchange of a step ends when the slowest host has its bytes.
 
-import { LinkUnusableError, recordError } from "../../src/errors/errors.ts";
+import { recordError } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { createBridge } from "../../src/exchange/bridge.ts";
 import { abortCells, cellWords } from "../../src/exchange/cells.ts";
@@ -50,7 +50,7 @@ const lingerMs = 250;
 
 type Ports = Pick<ThreadPorts, "clock" | "dial" | "directWay" | "sleepTurning">;
 
-/** Measures and reports the links; all hosts of the task must run it. */
+/** Measures and reports the links, first those over the broker alone; all hosts of the task must run it. */
 export async function runLinkProbe(
   task: LinkTask,
   ports: Ports & { report(links: ProbedLinks): void },
@@ -59,7 +59,8 @@ export async function runLinkProbe(
   const transport = await ports.dial(connection, `osiris-${cluster}-links`);
   try {
     const links = await measureWay(task, transport, ports, undefined);
-    if (direct === undefined) return ports.report({ links });
+    ports.report({ links });
+    if (direct === undefined) return;
     const way = await ports.directWay(direct, connection);
     const found = await measureWay(task, transport, ports, way).catch((error: unknown) => {
       return recordError(error).message;
@@ -70,13 +71,13 @@ export async function runLinkProbe(
   }
 }
 
-/** Measures one way. @throws LinkUnusableError where a direct link cannot be used */
+/** Measures one way; or why a direct link cannot be used. */
 async function measureWay(
   { hosts, index, generation, run, cluster, deadlineMs }: LinkTask,
   transport: Transport,
   { clock, sleepTurning }: Ports,
   way: Omit<DirectWay, "tell"> | undefined,
-): Promise<MeasuredLinks> {
+): Promise<MeasuredLinks | string> {
   const partBytes = 8 * Math.ceil(roundBytes / hosts / 8);
   const shape = {
     ...measuringShape(hosts, { pooled: () => partBytes }, gradientLength),
@@ -89,9 +90,9 @@ async function measureWay(
   const common = { words, participants, generation, clock, sleep: sleepTurning };
   const kernels = openKernels("auto");
   const end = () => abortCells(words, participants);
-  let fault: Error | undefined;
+  let fault: string | undefined;
   const tell = (news: LinkNews) => {
-    if (news.type === "unusable") fault ??= new LinkUnusableError(`host ${news.host}`, news.reason);
+    if (news.type === "unusable") fault ??= news.reason;
   };
   const bridge = createBridge({
     ...{ shape, host: index, memory, transport, clock, deadlineMs, abort: end },
@@ -109,15 +110,15 @@ async function measureWay(
       ...{ shape, rank: index, memory, kernels, bridge: hosts },
       cells: createAtomicCells({ ...common, participant: index, deadlineMs }),
     });
-    const measure = async (): Promise<MeasuredLinks> => {
+    const measure = async (): Promise<MeasuredLinks | string> => {
       await bridge.ready;
-      if (fault !== undefined) throw fault;
       const empty = { partBytes: 8, rounds: emptyRounds };
       const roundSeconds = (8 * hosts) / (await measureAllToAll(exchange, clock, empty));
       const vectors = { partBytes, rounds: allToAllRounds };
       const allToAll = await measureAllToAll(exchange, clock, vectors);
       const gradients = { gradientLength, rounds: allReduceRounds };
       const allReduce = await measureAllReduce(exchange, clock, gradients);
+      if (fault !== undefined) return fault; // Later ones are of hosts that are done.
       return {
         allToAll: withoutRounds(allToAll, hosts * partBytes, roundSeconds),
         allReduce: withoutRounds(allReduce, 4 * gradientLength, 2 * roundSeconds),
@@ -128,7 +129,6 @@ async function measureWay(
       measure(),
       carried.then(() => Promise.reject(new RangeError("The bridge ended first"))),
     ]);
-    if (fault !== undefined) throw fault;
     await new Promise<void>((resolve) => void clock.after(lingerMs, resolve));
     return links;
   } finally {

@@ -92,10 +92,14 @@ test("both hosts are told why a link is not used, and the exchange goes over the
     t.deepEqual(await exchangeRounds(exchange, shape, 3), []);
   });
   for (const [host, own] of hosts.news.entries()) {
-    const reason = `Cannot use the direct link host${1 - host}:${2 - host}: connection refused`;
-    t.deepEqual(own[0], { type: "unusable", host: 1 - host, way: "outgoing", reason });
-    const other = `Cannot use the direct link host${host}:${host + 1}: connection refused`;
-    t.deepEqual(own[1], { type: "unusable", host: 1 - host, way: "incoming", reason: other });
+    const way = (end: string) => {
+      return own.flatMap((one) => (one.type === "unusable" && one.way === end ? one.reason : []));
+    };
+    const refused = (of: number) => {
+      return `Cannot use the direct link host${of}:${of + 1}: connection refused`;
+    };
+    t.is(way("outgoing")[0], refused(1 - host));
+    t.is(way("incoming")[0], refused(host));
     t.is(hosts.bridges[host]?.traffic.ways.direct, 0);
   }
 });

@@ -33,7 +33,7 @@ test("a host takes links at a given address, on a free port of a range", async (
 test("an address of links is a name or an IP address, with ports or without", (t) => {
   const isAddress = (text: string) =>
     z.object(linkOptions).safeParse({ linkAddress: text }).success;
-  for (const text of ["10.0.0.5", "node-1.example:4600", "[fd00::5]:4600-4663", "[::1]"]) {
+  for (const text of ["10.0.0.5", "node-1.example:4600", "[fd00::5]:4600-4663", "[::1]", ":4600"]) {
     t.true(isAddress(text), text);
   }
   for (const text of ["", "10.0.0.5:", "fd00::5", "10.0.0.5:a", "a b", "host:1-2-3"]) {

@@ -140,7 +140,7 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
 }
 
 /** Number of stages of a reduce-scatter, and of an all-reduce. */
-const [scattered, gathered] = [2, 4];
+const [scattered, gathered] = [2, 5];
 
 /** The stages of a bucket on a device (A3). */
 function stagesOf(
@@ -173,8 +173,11 @@ function stagesOf(
       peers: otherHosts.map((other) => at.folder(other, rank)),
       cellOf: (peer) => partialFolded(hostOf[peer] ?? 0, rank),
       wait: send,
+      run: foldRange,
+    },
+    {
+      ...{ peers: [], cellOf: folded, wait: send },
       run(round) {
-        foldRange();
         cells.store(folded(rank), round, around.everybody);
       },
     },

@@ -87,8 +87,8 @@ export interface AllReduce {
   /** Folds and sends what other devices have made ready. Never waits; a step calls it often. */
   progress(): void;
   /**
-   * Ends the round as a reduce-scatter. Returns this device's ranges of the sum, valid until a
-   * barrier, which must come before the next round.
+   * Ends the round as a reduce-scatter, if there was no `progress`. Returns this device's ranges of
+   * the sum, valid until a barrier, which must come before the next round.
    */
   scatter(): Promise<readonly Tensor[]>;
   /** The sum (n), the same on every device; valid until `close`. */

@@ -73,15 +73,16 @@ export async function exchangeRounds(
     await gradients.open();
     await send(dPooled, 3, round, exchange);
     await check(pooled, 2, round, exchange, wrong); // Other devices may already reduce.
+    const isScatter = round % 4 === 2;
     for (const [bucket, elements] of (
       shape.buckets ?? [{ first: 0, count: gradientLength }]
     ).entries()) {
       writeGradients(shape, exchange, elements, round);
       gradients.start(bucket + 1);
-      gradients.progress();
+      if (!isScatter) gradients.progress();
     }
     await check(dPooled, 3, round, exchange, wrong);
-    if (round % 4 === 2) {
+    if (isScatter) {
       for (const [i, range] of (await gradients.scatter()).entries()) {
         const own = gradients.ranges[i] ?? { first: 0, count: 0 };
         checkSum(valuesOf(range), own, round, exchange, shape, wrong);

@@ -15,7 +15,7 @@ import {
   stepCostsIn,
 } from "./cost/cost.ts";
 import { measuredSlices } from "./cost/step-costs.ts";
-import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
+import { denseTraffic, gradientShare, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
 import {
   deviceCount,
   type PlacedShard,
@@ -93,7 +93,8 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
     ...noSeconds,
     ...Object.fromEntries(stages.map((stage) => [stage, slowest(stage)])),
   };
-  const sum = allReduceSeconds(plan.devices, constants, 4 * workload.denseParameters);
+  const gradient = 4 * workload.denseParameters * gradientShare(workload, plan.devices);
+  const sum = allReduceSeconds(plan.devices, constants, gradient);
   const { denseSpeed } = stepCostsIn(setting);
   const speeds = setting.fleet?.reduce((all, own) => all + own.denseSpeed, 0) ?? W;
   const busy = {

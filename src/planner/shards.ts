@@ -133,6 +133,11 @@ export interface Workload {
   readonly batchSize: number;
   /** Float32 parameters of the dense layers. */
   readonly denseParameters: number;
+  /**
+   * Parts of a batch whose sums of dense gradients are rounded to 2 bytes. Left out: gradients are
+   * sent in float32.
+   */
+  readonly gradientParts?: number | undefined;
   /** Floating-point operations per sample in the dense layers, forward and backward. */
   readonly denseFlop: number;
   /** Values of a sample that enter and leave dense layers. */

@@ -245,6 +245,7 @@ function toBfloat16(value: number): number {
 
 /** To 11 significant bits, ties to even; to infinity beyond 65504. */
 function toFloat16(value: number): number {
+  if (!Number.isFinite(value)) return value;
   const step = 2 ** Math.max(-24, Math.floor(Math.log2(Math.abs(value))) - 10);
   const rounded = value === 0 ? value : even(value / step) * step;
   return Math.abs(rounded) > 65504 ? Math.sign(value) * Number.POSITIVE_INFINITY : rounded;

@@ -262,6 +262,25 @@ const byBit: Cases = {
     });
   },
 
+  "subtrees of few slices fold to the same bits as whole ones": (t, k) => {
+    repeatLayer((stream, precision) => {
+      const [samples, inputs, outputs] = [8 + stream.below(90), 5, 7];
+      const x = random(k, stream, [samples, inputs]);
+      const d = random(k, stream, [samples, outputs]);
+      const [whole, ...cut] = [8, 4, 2, 1].map((most) => {
+        const trees = subtreesOf(0, 8, most);
+        t.is(trees.length, 8 / most);
+        const dW = trees.map(() => k.tensor([outputs, inputs]));
+        const dB = trees.map(() => k.tensor([outputs]));
+        k.dLinearWeight(dW, dB, d, x, { ...slicesOf(0, 8, 8, samples), most }, precision);
+        const sum = k.tensor([outputs * inputs]);
+        k.foldSubtrees(sum, dW, trees, 8);
+        return list(k, sum);
+      });
+      for (const sum of cut) t.deepEqual(sum, whole);
+    });
+  },
+
   "a pooled vector does not depend on who is in the call": (t, k) => {
     repeat((stream) => {
       const { tables, bags, columns } = embeddingProblem(k, stream);

@@ -379,6 +379,9 @@ export function loadOf(setting: Setting, table: PlannedTable, shard: PlacedShard
 export function reserveOf({ workload, devices, constants }: Setting): number {
   const ids = workload.tables.reduce((sum, table) => sum + table.poolingFactor, 0);
   const samples = workload.batchSize / deviceCount(devices);
-  const dense = constants.denseReserve * workload.denseParameters * 4;
+  // A device writes each rounded part of its samples apart.
+  const parts = (workload.gradientParts ?? 0) / deviceCount(devices);
+  const copies = constants.denseReserve + Math.max(0, parts - 1);
+  const dense = copies * workload.denseParameters * 4;
   return Math.ceil(dense + constants.idReserve * samples * ids * constants.idBytes);
 }

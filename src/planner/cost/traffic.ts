@@ -9,6 +9,7 @@ import {
   type Plan,
   type PlannedTable,
   tileColumns,
+  type Workload,
 } from "../shards.ts";
 import type { Setting } from "./cost.ts";
 import { rowShare } from "./row-shares.ts";
@@ -83,7 +84,18 @@ export function sharersOf({ devices, shards }: Plan): (shard: PlacedShard) => nu
 
 /** Bytes of the all-reduce of the dense layers' gradients, over all devices; and between hosts. */
 export function denseTraffic({ workload, devices }: Setting) {
-  return allReduceTraffic(devices, workload.denseParameters * 4);
+  const { all, acrossHosts } = allReduceTraffic(devices, workload.denseParameters * 4);
+  const sent = acrossHosts * gradientShare(workload, devices);
+  return { all: all - acrossHosts + sent, acrossHosts: sent };
+}
+
+/**
+ * Share of the bytes of float32 that dense gradients take between hosts: half of the sum and, where
+ * a host has whole parts of the batch, half of its own part.
+ */
+export function gradientShare({ gradientParts }: Workload, { hosts }: Devices): number {
+  if (gradientParts === undefined || hosts === 1) return 1;
+  return gradientParts >= hosts ? 1 / 2 : 3 / 4;
 }
 
 function allReduceTraffic(devices: Devices, bytes: number) {

@@ -38,7 +38,7 @@ export interface PlannableJob {
   readonly readers: number;
   /** Slices of a batch. A run has at most as many devices. @default no limit of devices */
   readonly slices?: number | undefined;
-  /** Precision of exchanged vectors. @default float32 */
+  /** Precision of exchanged vectors and dense gradients. @default float32 */
   readonly exchange?: ExchangeSpec | undefined;
   /** `auto`: tables whose own `sharding` is `auto` may be cut in any way. */
   readonly sharding?: "auto" | "as-written" | undefined;
@@ -101,6 +101,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     tables,
     batchSize: data.batchSize,
     denseParameters: layout.length,
+    gradientParts: roundedPartsOf(job),
     // A multiplication and an addition: forward, and for each of two gradients.
     denseFlop: 6 * products,
     denseActivations: elements,
@@ -111,6 +112,12 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     // `rowBytes` already counts the touched flag, which rows in memory have, too.
     budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
   };
+}
+
+/** A slice is at most one part. */
+function roundedPartsOf({ exchange, slices }: PlannableJob): number | undefined {
+  if (exchange === undefined || exchange.dense === "float32") return undefined;
+  return Math.min(exchange.denseParts, slices ?? exchange.denseParts);
 }
 
 /**

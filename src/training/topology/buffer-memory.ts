@@ -3,7 +3,7 @@
 
 import { type RingShape, ringLayoutOf } from "../../exchange/batch-ring.ts";
 import { type ChannelName, channelNames, type ExchangeShape } from "../../exchange/exchange.ts";
-import { topKBytesOf } from "../../exchange/layout.ts";
+import { grainsOf, topKBytesOf } from "../../exchange/layout.ts";
 
 export interface BufferMemory {
   readonly bytes: number;
@@ -40,7 +40,12 @@ export function bufferMemoryOf(
     if (ofIds.has(name)) idsBytes += sum;
   }
   const subtrees = exchange.subtrees.slice(first, first + count);
-  const vectors = 1 + subtrees.reduce((sum, trees) => sum + trees.length, 0);
+  const { rounding, gradientLength } = exchange;
+  let floats = gradientLength;
+  for (const trees of subtrees) {
+    const further = grainsOf(trees, rounding).length - trees.length;
+    floats += trees.length * gradientLength + further * (rounding?.elements ?? 0);
+  }
   const selected = topKBytesOf(exchange, exchange.hostOf?.[first] ?? 0);
-  return { bytes: bytes + 4 * vectors * exchange.gradientLength + selected, idsBytes };
+  return { bytes: bytes + 4 * floats + selected, idsBytes };
 }

@@ -73,6 +73,22 @@ test.serial(
   },
 );
 
+test.serial(
+  "simulated gradients in bfloat16 and in buckets: one model on 1, 2 and 3 devices",
+  async (t) => {
+    const [first, ...others] = smallModel.tables;
+    const model = {
+      ...{ ...smallModel, bottom: [128, 128, 8], top: [128, 128, 1] },
+      tables: [{ ...first, sharding: "data-parallel" as const }, ...others],
+    };
+    const own = { ...simulated, model, exchange: { dense: "bfloat16", denseParts: 4 } as const };
+    const { generations, result } = await oneModelAfterLosses(own);
+    t.deepEqual(generations, [2, 2]);
+    const exact = await storyOf(addJob({ ...simulated, model }));
+    t.not(result.digest, exact.result.digest);
+  },
+);
+
 test.serial("each part of the optimizer recipe changes the model", async (t) => {
   const { schedule: _dense, ...steadyDense } = optimizer.dense;
   const { schedule: _sparse, ...steadySparse } = optimizer.sparse;

@@ -80,6 +80,20 @@ async function stepWithLargeGradients(backward: ExchangeSpec["backward"]): Promi
   return local.train(batch, 0);
 }
 
+test("dense gradients above 65,504 overflow in float16, and not in bfloat16", async (t) => {
+  const stepWith = async (dense: ExchangeSpec["dense"]) => {
+    const { local, batches } = start({ ...exactExchange, dense }, 1, 4, 2);
+    const [batch] = batches;
+    if (batch === undefined) throw new Error("There are no batches");
+    return local.train({ ...batch, dense: batch.dense.map((value) => 1e8 * value) }, 0);
+  };
+  const error = await t.throwsAsync(stepWith("float16"), { instanceOf: NonFiniteGradientError });
+  t.regex(error?.message ?? "", /parameter `\w+\.\d\.weight` in step 0 .*a sum over the batch/);
+  for (const wide of ["bfloat16", "float32"] as const) {
+    t.true(Number.isFinite(await stepWith(wide)), wide);
+  }
+});
+
 test("gradients above 65,504 overflow a float16 exchange, and not a bfloat16 one", async (t) => {
   const error = await t.throwsAsync(stepWithLargeGradients("float16"), {
     instanceOf: NonFiniteGradientError,

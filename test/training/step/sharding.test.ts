@@ -241,6 +241,7 @@ const cases: Record<string, Choice> = {
     dedup: [true, false, true, true, false],
   },
   "gradients alone in float16": { exchange: { ...exactExchange, backward: "float16" } },
+  "dense gradients in bfloat16": { exchange: { ...exactExchange, dense: "bfloat16" } },
 };
 
 /** Clusters: the host of each device. */
@@ -344,8 +345,8 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
 
 const exchanges: readonly ExchangeSpec[] = [
   exactExchange,
-  { ...exactExchange, forward: "float16", backward: "bfloat16" },
-  { ...exactExchange, forward: "int8", backward: "int8" },
+  { forward: "float16", backward: "bfloat16", dense: "bfloat16", denseParts: 2 },
+  { forward: "int8", backward: "int8", dense: "float16", denseParts: 4 },
   { ...exactExchange, backward: "int8" },
   { ...exactExchange, forward: "float8e4m3", backward: "float8e5m2" },
 ];
@@ -399,13 +400,18 @@ for (const [title, choice] of Object.entries({
   });
 }
 
-test("each precision of exchanged vectors gives other bits", async (t) => {
+test("each precision of exchanged vectors and dense gradients gives other bits", async (t) => {
   const plan = planned({}, "table-wise", 1, 1);
   const digests = new Set<string>();
   const formats = ["float32", "float16", "bfloat16", "int8", "float8e4m3", "float8e5m2"] as const;
-  for (const forward of formats) {
-    const choice: Choice = { isNative: true, exchange: { ...exactExchange, forward } };
+  const others = [
+    ...formats.map((forward) => ({ forward })),
+    ...(["float16", "bfloat16"] as const).map((dense) => ({ dense })),
+    { dense: "bfloat16", denseParts: 1 } as const,
+  ];
+  for (const other of others) {
+    const choice: Choice = { isNative: true, exchange: { ...exactExchange, ...other } };
     digests.add((await train(start(choice, plan), choice)).digest);
   }
-  t.is(digests.size, 6);
+  t.is(digests.size, others.length);
 });

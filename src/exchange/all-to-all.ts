@@ -3,11 +3,14 @@
 //
 //   published[from][to]   last round that `from` has written for `to`, or that has arrived here
 //   sent[from]            last round that `from` has written for other hosts
+//   ahead[from][to]       bytes of the round that `from` has written, before it has written all
 //   closed[to]            last round for which `to` has released its inbox
 //
 // Invariants
 //   E1. An inbox is written only after its owner has closed the round before.
 //   E2. A part is read only after it was published.
+//   E3. The last bytes of a part leave only with its round. So the bridge has seen all cells of a
+//       round before the next round changes them.
 
 import { storeSpan, waitForEach, wordsOf } from "./cells.ts";
 import {
@@ -17,19 +20,23 @@ import {
   insideHost,
   type PartBytes,
 } from "./exchange.ts";
+import { aheadBytesMin, tailBytes } from "./frame.ts";
 import { inboxBytes, partFirst } from "./layout.ts";
 import type { ChannelPlace } from "./surroundings.ts";
 
 export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
   const { name, rank, memory, cells, layout, around } = options;
   const { hostOf } = layout;
-  const { inbox, outbox, published, closed, span, sent, sentWords } = layout.channels[name];
+  const { inbox, outbox, published, closed, span, sent, sentWords, ahead } = layout.channels[name];
   const peers = insideHost.has(name) ? around.neighbours : around.peers;
   const isAcross = peers.some((peer) => !around.isLocal(peer));
   const what = channels[name];
   const placesOf = partPlaces(rank, hostOf.length, peers);
   let round = 0;
   let bytes: PartBytes = () => 0;
+  /** Bytes of each part of the round `leftIn` that left ahead; and how often some did. */
+  const left = new Float64Array(ahead === undefined ? 0 : hostOf.length);
+  let [leftIn, leaves] = [0, 0];
 
   return {
     async open(partBytes) {
@@ -46,6 +53,26 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
         ? inbox(to).first + placesOf(bytes).firstOf(to)
         : outbox(rank, to).first;
       return { buffer: memory, byteOffset, byteLength: bytes(rank, to) };
+    },
+
+    sendAhead(to, written, total) {
+      if (ahead === undefined || around.isLocal(to)) return;
+      const ready = Math.min(written, total - tailBytes);
+      const before = leftIn === round ? (left[to] ?? 0) : 0;
+      if (ready - before < aheadBytesMin) return;
+      if (leftIn !== round) {
+        left.fill(0);
+        for (const peer of peers) cells.store(ahead.words(rank, peer), 0, []);
+        cells.store(ahead.round(rank), round, []);
+        leftIn = round;
+      }
+      if (before === 0) {
+        storeSpan(cells, span(rank, to), { first: placesOf(bytes).firstOf(to), bytes: total });
+      }
+      left[to] = ready;
+      cells.store(ahead.words(rank, to), wordsOf(ready), []);
+      leaves = (leaves + 1) | 0;
+      cells.store(ahead.count(rank), leaves, around.bridges);
     },
 
     start(used = (to) => bytes(rank, to)) {

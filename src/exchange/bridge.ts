@@ -28,14 +28,15 @@ import type { Clock } from "../ports/clock.ts";
 import { type Deadlines, deadlinesOf } from "../ports/deadlines.ts";
 import type { Timeline } from "../ports/timeline.ts";
 import type { Frame, Transport } from "../wire/messages/transport.ts";
-import { bytesIn, type Cells, nobody } from "./cells.ts";
+import { type Cells, nobody } from "./cells.ts";
+import { Departures } from "./departures.ts";
 import type { ExchangeShape } from "./exchange.ts";
 import { type Flight, FlightLog } from "./flights.ts";
 import { decodeFrame, type ExchangeFrame, type Piece } from "./frame.ts";
 import { Link, type Sent, type Way } from "./link.ts";
 import type { DirectWay } from "./links/negotiation.ts";
 import { Ways } from "./links/ways.ts";
-import { type Arrival, type Departure, type RoutedChannel, Routes } from "./routes.ts";
+import { type Arrival, type RoutedChannel, Routes } from "./routes.ts";
 
 export interface BridgeOptions {
   readonly shape: ExchangeShape;
@@ -100,16 +101,11 @@ const acknowledgement = { sequence: 0, pieces: [] } as const;
 
 class ExchangeBridge implements Bridge {
   readonly ready: Promise<void>;
-  readonly traffic: BridgeTraffic & {
-    bytes: Record<RoutedChannel, number>;
-    frames: number;
-    resent: number;
-  };
+  readonly traffic: BridgeTraffic & { frames: number; resent: number };
   readonly #ways: Ways;
   readonly #options: BridgeOptions;
   readonly #routes: Routes;
-  /** What this host sends, with the last round that it sent. */
-  readonly #departures: readonly { readonly of: Departure; round: number }[];
+  readonly #departures: Departures;
   /** Routes with a round of which some bytes have arrived, and their number. */
   readonly #arriving = new Map<number, { readonly round: number; bytes: number; dueMs: number }>();
   readonly #log: FlightLog;
@@ -120,34 +116,32 @@ class ExchangeBridge implements Bridge {
   readonly #tickMs: number;
   readonly #silenceMs: number;
   #tickedMs: number;
-  /** Whether rounds were collected that are not sent yet. */
-  #hasCollected = false;
   #isConnected = true;
   #isReady: () => void = () => undefined;
   #fail: (error: Error) => void = () => undefined;
 
   constructor(options: BridgeOptions) {
-    const { shape, host, deadlineMs, clock } = options;
+    const { shape, host, deadlineMs, cells, clock } = options;
     this.#options = options;
     this.#routes = new Routes(shape, host);
-    this.#departures = this.#routes.departures().map((of) => ({ of, round: 0 }));
     const { others } = this.#routes;
     const { flights: words, timeline } = options;
     this.#log = new FlightLog({ clock, hosts: others, words, timeline });
     const fair = Math.min(8, 32 / Math.max(1, others.length)) * mebibyte;
     const { windowBytes = Math.max(mebibyte, fair) } = options;
     this.#links = new Map(others.map((other) => [other, new Link(other, windowBytes)]));
+    const departures = this.#routes.departures();
+    this.#departures = new Departures({ departures, links: this.#links, cells, clock });
     this.#deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
     this.#tickMs = this.#deadlines.bridgeTick;
     this.#silenceMs = this.#deadlines.bridgeSilence;
     this.#tickedMs = clock.now();
-    const zeros = this.#departures.map(({ of }) => [of.channel, 0]);
     this.#ways = new Ways(options, this.#routes, this.#deadlines, {
       arrived: (from, frames) => this.#arrived(from, frames),
       lost: (other) => this.#lost(other),
     });
     const ways = this.#ways.bytes;
-    this.traffic = { bytes: Object.fromEntries(zeros), frames: 0, resent: 0, ways };
+    this.traffic = { bytes: this.#departures.bytes, frames: 0, resent: 0, ways };
     this.ready = new Promise((resolve) => {
       this.#isReady = resolve;
     });
@@ -194,61 +188,15 @@ class ExchangeBridge implements Bridge {
   /** Sends the parts that the devices of this host publish, until the generation ends. */
   async #watch(): Promise<void> {
     const { cells } = this.#options;
-    const hasWork = () => {
-      this.#collect();
-      return this.#hasCollected;
-    };
+    const hasWork = () => this.#departures.takeNews();
     try {
       for (;;) {
         await cells.waitUntil(() => "frames to send or to write", hasWork, nobody);
-        this.#hasCollected = false;
         for (const link of this.#links.values()) this.#pump(link);
       }
     } catch (error) {
       if (!(error instanceof GenerationAbortedError)) throw error;
     }
-  }
-
-  /** Gives the links what is due on any route: one look at the cells finds all of it. */
-  #collect(): void {
-    const { cells, clock } = this.#options;
-    const load = (cell: number) => cells.load(cell);
-    const dueMs = clock.epochMs();
-    for (const one of this.#departures) {
-      const round = this.#roundOf(one);
-      if (round === one.round) continue;
-      one.round = round;
-      this.#hasCollected = true;
-      for (const { route, to, at, first, bytes } of one.of.parts(load)) {
-        for (const host of to)
-          this.#links.get(host)?.add({ route, round, at, first, total: bytes, dueMs });
-        this.traffic.bytes[one.of.channel] += bytes * to.length;
-      }
-    }
-  }
-
-  /**
-   * The round that all cells of a departure have; the last one sent, as long as none is later.
-   * Small parts of an all-to-all wait for those of the other devices, to share their frames: a
-   * receiver needs the parts of all devices before it goes on.
-   */
-  #roundOf({ of, round }: { readonly of: Departure; readonly round: number }): number {
-    const { cells } = this.#options;
-    const next = this.#leastOf(of.cells, round);
-    const { together } = of;
-    if (next === round || together === undefined) return next;
-    if (bytesIn(cells.load(together.words)) > together.bytesMax) return next;
-    return this.#leastOf(together.cells, round) === round ? round : next;
-  }
-
-  /** The least value of some cells, but not less than `round`. */
-  #leastOf(some: readonly number[], round: number): number {
-    let least = Number.POSITIVE_INFINITY;
-    for (const cell of some) {
-      least = Math.min(least, this.#options.cells.load(cell));
-      if (least <= round) return round;
-    }
-    return least;
   }
 
   #pump(link: Link): void {
@@ -396,7 +344,7 @@ class ExchangeBridge implements Bridge {
     const { clock } = this.#options;
     const { bridgeReceipt, bridgeResend } = this.#deadlines;
     const nowMs = clock.now();
-    this.#collect(); // Releases, for which no device wakes the bridge.
+    this.#departures.collect(); // Releases, for which no device wakes the bridge.
     const hasSlept = nowMs - this.#tickedMs > this.#silenceMs / 2;
     this.#tickedMs = nowMs;
     for (const link of this.#links.values()) {

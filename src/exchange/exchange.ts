@@ -28,6 +28,11 @@ export interface AllToAll {
   isFree(): boolean;
   /** Where to write the part for device `to`. Valid from `open` to `start`. */
   outbox(to: number): Region;
+  /**
+   * Sends the first `bytes` of the part for device `to`, which are written, ahead of `start`.
+   * `total`: what `start` will send of the part. Small parts stay, to share their frames.
+   */
+  sendAhead(to: number, bytes: number, total: number): void;
   /** Sends all parts. `used`: how many leading bytes of each part to send; left out: all. */
   start(used?: (to: number) => number): void;
   /** The parts of all devices, contiguous, in rank order; valid until `close`. */
@@ -155,6 +160,13 @@ export const channelNames = Object.keys(channels) as readonly ChannelName[];
 /** The all-gathers among the channels. */
 export type GatherName = "losses" | "statistics";
 export type AllToAllName = Exclude<ChannelName, GatherName>;
+
+/** All-to-alls with parts that are large and take long to write: they may leave piece by piece. */
+export const leavesAhead: ReadonlySet<ChannelName> = new Set([
+  "pooled",
+  "stalePooled",
+  "dPooled",
+] as const);
 
 export function isGather(name: ChannelName): name is GatherName {
   return name === "losses" || name === "statistics";

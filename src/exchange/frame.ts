@@ -55,6 +55,11 @@ export const missingMax = 64;
 /** Small pieces are gathered into one frame up to this size: a frame costs more than the copy. */
 export const gatheredBytesMax = 16 * 1024;
 
+/** A part leaves in pieces of at least this size while the rest of it is written. */
+export const aheadBytesMin = 256 * 1024;
+/** Last bytes of a part, which leave when all parts are written: they end the round on the wire. */
+export const tailBytes = 64;
+
 /** Bytes of a frame that its headers may take. */
 export const headerRoom = 6144;
 

@@ -11,7 +11,9 @@ import {
   type Elements,
   type ExchangeShape,
   type GradientRounding,
+  insideHost,
   isGather,
+  leavesAhead,
   type PartBytes,
 } from "./exchange.ts";
 import { type TopKLayout, topKLayout } from "./top-k-layout.ts";
@@ -43,6 +45,15 @@ export interface ChannelLayout {
   closed(to: number): number;
   /** Cell for the bridge: first word of the part in the inbox of `to`; the next cell: its words. */
   span(from: number, to: number): number;
+  /** Cells for the bridge, of parts that leave ahead of their round; undefined: none does. */
+  readonly ahead?: {
+    /** Counts the stores of `from` into the other cells. */
+    count(from: number): number;
+    /** The round that the words belong to. */
+    round(from: number): number;
+    /** Words of the part for `to` that are written. */
+    words(from: number, to: number): number;
+  };
 }
 
 /** Layout of the all-reduce. */
@@ -144,8 +155,9 @@ function computeLayout(shape: ExchangeShape, host: number): SharedMemoryLayout {
   const space = new Space();
   const channels = Object.fromEntries(
     channelNames.map((name) => {
-      const layout = isGather(name) ? allGatherLayout : allToAllLayout;
-      return [name, layout(shape.bytesMax[name], place, space)];
+      const bytesMax = shape.bytesMax[name];
+      if (isGather(name)) return [name, allGatherLayout(bytesMax, place, space)];
+      return [name, allToAllLayout(name, bytesMax, place, space)];
     }),
   ) as Record<ChannelName, ChannelLayout>;
   const gradients = allReduceLayout(shape, { ...place, host, hosts, hostOf }, space);
@@ -183,6 +195,7 @@ export class Space {
 }
 
 function allToAllLayout(
+  name: ChannelName,
   bytesMax: PartBytes,
   { devices, first, count }: Place,
   space: Space,
@@ -202,10 +215,19 @@ function allToAllLayout(
   );
   const published = space.reserveCells(devices * count);
   const closed = space.reserveCells(devices);
-  const isAlone = count === devices;
+  const isAlone = count === devices || insideHost.has(name);
   const sent = space.reserveCells(isAlone ? 0 : 2 * count);
   const spans = space.reserveCells(isAlone ? 0 : 2 * count * devices);
+  const mayLeave = !isAlone && leavesAhead.has(name);
+  const ahead = space.reserveCells(mayLeave ? count * (devices + 2) : 0);
   return {
+    ...(mayLeave && {
+      ahead: {
+        count: (from) => ahead + from - first,
+        round: (from) => ahead + count + from - first,
+        words: (from, to) => ahead + 2 * count + (from - first) * devices + to,
+      },
+    }),
     inbox: (to) => inboxes[to - first] ?? nothing,
     outbox: (from, to) => outboxes[from - first]?.[to] ?? nothing,
     published: (from, to) => published + from * count + to - first,

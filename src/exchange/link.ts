@@ -22,6 +22,8 @@ export interface Outgoing {
   readonly total: number;
   /** When it was due, in milliseconds since 1970. */
   readonly dueMs: number;
+  /** Bytes to send from `at` on: a part may leave in several. @default total */
+  readonly bytes?: number;
 }
 
 /** A piece of a frame, and its first byte in this host's memory. */
@@ -86,8 +88,8 @@ export class Link {
     let bytes = 0;
     const dueMs = this.#waiting[0]?.outgoing.dueMs ?? 0;
     for (let one = this.#waiting[0]; one !== undefined; one = this.#waiting[0]) {
-      const { route, round, at, first, total } = one.outgoing;
-      const left = total - one.sent;
+      const { route, round, at, first, total, bytes: own = total } = one.outgoing;
+      const left = own - one.sent;
       if (left > 0 && bytes > 0 && bytes + left > gathered) break;
       if (pieces.length === piecesMax) break;
       const some = Math.min(left, frameBytesMax);
@@ -95,7 +97,7 @@ export class Link {
       pieces.push({ route, round, ...from, bytes: some, total });
       one.sent += some;
       bytes += some;
-      if (one.sent < total) break;
+      if (one.sent < own) break;
       this.#waiting.shift();
     }
     const sequence = ++this.#sequence;

@@ -12,7 +12,7 @@
 //   selected  device    (all)     the selected elements of the device's units
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached
 
-import { spanAt } from "./cells.ts";
+import { bytesIn, spanAt } from "./cells.ts";
 import {
   type ChannelName,
   channelNames,
@@ -50,6 +50,14 @@ export interface Departure {
     readonly words: number;
     readonly bytesMax: number;
   };
+  /** What leaves of the parts before they are due. */
+  readonly ahead?: {
+    /** Cell that changes whenever more may leave. */
+    readonly count: number;
+    /** Cell: the round that the parts belong to. */
+    readonly round: number;
+    parts(load: (cell: number) => number): Iterable<PartAhead>;
+  };
   /** The parts, once they are due. */
   parts(load: (cell: number) => number): Iterable<PartToSend>;
 }
@@ -63,6 +71,11 @@ export interface PartToSend {
   readonly at: number;
   readonly first: number;
   readonly bytes: number;
+}
+
+/** A part of which the first `ready` bytes may leave. */
+export interface PartAhead extends PartToSend {
+  readonly ready: number;
 }
 
 const between = channelNames.filter((name) => !insideHost.has(name));
@@ -279,7 +292,7 @@ export class Routes {
   #partDeparture(of: RouteKind, from: number): Departure {
     const { channel } = of;
     const { hostOf } = this.#layout;
-    const { inbox, outbox, sent, sentWords, span } = this.#channel(channel);
+    const { inbox, outbox, sent, sentWords, span, ahead } = this.#channel(channel);
     const others = this.#others;
     const [host, devices] = [this.#host, this.#devices];
     const routeTo = (to: number) => this.#encode(of, from, to);
@@ -292,11 +305,13 @@ export class Routes {
       };
       return { channel, cells: [sent(from)], parts };
     }
+    const partTo = (load: (cell: number) => number, to: number, other: number): PartToSend => {
+      const { first, bytes } = spanAt(load, span(from, to));
+      return { route: routeTo(to), to: [other], at: outbox(from, to).first, first, bytes };
+    };
     const parts = function* (load: (cell: number) => number): Iterable<PartToSend> {
       for (const [to, other] of hostOf.entries()) {
-        if (other === host) continue;
-        const { first, bytes } = spanAt(load, span(from, to));
-        yield { route: routeTo(to), to: [other], at: outbox(from, to).first, first, bytes };
+        if (other !== host) yield partTo(load, to, other);
       }
     };
     const together = {
@@ -304,7 +319,16 @@ export class Routes {
       words: sentWords(from),
       bytesMax: gatheredBytesMax * others.length,
     };
-    return { channel, cells: [sent(from)], together, parts };
+    const departure = { channel, cells: [sent(from)], together, parts };
+    if (ahead === undefined) return departure;
+    const partsAhead = function* (load: (cell: number) => number): Iterable<PartAhead> {
+      for (const [to, other] of hostOf.entries()) {
+        const ready = other === host ? 0 : bytesIn(load(ahead.words(from, to)));
+        if (ready > 0) yield { ...partTo(load, to, other), ready };
+      }
+    };
+    const [count, round] = [ahead.count(from), ahead.round(from)];
+    return { ...departure, ahead: { count, round, parts: partsAhead } };
   }
 
   #channel(channel: RoutedChannel) {

@@ -61,6 +61,62 @@ test("the exchange is right with parts of many frames and windows of one frame",
   }
 });
 
+/** Words of a part: larger than two pieces that leave ahead, and another number in each round. */
+const wordsIn = (round: number, from: number) => 150_000 + 1000 * round + from;
+
+test("large parts leave while they are written, and arrive once, whole", async (t) => {
+  const shape = { ...roundsShape(3), hostOf: [0, 0, 1] };
+  const large = { ...shape, bytesMax: { ...shape.bytesMax, dPooled: () => 4 * wordsIn(4, 3) } };
+  const wordOf = (round: number, from: number, at: number) => (7 * round + from) * 1_000_000 + at;
+  for (let seed = 0; seed < rounds("seeds of parts that leave ahead", 2, 20); seed++) {
+    const hosts = startBridgedHosts({ shape: large, hostOf: shape.hostOf, seed, faults: stormy });
+    const early: number[] = [];
+    await hosts.run(async (exchange) => {
+      const { dPooled, rank, devices } = exchange;
+      const all = Array.from({ length: devices }, (_, peer) => peer);
+      for (let round = 1; round <= 3; round++) {
+        await dPooled.open((from) => 4 * wordsIn(round, from));
+        const count = wordsIn(round, rank);
+        for (let quarter = 1; quarter <= 4; quarter++) {
+          const [first, end] = [quarter - 1, quarter].map((one) => Math.floor((one * count) / 4));
+          for (const to of all) {
+            const { buffer, byteOffset } = dPooled.outbox(to);
+            const words = new Int32Array(buffer, byteOffset, count);
+            for (let i = first ?? 0; i < (end ?? 0); i++) words[i] = wordOf(round, rank, i);
+            dPooled.sendAhead(to, 4 * (end ?? 0), 4 * count);
+          }
+          await exchange.barrier();
+        }
+        if (rank === 2) {
+          const { buffer, byteOffset } = dPooled.outbox(rank);
+          const [first = -1] = new Int32Array(
+            buffer,
+            byteOffset - 4 * (wordsIn(round, 0) * 2 + 1),
+            1,
+          );
+          if (first === wordOf(round, 0, 0)) early.push(round);
+        }
+        t.false(rank === 2 && dPooled.isThere());
+        await exchange.barrier();
+        dPooled.start();
+        const inbox = await dPooled.finish();
+        let at = inbox.byteOffset;
+        for (const from of all) {
+          const words = new Int32Array(inbox.buffer, at, wordsIn(round, from));
+          t.true(
+            words.every((word, i) => word === wordOf(round, from, i)),
+            `${round}: ${from}`,
+          );
+          at += words.byteLength;
+        }
+        dPooled.close();
+      }
+    });
+    t.true(early.length > 0, `seed ${seed}`);
+    t.is(hosts.bridges[0]?.traffic.bytes.dPooled, 4 * 6 * 152_000 + 4 * 3);
+  }
+});
+
 test("the same seed gives the same traffic between bridged hosts", async (t) => {
   const trafficOf = async (seed: number) => {
     const shape = roundsShape(4);

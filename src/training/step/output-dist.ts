@@ -15,12 +15,12 @@ import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { RowDecay } from "../../embedding/tables/row-decay.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
+import { aheadBytesMin } from "../../exchange/frame.ts";
 import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
-import { packedBytes } from "../../kernels/contract/precision.ts";
+import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import { vectorsOf } from "../../model/graph/network.ts";
-import { type AxisBlock, type Read, rangeOf } from "../topology/fresh-and-stale.ts";
-import type { HeldLookup } from "../topology/held-shard.ts";
-import { sendListOf, vectorBytes } from "../topology/shard-groups.ts";
+import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
+import { type SendList, sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { tableOf } from "../topology/topology.ts";
 import { type Axes, copyToPlaces } from "./axes.ts";
 import { ColumnCopies } from "./column-copies.ts";
@@ -35,6 +35,7 @@ import {
   openPartials,
   packPartials,
 } from "./host-reduce.ts";
+import { FoundVectors, lookUp, sendOrder, tableGroups } from "./look-up.ts";
 import { type ReplicaVectorsDevice, replicaVectorsOf } from "./replicas.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { copyGradient, type GradientDevice, isFolded, lengthsOf } from "./vector-gradients.ts";
@@ -75,85 +76,78 @@ export async function sendVectors(
   const channel = device.exchange[read.vectors];
   await channel.open(plan.bytes[read.vectors]);
   const partials = await openPartials(device, plan, read);
-  let firstSample = 0;
-  const used = plan.counts.map((count, peer) => {
+  const ranges = rangeOf(read, rank).blocks;
+  const firsts = firstSamplesOf(plan);
+  const used = plan.counts.map(() => 0);
+  for (const peer of sendOrder(topology, rank)) {
     const { buffer, byteOffset } = channel.outbox(peer);
+    const isFar = topology.hostOf[peer] !== topology.hostOf[rank];
     const own = axes[peer] ?? [];
-    const place = { bags, axes: own, firstSample, plan };
-    firstSample += count;
+    const rowsOn = (axis: number) => axisAt(own, axis).rows;
+    const place = { bags, axes: own, firstSample: firsts[peer] ?? 0, plan };
+    const sendList = sendListOf(read, rank, peer);
+    const total = vectorBytesOf(sendList, rowsOn, forward);
+    const found = new FoundVectors();
     if (isDirect) {
-      return lookUp(device, rangeOf(read, rank).blocks, place, (floats, shape) => {
+      const floatsMax = isFar ? aheadBytesMin / 4 : unlimited;
+      const take = (floats: number, shape: readonly number[]) => {
         return kernels.view(buffer, byteOffset + 4 * floats, shape);
-      }).bytes;
+      };
+      for (const floats of lookUp(device, ranges, place, take, { found, floatsMax })) {
+        used[peer] = 4 * floats;
+        channel.sendAhead(peer, 4 * floats, total);
+      }
+      continue;
     }
-    const { partOf } = lookUp(device, rangeOf(read, rank).blocks, place, (floats, shape) => {
+    const held = topology.lookupsBy[rank] ?? [];
+    const blocks = isFar
+      ? tableGroups(ranges, held, ({ columns, axis }) =>
+          packedBytes(rowsOn(axis), columns, forward),
+        )
+      : ranges;
+    const take = (floats: number, shape: readonly number[]) => {
       return kernels.reshape(device.rounded.held, shape, floats);
-    });
-    let at = byteOffset;
-    for (const shardGroup of sendListOf(read, rank, peer).own) {
-      packSums(device, shardGroup, shardGroup.shards.map(partOf), { buffer, byteOffset: at });
-      at += vectorBytes(shardGroup, axisAt(own, shardGroup.axis).rows, forward);
+    };
+    let [at, packed] = [byteOffset, 0];
+    for (const _ of lookUp(device, blocks, place, take, { found, floatsMax: unlimited })) {
+      for (; packed < sendList.own.length; packed++) {
+        const shardGroup = sendList.own[packed];
+        if (shardGroup?.shards.every((shard) => found.has(shard)) !== true) break;
+        const parts = shardGroup.shards.map((shard) => found.partOf(shard));
+        packSums(device, shardGroup, parts, { buffer, byteOffset: at });
+        at += vectorBytes(shardGroup, rowsOn(shardGroup.axis), forward);
+      }
+      channel.sendAhead(peer, at - byteOffset, total);
     }
-    packPartials(device, peer, partOf, own, partials, read);
-    return at - byteOffset;
-  });
+    packPartials(device, peer, (shard) => found.partOf(shard), own, partials, read);
+    used[peer] = at - byteOffset;
+  }
   await addPartials(device, axes, plan, read, used);
   channel.start((peer) => used[peer] ?? 0);
 }
 
-/** The bags of one device's samples among those of all, and the axes of that device. */
-interface BagsOf {
-  readonly bags: Bags;
-  readonly axes: Axes;
-  readonly firstSample: number;
-  readonly plan: Pick<StepPlan, "average">;
-}
+const unlimited = Number.POSITIVE_INFINITY;
 
-/**
- * Looks up ranges of lookups for one device: (U, columns) for each range, in memory that `take`
- * returns for an offset in floats and a shape. Returns a function that finds the vectors of a
- * lookup, and the bytes of all vectors.
- */
-function lookUp(
-  { kernels, slab }: Pick<OutputDistDevice, "kernels" | "slab">,
-  blocks: readonly AxisBlock[],
-  { bags, axes, firstSample, plan }: BagsOf,
-  take: (floats: number, shape: readonly number[]) => Tensor,
-): { readonly partOf: (lookup: HeldLookup) => PooledPart; readonly bytes: number } {
-  let floats = 0;
-  const found = blocks.map((block) => {
-    const { rows, runs } = axisAt(axes, block.axis);
-    const out = take(floats, [rows, block.columns]);
-    floats += rows * block.columns;
-    let row = 0;
-    for (const { first, count } of runs) {
-      const some = kernels.part(out, row, count);
-      slab.lookup(some, bags, firstSample + first, count, block, plan.average);
-      row += count;
-    }
-    return { block, out };
+/** The place of each device's first sample in the batch. */
+function firstSamplesOf({ counts }: StepPlan): number[] {
+  let samples = 0;
+  return counts.map((count) => {
+    samples += count;
+    return samples - count;
   });
-  return { partOf: partFinder(found), bytes: 4 * floats };
 }
 
-/** Returns a function that finds the vectors of a lookup among those of ranges of lookups. */
-function partFinder(
-  found: readonly { readonly block: AxisBlock; readonly out: Tensor }[],
-): (lookup: HeldLookup) => PooledPart {
-  return (lookup) => {
-    // Blocks lie side by side, and there is one for each change of axis.
-    let [low, high] = [0, found.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const { column = 0, columns = 0 } = found[middle]?.block ?? {};
-      if (column + columns <= lookup.column) low = middle + 1;
-      else high = middle;
-    }
-    const own = found[low];
-    if (own === undefined || lookup.column < own.block.column)
-      throw new RangeError(`Lookup ${lookup.lookup} was not looked up`);
-    return partIn(own.out, own.block)(lookup);
-  };
+/** Bytes of the vectors that a device sends to another. */
+function vectorBytesOf(
+  { own, hostSums }: SendList,
+  rowsOn: (axis: number) => number,
+  precision: WirePrecision,
+): number {
+  let bytes = 0;
+  for (const all of [own, hostSums]) {
+    for (const one of all) bytes += vectorBytes(one, rowsOn(one.axis), precision);
+  }
+  return bytes;
 }
 
 /**
@@ -208,12 +202,15 @@ async function receiveParts(
     const { own, hostSums } = sendListOf(read, peer, rank);
     if (forward === "float32" && topology.isPlain[peer] === true) {
       let at = start;
-      const found = rangeOf(read, peer).blocks.map((block) => {
+      const found = new FoundVectors();
+      for (const block of rangeOf(read, peer).blocks) {
         const out = kernels.view(buffer, at, [rowsOn(block.axis), block.columns]);
         at += 4 * rowsOn(block.axis) * block.columns;
-        return { block, out };
-      });
-      for (const { shardGroup, shards } of own) parts[shardGroup] = shards.map(partFinder(found));
+        found.add(block, out);
+      }
+      for (const { shardGroup, shards } of own) {
+        parts[shardGroup] = shards.map((shard) => found.partOf(shard));
+      }
     } else {
       let at = start;
       for (const shardGroup of [...own, ...hostSums]) {
@@ -301,9 +298,19 @@ export async function sendVectorGradients(
   const { backward } = topology.exchange;
   await exchange.dPooled.open(plan.bytes.dPooled);
   const rowsOn = (axis: number) => axisAt(plan.axes, axis).rows;
-  const used = [...plan.counts.keys()].map((peer) => {
-    const { own: shardGroups, hostSums } = sendListOf(topology, peer, rank);
+  const used = plan.counts.map(() => 0);
+  for (const peer of sendOrder(topology, rank)) {
+    const sendList = sendListOf(topology, peer, rank);
+    const shardGroups = [...sendList.own, ...sendList.hostSums];
     const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
+    const total = shardGroups.reduce(
+      (sum, { axis, columns }) => sum + packedBytes(rowsOn(axis), columns, backward),
+      0,
+    );
+    const leave = (end: number) => {
+      used[peer] = end - byteOffset;
+      exchange.dPooled.sendAhead(peer, end - byteOffset, total);
+    };
     const copies = new ColumnCopies(kernels);
     let at = byteOffset;
     if (backward === "float32" && topology.isPlain[peer] === true) {
@@ -314,10 +321,11 @@ export async function sendVectorGradients(
         }
         copies.flush();
         at += 4 * rowsOn(axis) * columns;
+        leave(at);
       }
-      return at - byteOffset;
+      continue;
     }
-    for (const shardGroup of [...shardGroups, ...hostSums]) {
+    for (const shardGroup of shardGroups) {
       const count = rowsOn(shardGroup.axis);
       const own = kernels.reshape(rounded.scratch, [count, shardGroup.columns]);
       copyGradient(device, rows, plan, copies, own, shardGroup, 0);
@@ -326,9 +334,9 @@ export async function sendVectorGradients(
       const { columns } = shardGroup;
       kernels.packColumns(place, own, 0, columns, backward, topology.scales.backward);
       at += packedBytes(count, columns, backward);
+      leave(at);
     }
-    return at - byteOffset;
-  });
+  }
   exchange.dPooled.start((peer) => used[peer] ?? 0);
 }
 

@@ -82,6 +82,7 @@ export function* resolvingJob(options: unknown): Steps<JobSpec> {
     () => checkTiers(job),
     () => checkDecay(job),
     () => checkDynamic(job),
+    () => checkAhead(job),
     () => checkPlan(job),
     () => checkAdapt(job),
     () => checkPreprocessing(job),
@@ -191,6 +192,12 @@ function checkDedup({ model, exchange }: JobSpec): void {
     "false for a data-parallel table where `exchange` sends fewer bits, as copies send no rows",
     true,
   );
+}
+
+/** @throws InvalidOptionError where tables cannot be read ahead, as their ids come too late */
+function checkAhead({ pipeline: { ahead, depth } }: JobSpec): void {
+  if (ahead === 0 || depth === 3) return;
+  throw expected("pipeline.ahead", "0 where `pipeline.depth` is below 3: ids come too late", ahead);
 }
 
 /** @throws InvalidOptionError */

@@ -25,6 +25,8 @@ import {
 const grown = 1.5;
 /** Bytes of an id where rows are sorted for their update: keys twice, places, and bags. */
 const sortBytes = 8 * grown + 20;
+/** Bytes of an id where tables are read ahead: its mark, and its bag in the list of deferred ones. */
+const markBytes = 16 + 4 * grown;
 /** Bytes of an id of a cached shard in each batch in flight: its slot, and lists of `Placed`. */
 const placedBytes = 4 * grown + 5 * 4 * 1.25;
 
@@ -63,7 +65,9 @@ export function heldIdsBytes(topology: Topology, rank: number): number {
     return sum + (rooms[table] ?? 0) * (2 * 4 * grown + 2 * 4 * columns * grown);
   }, 0);
   const inFlight = isTiered(topology, rank) ? lanes * placedBytes * ids : 0;
-  return joined + 4 * grown * own + replicas + distinct + sortBytes * (ids + copies) + inFlight;
+  const marks = topology.reads.isAhead ? markBytes * ids : 0;
+  const used = joined + replicas + distinct + inFlight + marks;
+  return used + 4 * grown * own + sortBytes * (ids + copies);
 }
 
 /** Room for the ids of all features in some samples. */

@@ -9,13 +9,15 @@ import {
   type TableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
+import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
 import type { ExchangeSpec } from "../../../src/exchange/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { adam, denseOptimizerOptions, lamb, modelOptions } from "../../../src/model/options.ts";
 import type { PlacedShard, Plan } from "../../../src/planner/shards.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
-import { exactExchange } from "../../../src/training/topology/topology.ts";
+import { exactExchange, topologyOf } from "../../../src/training/topology/topology.ts";
+import * as dynamic from "../../helpers/batches/dynamic-scene.ts";
 import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import type { WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { trainPiped } from "../../helpers/devices/piped-training.ts";
@@ -62,7 +64,6 @@ function batchesOf(overlap: number, seed: number, samples = batchSize): WholeBat
 interface Choice {
   readonly sparse?: SparseOptimizerOptions;
   readonly table?: Partial<TableOptions>;
-  /** A sixth of the tables' options. */
   readonly exchange?: ExchangeSpec;
   readonly ikjt?: readonly (readonly number[])[];
   /** Tables with `dedup`. */
@@ -156,7 +157,7 @@ async function isEqual(t: ExecutionContext, at: number, choice: Choice, round: n
   const overlap = [0, 0.3, 0.9, 1][(at + round) % 4] ?? 0;
   const hostOf = clusters[(at + 2 * round) % clusters.length] ?? [];
   const stream = new RandomStream(21, at, round);
-  const kernels = () => ((at + round) % 3 === 0 ? createReference() : openKernels("auto"));
+  const kernels = () => ((at + round) % 6 === 0 ? createReference() : openKernels("auto"));
   const repeat = (all: readonly WholeBatch[]) =>
     choice.ikjt === undefined
       ? all
@@ -173,7 +174,7 @@ async function isEqual(t: ExecutionContext, at: number, choice: Choice, round: n
   const devices = hostOf.length;
   const own = { ...same, devices, hostOf, depth: 3, seed: at + round } as const;
   const { ahead, ...found } = await trainPiped({ ...own, input: { ...input, ahead: 1 } });
-  t.deepEqual(found, expected, `overlap ${overlap}, ${hostOf}, ${JSON.stringify(drawn)}`);
+  t.deepEqual(found, expected, `overlap ${overlap}, ${hostOf}, round ${round}`);
   return { ...ahead, overlap };
 }
 
@@ -185,3 +186,86 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
     }
   });
 }
+
+const kernels = () => openKernels("auto");
+const plain = { recipe: recipeOf({}), heldOut: batchesOf(0, 90).slice(0, 1), window, kernels };
+
+test("dynamic ids that are new, evicted or admitted late train the same bits", async (t) => {
+  const { batches, heldOut, recipe } = dynamic;
+  const own = { recipe, batches, heldOut, window: 6, kernels };
+  const input = dynamic.inputOf(dynamic.tables);
+  const { ahead: _, ...expected } = await trainPiped({ ...own, input, devices: 1, depth: 1 });
+  for (const hostOf of [
+    [0, 0, 0],
+    [0, 1],
+  ]) {
+    const on = { hostOf, devices: hostOf.length, depth: 3, seed: hostOf.length } as const;
+    const { ahead, ...found } = await trainPiped({ ...own, ...on, input: { ...input, ahead: 1 } });
+    t.deepEqual(found, expected, `${hostOf}`);
+    t.true(ahead.deferred > 0 && ahead.deferred < ahead.read);
+  }
+});
+
+test("nothing is read ahead across a pause, and the bits stay", async (t) => {
+  const batches = batchesOf(0.3, 50);
+  const same = { ...plain, batches };
+  const expected = await trainPiped({ ...same, input: inputOf({}), devices: 1, depth: 1 });
+  const { losses, scores, digest } = expected;
+  for (const seed of [1, 2]) {
+    const input = { ...inputOf({}), ahead: 1 };
+    const own = { ...same, input, devices: 3, depth: 3, pauseAt: 4, seed } as const;
+    const paused = await trainPiped(own);
+    t.like(paused, { losses, scores, digest, error: undefined });
+    const stop = paused.cuts[1] ?? 0;
+    t.true(stop >= 5 && stop <= 7, `${paused.cuts}`);
+  }
+});
+
+test("stale tables beside tables that are read ahead are late, and these are not", async (t) => {
+  const batches = batchesOf(0.3, 51);
+  const { model, ...sizes } = inputOf({});
+  const tables = model.tables.map((table, i) => {
+    return { ...table, staleness: i % 2 === 0 ? (1 as const) : (0 as const) };
+  });
+  const input = { model: { ...model, tables }, ...sizes };
+  const same = { ...plain, batches };
+  const { ahead: _, ...expected } = await trainPiped({ ...same, input, devices: 1, depth: 1 });
+  const exact = await trainPiped({ ...same, input: inputOf({}), devices: 1, depth: 1 });
+  t.not(expected.digest, exact.digest);
+  const own = { ...same, devices: 3, depth: 3, input: { ...input, ahead: 1 } } as const;
+  const { ahead, ...found } = await trainPiped(own);
+  t.deepEqual(found, expected);
+  t.true(ahead.deferred > 0);
+});
+
+test("a refused id ends the run in the step before, which waits for its bags", async (t) => {
+  const batches = batchesOf(0.3, 52);
+  const ids = batches[6]?.ids.slice() ?? new Int32Array(0);
+  ids[0] = 300;
+  const spoilt = batches.map((batch, step) => (step === 6 ? { ...batch, ids } : batch));
+  const input = { ...inputOf({}), ahead: 1 };
+  const { error, losses } = await trainPiped({
+    ...{ ...plain, batches: spoilt, input, devices: 2, depth: 3 },
+  });
+  t.true(error instanceof IdOutOfRangeError, `${error}`);
+  t.is(losses.length, 5);
+});
+
+test("tables are read ahead where few bags are expected to collide, and no host adds up", (t) => {
+  const aheadOn = (ahead: number, hostOf: readonly number[], own: Partial<TableOptions> = {}) => {
+    const { reads } = topologyOf({ ...inputOf({ table: own }), ahead }, hostOf.length, hostOf);
+    return rows.flatMap((_, table) => (reads.ahead.has({ table }) ? table : []));
+  };
+  const two = [0, 1];
+  t.deepEqual(aheadOn(0, two), []);
+  t.deepEqual(aheadOn(1, [0]), []);
+  t.deepEqual(aheadOn(1, two), [0, 1, 2, 3, 4]);
+  // A bag of m ids has m * 24 * m / rows rows of the batch before: 0.72, 0.27, 9.6, 0.24, 10.7.
+  t.deepEqual(aheadOn(0.8, two), [0, 1, 3]);
+  t.deepEqual(aheadOn(0.3, two), [1, 3]);
+  t.deepEqual(aheadOn(1, two, { sharding: "data-parallel" }), []);
+  t.deepEqual(aheadOn(1, two, { sharding: "row-wise" }), [0, 1, 2, 3, 4]);
+  t.deepEqual(aheadOn(1, [0, 0, 0, 0], { sharding: "row-wise" }), [0, 1, 2, 3, 4]);
+  // Only the first of the hosts' devices have blocks of the last table.
+  t.deepEqual(aheadOn(1, [0, 0, 1, 1], { sharding: "row-wise" }), [2, 4]);
+});

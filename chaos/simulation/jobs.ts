@@ -23,6 +23,9 @@ const plain = {
   restarts: { restartsMax: 1000, windowMs: 1 }, // Restart limits are not tested.
 } satisfies JobOptions;
 
+/** Each table that can be is read ahead. */
+const ahead: Partial<JobOptions> = { pipeline: { ahead: 1 } };
+
 /** The shortest job: four steps. */
 const short: JobOptions = {
   ...plain,
@@ -167,6 +170,7 @@ const known: JobOptions[] = [
   {
     ...plain,
     ...changing,
+    ...ahead,
     readers: 2,
     data: { ...plain.data, epochs: 2, order: "split" } as JobOptions["data"],
     model: {
@@ -180,10 +184,11 @@ const known: JobOptions[] = [
     checkpoint: { everySteps: 5, directory },
   },
   short,
-  { ...plain, ...below },
+  { ...plain, ...below, ...ahead },
   { ...short, ...below },
   {
     ...short,
+    ...ahead,
     model: {
       ...plain.model,
       tables: [
@@ -243,7 +248,7 @@ const known: JobOptions[] = [
   },
   { ...plain, ...served },
   { ...plain, ...served, ...changing, readers: 2, sharding: "auto" },
-  { ...plain, ...repeating, sharding: "auto" },
+  { ...plain, ...repeating, ...ahead, sharding: "auto" },
   { ...short, ...repeating, pipeline: { depth: 1 }, readers: 2 },
 ];
 

@@ -1,6 +1,7 @@
 // Question: how close are the collectives to what memory and the broker allow? Inside a host the
 // limit is a memcpy by as many threads at once; between hosts, a bare NATS client that moves the
-// same bytes between two processes through the same broker, in turn.
+// same bytes between two processes through the same broker, in turn. Direct links have rows of their
+// own (link-rows.ts), beside bare sockets.
 //
 // The figure is bus bandwidth, as nccl-tests define it: bytes of a device / seconds, times the
 // share of the bytes that must cross the bus. It thus compares with a link's speed for any number
@@ -16,6 +17,7 @@ import { rowOf } from "../row.ts";
 import { type HostDevices, startDevices } from "./exchange-devices.ts";
 import type { ExchangeHostCommand, ExchangeHostData } from "./exchange-host.ts";
 import { type Collective, collectives, type ExchangeWork } from "./exchange-rounds.ts";
+import { linkMeasurements } from "./link-rows.ts";
 
 interface ExchangeBenchOptions {
   /** MiB on every device. */
@@ -43,7 +45,7 @@ export const exchangeBench: Bench<ExchangeBenchOptions> = {
   full: { sizes: [8, 16, 32, 64], rounds: 5 },
   measurements(options) {
     const broker = openBroker(options.nats);
-    return Object.entries(placements).flatMap(([placement, hostOf]) =>
+    const rows = Object.entries(placements).flatMap(([placement, hostOf]) =>
       collectives.flatMap((collective) =>
         sizesOf(collective, options.sizes).map((size) => {
           const name = `${placement}.${collective}${size > 0 ? `.${size}MiB` : ""}`;
@@ -54,6 +56,7 @@ export const exchangeBench: Bench<ExchangeBenchOptions> = {
         }),
       ),
     );
+    return [...rows, ...linkMeasurements(options.rounds)];
   },
 };
 

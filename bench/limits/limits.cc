@@ -9,6 +9,9 @@
 //   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
 //   limits updateLines ROWS SECONDS             the same, of a number and a byte elsewhere too
 //   limits memcpy BYTES SECONDS                 bytes/s of copies, over all rounds
+//   limits socket KIND BYTES SECONDS            bytes/s between two threads over a bare socket, in
+//                                               calls of BYTES: KIND is tcp or unix
+//   limits socketProcessor KIND BYTES SECONDS   the same, bytes by second of processor time
 //   limits file KIND PATH BYTES SECONDS         places/s of a new file of BYTES: KIND is read or
 //                                               write (264 bytes at random ascending places, in the
 //                                               page cache), or pageRead or pageWrite (4 KiB past
@@ -22,7 +25,11 @@
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -224,6 +231,60 @@ double copy(size_t bytes, double seconds) {
   return copied / secondsSince(start);
 }
 
+/// A connected pair of sockets: Unix, or TCP over the loopback.
+bool connectPair(const char *kind, int ends[2]) {
+  if (std::strcmp(kind, "unix") == 0) return socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0;
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof at;
+  auto *name = reinterpret_cast<sockaddr *>(&at);
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  bind(listener, name, length);
+  listen(listener, 1);
+  getsockname(listener, name, &length);
+  ends[0] = ::socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(ends[0], name, length) != 0) return false;
+  ends[1] = accept(listener, nullptr, nullptr);
+  close(listener);
+  setsockopt(ends[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return ends[1] >= 0;
+}
+
+/// One thread sends from its memory, one receives into another: the mean, as in `copy`.
+double socketPair(const char *kind, size_t bytes, double seconds, bool isProcessor) {
+  constexpr size_t parts = 16;
+  int ends[2];
+  if (!connectPair(kind, ends)) return -1;
+  const std::vector<char> from(parts * bytes, 1);
+  std::vector<char> to(parts * bytes, 2);
+  double received = 0;
+  const auto start = Clock::now();
+  std::thread sender([&] {
+    for (size_t i = 0; secondsSince(start) < seconds; i++) {
+      for (size_t done = 0; done < bytes;) {
+        const ssize_t some = send(ends[0], &from[i % parts * bytes + done], bytes - done, 0);
+        if (some <= 0) return;
+        done += some;
+      }
+    }
+    shutdown(ends[0], SHUT_WR);
+  });
+  for (size_t at = 0;;) {
+    const ssize_t some = recv(ends[1], &to[at], std::min(bytes, to.size() - at), 0);
+    if (some <= 0) break;
+    received += double(some);
+    at = (at + some) % to.size();
+  }
+  const double wall = secondsSince(start);
+  sender.join();
+  for (const int end : ends) close(end);
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto secondsOf = [](const timeval &time) { return time.tv_sec + 1e-6 * time.tv_usec; };
+  return received / (isProcessor ? secondsOf(used.ru_utime) + secondsOf(used.ru_stime) : wall);
+}
+
 /// Bare reads and writes at random places of a file.
 double file(const char *kind, const char *path, int64_t bytes, double seconds) {
   constexpr int64_t record = 264, page = 4096, calls = 4096;
@@ -286,6 +347,9 @@ int main(int count, char **words) {
   if (std::strcmp(what, "update") == 0) rate = update<false>(number(2), number(3));
   if (std::strcmp(what, "updateLines") == 0) rate = update<true>(number(2), number(3));
   if (std::strcmp(what, "memcpy") == 0) rate = copy(size_t(number(2)), number(3));
+  if (std::strncmp(what, "socket", 6) == 0 && count > 4) {
+    rate = socketPair(words[2], size_t(number(3)), number(4), what[6] != 0);
+  }
   if (std::strcmp(what, "file") == 0 && count > 5) {
     rate = file(words[2], words[3], int64_t(number(4)), number(5));
   }

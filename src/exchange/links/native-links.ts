@@ -52,7 +52,16 @@ class NativeCarrier implements LinkCarrier {
 
   constructor(addon: Addon, memory: ArrayBufferLike) {
     this.#addon = addon;
-    this.#links = addon.openLinks?.(new Uint8Array(memory), () => this.#drain());
+    this.#links = addon.openLinks?.(new Uint8Array(memory), () => {
+      try {
+        this.#drain();
+      } catch (error) {
+        // Node only warns of an error in a callback of an addon.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    });
   }
 
   outgoing(

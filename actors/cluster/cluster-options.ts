@@ -1,6 +1,7 @@
 // The options of a cluster, for `Cluster.start` and `osiris up`, with their defaults.
 
 import { z } from "zod";
+import { linkOptions } from "../../src/exchange/links/link-options.ts";
 import { devicesMax } from "../../src/job/job-schema.ts";
 import { usualHostSilenceMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
@@ -16,7 +17,6 @@ import type { Incident } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { World } from "../runtime/network.ts";
 import { deviceThreads } from "../threads/device-threads.ts";
-import { linkOptions } from "../threads/link-place.ts";
 
 /** How long a lease is valid without a renewal, by default. */
 export const usualLeaseMs = 2500;
@@ -86,9 +86,9 @@ export const clusterOptions = z.strictObject({
   /** The tenants of the cluster, as in `osiris nats-config`; here, for their limits. */
   tenants: tenantsOptions.default({}),
   /**
-   * How frames of the exchange travel between hosts: over the broker, or over direct links, with the
-   * broker where one cannot be opened. "auto": the faster way where a plan is searched and both
-   * were measured, else direct links. Changes no bit of a model. @default "auto"
+   * How frames of the exchange travel between hosts: over the broker, or over direct links, with
+   * the broker where one cannot be opened. "auto": the faster way where a plan is searched and
+   * both were measured, else direct links. Changes no bit of a model. @default "auto"
    */
   links: z.enum(["auto", "direct", "broker"]).default("auto"),
   ...linkOptions,

@@ -9,6 +9,7 @@ import { randomInt } from "node:crypto";
 import { hostname } from "node:os";
 import { z } from "zod";
 import { type ErrorRecord, RemoteError, recordError } from "../../src/errors/errors.ts";
+import { linkOptions } from "../../src/exchange/links/link-options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { type DrainNotice, drainOptions, watchDrain } from "../../src/ports/drain-notice.ts";
@@ -26,7 +27,6 @@ import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { openNetwork, type World } from "../runtime/network.ts";
 import { deviceThreads, withDeviceThreads } from "../threads/device-threads.ts";
 import { hardwareHere } from "../threads/kept-constants.ts";
-import { linkOptions } from "../threads/link-place.ts";
 
 const hostOptions = connectionOptions.extend({
   /** Devices: worker threads that compute. @default 2 */

@@ -88,8 +88,7 @@ export interface HostGenerationContext extends HostGenerationInput {
   readonly place: HostPlace;
   /** Whether the bridge receives frames of the other hosts. */
   readonly isBridged: boolean;
-  /** Latest report of its direct links; undefined: it opens none. */
-  readonly links: LinkReport | undefined;
+  readonly links?: LinkReport; // Of its direct links, the latest.
   /** Latest report of each tier, by device. */
   readonly tiers: Readonly<Record<number, TierStatus>>;
   /** Thread place of each reader. */
@@ -167,9 +166,6 @@ const machine = setup({
       }
     }),
     noteBridged: assign({ isBridged: true }),
-    noteLinks: assign({
-      links: ({ context, event }) => (event.type === "links.changed" ? event.links : context.links),
-    }),
     noteTier: assign({
       tiers: ({ context, event }) =>
         event.type === "tier.changed"
@@ -196,10 +192,10 @@ const machine = setup({
         Atomics.load(progress.steps, first + i),
       );
       const done = first === 0 ? (steps[0] ?? 0) : reportedLosses;
-      const from = Math.max(reportedLosses, done - windowStepsMax / 2);
+      const lossFrom = Math.max(reportedLosses, done - windowStepsMax / 2);
       const losses = Array.from(
-        { length: Math.max(0, done - from) },
-        (_, i) => progress.losses[(from + i) % windowStepsMax] ?? Number.NaN,
+        { length: Math.max(0, done - lossFrom) },
+        (_, i) => progress.losses[(lossFrom + i) % windowStepsMax] ?? Number.NaN,
       );
       const meters = {
         devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
@@ -209,8 +205,7 @@ const machine = setup({
       };
       const tiers = Object.values(context.tiers);
       const waits = threadWaits(generation, context.place, context.network.clock);
-      const about = { host, beat, isBridged, links, tiers, steps, waits };
-      const body = { ...about, lossFrom: from, losses, meters };
+      const body = { host, beat, isBridged, links, tiers, steps, waits, lossFrom, losses, meters };
       mailbox.send({ role: "coordinator", index: 0 }, "host.progress", body);
       enqueue.assign({ beat: beat + 1, reportedLosses: Math.max(reportedLosses, done) });
     }),
@@ -285,7 +280,6 @@ const machine = setup({
     generation: createWithin(input, placeOfHost(input.spec, input.host)), // G1
     place: placeOfHost(input.spec, input.host),
     isBridged: input.spec.hosts.length === 1,
-    links: undefined,
     tiers: {},
     places: Array.from({ length: input.spec.job.readers }, () => ({
       lastEnded: Promise.resolve(),
@@ -300,7 +294,7 @@ const machine = setup({
     "xstate.error.actor.*": { actions: "childFailed" },
     "reader.restart": { actions: "restartReader" },
     "bridge.ready": { actions: "noteBridged" },
-    "links.changed": { actions: "noteLinks" },
+    "links.changed": { actions: assign({ links: ({ event }) => event.links }) },
     "parts.saved": { actions: "forward" },
     "tier.changed": { actions: ["noteTier", "beat"] }, // Sent now: the next beat may be too late.
   },

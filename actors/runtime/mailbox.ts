@@ -3,6 +3,7 @@
 
 import { fromCallback } from "xstate";
 import { FrameCorruptError, StepTimeoutError } from "../../src/errors/errors.ts";
+import type { HostLinks } from "../../src/exchange/links/link-options.ts";
 import type { LinkKeeper } from "../../src/planner/fleet.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -17,7 +18,6 @@ import {
 } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription, Transport } from "../../src/wire/messages/transport.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
-import type { LinkPlace } from "../threads/link-place.ts";
 import { LastMessages } from "./last-messages.ts";
 import type { WaitBook } from "./wait-graph.ts";
 
@@ -40,12 +40,6 @@ export interface Address {
  */
 export interface Connection extends Credentials {
   readonly servers: string;
-}
-
-/** The settings of direct links between hosts (actors/threads/link-place.ts). */
-export interface HostLinks extends LinkPlace {
-  /** How frames travel between hosts. "auto": the faster way, where it was measured. */
-  readonly mode?: "auto" | "direct" | "broker";
 }
 
 /** The process-wide services and settings that every actor receives. */

@@ -2,13 +2,14 @@
 
 import { hostname } from "node:os";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
+import type { HostLinks } from "../../src/exchange/links/link-options.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { type Log, silentLog } from "../../src/ports/log.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import { pacedTransport } from "../../src/wire/transports/paced-transport.ts";
-import type { Connection, HostLinks, Network } from "./mailbox.ts";
+import type { Connection, Network } from "./mailbox.ts";
 import { WaitBook } from "./wait-graph.ts";
 
 /** Deadline of a connection attempt. */

@@ -4,6 +4,7 @@
 import { GenerationAbortedError, PeerLostError } from "../../src/errors/errors.ts";
 import { createBridge } from "../../src/exchange/bridge.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
+import type { LinkPlace } from "../../src/exchange/links/link-options.ts";
 import type { LinkNews } from "../../src/exchange/links/negotiation.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Log } from "../../src/ports/log.ts";
@@ -15,7 +16,6 @@ import { abort, type Generation, type GenerationMemory } from "./generation-memo
 import { type GenerationSpec, hasBuddies, type SpecHead } from "./generation-spec.ts";
 import { bridgeTimeline } from "./host-timelines.ts";
 import { LinkBoard } from "./link-board.ts";
-import type { LinkPlace } from "./link-place.ts";
 import { type ReplicaCommand, type ReplicaReport, runReplicaService } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 

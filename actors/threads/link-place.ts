@@ -5,32 +5,10 @@ import { randomBytes } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { createServer } from "node:net";
 import { networkInterfaces } from "node:os";
-import { z } from "zod";
 import type { DirectLinksOptions } from "../../src/exchange/links/direct-links.ts";
+import type { LinkPlace } from "../../src/exchange/links/link-options.ts";
 import type { DirectWay } from "../../src/exchange/links/negotiation.ts";
 import type { Connection } from "../runtime/mailbox.ts";
-
-/** Options of a host's direct links. */
-export const linkOptions = {
-  /**
-   * Address on which this host takes direct links from other hosts, and that they are told, with
-   * the ports that it may use: `10.0.0.5`, `10.0.0.5:4600-4663`, `[fd00::5]:4600`, `:4600`. Left
-   * out: the address from which this machine reaches the broker, and any free port.
-   */
-  linkAddress: z
-    .string()
-    .regex(/^(?!$)(?:\[[0-9A-Fa-f:.]+\]|[^\s:[\]]+)?(?::\d{1,5}(?:-\d{1,5})?)?$/)
-    .max(255)
-    .optional(),
-  /**
-   * Whether this host encrypts the direct links that it takes over TCP. "auto": where its
-   * connection to the broker has TLS. @default "auto"
-   */
-  linkEncryption: z.enum(["auto", "always", "never"]).default("auto"),
-} as const;
-
-/** A host's options of direct links. Plain data, for its threads. */
-export type LinkPlace = z.output<z.ZodObject<typeof linkOptions>>;
 
 /** Opens the direct links of a host. */
 export async function directWayOf(

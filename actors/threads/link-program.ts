@@ -8,6 +8,7 @@ import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { createBridge } from "../../src/exchange/bridge.ts";
 import { abortCells, cellWords } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
+import type { LinkPlace } from "../../src/exchange/links/link-options.ts";
 import type { DirectWay, LinkNews } from "../../src/exchange/links/negotiation.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { openKernels } from "../../src/kernels/index.ts";
@@ -15,7 +16,6 @@ import type { MeasuredLinks } from "../../src/planner/fleet.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { Connection, RunScope } from "../runtime/mailbox.ts";
 import { measureAllReduce, measureAllToAll } from "./calibration-program.ts";
-import type { LinkPlace } from "./link-place.ts";
 import { measuringShape } from "./measuring.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
@@ -50,7 +50,7 @@ const lingerMs = 250;
 
 type Ports = Pick<ThreadPorts, "clock" | "dial" | "directWay" | "sleepTurning">;
 
-/** Measures and reports the links, first those over the broker alone; all hosts of the task must run it. */
+/** Measures and reports the links, those over the broker first; all hosts of the task run it. */
 export async function runLinkProbe(
   task: LinkTask,
   ports: Ports & { report(links: ProbedLinks): void },

@@ -5,6 +5,7 @@ import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import { type ErrorRecord, FrameCorruptError, recordError } from "../../src/errors/errors.ts";
 import { type Sleep, sleepTurning } from "../../src/exchange/atomic-cells.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
+import type { LinkPlace } from "../../src/exchange/links/link-options.ts";
 import type { DirectWay } from "../../src/exchange/links/negotiation.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
@@ -13,7 +14,6 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { Observation } from "../../src/ports/launcher.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { Connection } from "../runtime/mailbox.ts";
-import type { LinkPlace } from "./link-place.ts";
 
 export interface ThreadPorts {
   readonly clock: Clock;

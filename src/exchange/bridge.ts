@@ -6,9 +6,10 @@
 //
 //   device 0 ──cell──▶ bridge of host 0 ══frames══▶ bridge of host 1 ──cell──▶ device 2
 //
-// Frames travel over the broker, or over a direct link where one is open (links/ways.ts). The broker
-// may lose, repeat and reorder frames, and a link may end: the bridge resends a frame that is not
-// acknowledged, over the broker. None of this changes which bytes are written, or before which cell.
+// Frames travel over the broker, or over a direct link where one is open (links/ways.ts). The
+// broker may lose, repeat and reorder frames, and a link may end: the bridge sends a frame that is
+// not acknowledged again, over the broker. None of this changes which bytes are written, or before
+// which cell.
 //
 // Invariants
 //   B1. A cell is stored after all bytes that it publishes were written.
@@ -24,40 +25,28 @@ import {
   StepTimeoutError,
   TransportLostError,
 } from "../errors/errors.ts";
-import type { Clock } from "../ports/clock.ts";
 import { type Deadlines, deadlinesOf } from "../ports/deadlines.ts";
 import type { Timeline } from "../ports/timeline.ts";
-import type { Frame, Transport } from "../wire/messages/transport.ts";
+import type { Frame } from "../wire/messages/transport.ts";
 import { type Cells, nobody } from "./cells.ts";
 import { Departures } from "./departures.ts";
 import type { ExchangeShape } from "./exchange.ts";
 import { type Flight, FlightLog } from "./flights.ts";
 import { decodeFrame, type ExchangeFrame, type Piece } from "./frame.ts";
 import { Link, type Sent, type Way } from "./link.ts";
-import type { DirectWay } from "./links/negotiation.ts";
-import { Ways } from "./links/ways.ts";
+import { type WayOptions, Ways } from "./links/ways.ts";
 import { type Arrival, type RoutedChannel, Routes } from "./routes.ts";
 
-export interface BridgeOptions {
+export interface BridgeOptions extends WayOptions {
   readonly shape: ExchangeShape;
-  /** Index of this host, as in `shape.hostOf`. */
-  readonly host: number;
-  /** The exchange's memory on this host. */
-  readonly memory: ArrayBufferLike;
   /** Cells of the bridge's participant. Its waits turn the event loop and have no deadline. */
   readonly cells: Cells;
-  /** A connection that only the bridge uses. The caller closes it. */
-  readonly transport: Transport;
-  readonly place: { readonly cluster: string; readonly run: string; readonly generation: number };
-  readonly clock: Clock;
   /** The step deadline. All other deadlines of the bridge are derived from it. */
   readonly deadlineMs: number;
   /** Releases all waits on this host's cells. */
   abort(): void;
   /** Bytes in flight to each other host. @default 32 MiB in total, at most 8 MiB for each */
   readonly windowBytes?: number;
-  /** Opens direct links to the other hosts. @default all frames travel over the broker */
-  readonly direct?: DirectWay | undefined;
   /** Where it adds how long bytes were in flight. @default nowhere */
   readonly flights?: BigInt64Array | undefined;
   /** Where it notes each round. @default nowhere */

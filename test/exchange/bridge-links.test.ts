@@ -1,6 +1,7 @@
 // Bridges between simulated hosts with direct links: the same bytes, whatever fails.
 
 import test from "ava";
+import { LinkUnusableError } from "../../src/errors/errors.ts";
 import type { LinkFaults } from "../../src/exchange/links/simulated-links.ts";
 import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
 import { rounds } from "../helpers/thinned.ts";
@@ -96,7 +97,7 @@ test("both hosts are told why a link is not used, and the exchange goes over the
       return own.flatMap((one) => (one.type === "unusable" && one.way === end ? one.reason : []));
     };
     const refused = (of: number) => {
-      return `Cannot use the direct link host${of}:${of + 1}: connection refused`;
+      return new LinkUnusableError(`host${of}:${of + 1}`, "connection refused").message;
     };
     t.is(way("outgoing")[0], refused(1 - host));
     t.is(way("incoming")[0], refused(host));

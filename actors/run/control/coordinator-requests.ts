@@ -66,7 +66,7 @@ export interface RequestInput {
   readonly placement: RunPlan | undefined;
   /** Shards placed by the pins of the run's owner. */
   readonly pins: FollowedPins;
-  /** How frames travel between its hosts; undefined: there is one host, or all is left as it was. */
+  /** How frames travel between its hosts; undefined: there is one, or no direct links. */
   readonly links: LinkChoice | undefined;
   /** Memory limit of the process of a host. */
   readonly memoryBytes: number;

@@ -4,6 +4,7 @@
 // why, and counts links as no faster than shared memory. Nothing here reaches a bit (law 4).
 
 import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
+import type { HostLinks } from "../../../src/exchange/links/link-options.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import {
   type HostMachine,
@@ -14,7 +15,7 @@ import {
 } from "../../../src/planner/fleet.ts";
 import { linksMs } from "../../../src/ports/deadlines.ts";
 import type { HostShare, Membership } from "../../host/membership.ts";
-import { type HostLinks, type Mailbox, type Network, request } from "../../runtime/mailbox.ts";
+import { type Mailbox, type Network, request } from "../../runtime/mailbox.ts";
 import type { DeviceName } from "../state/straggler-watch.ts";
 
 /** The hosts of a generation, for its plan. */

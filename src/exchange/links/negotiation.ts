@@ -222,7 +222,7 @@ export class Negotiation {
     }
   }
 
-  /** Asks a host for its address. @throws LinkUnusableError, RequestFailedError without an answer */
+  /** Asks a host for its address. @throws LinkUnusableError, or RequestFailedError */
   async #ask({ host: other, endedTo }: Peer): Promise<Offer> {
     const { transport, clock, host: from, openMs, tell } = this.#options;
     const ask = { version: linkVersion, from, ended: endedTo };

@@ -217,7 +217,7 @@ class SimulatedNetwork implements LinkNetwork {
     });
   }
 
-  /** The network fails. The sender learns of it at once, and the receiver after the last byte. S3 */
+  /** The network fails. The sender learns of it at once, the receiver after the last byte. S3 */
   #cut(connection: Connection, reason: string): void {
     if (connection.isEnded) return;
     const { from, to } = connection;

@@ -2,18 +2,32 @@
 // while one is open. Which way a frame travels changes no byte.
 //
 // A pair of hosts has a connection for each direction. If one acknowledges nothing, both are given
-// up, and the frames in flight are sent again over the broker. Such a frame may overtake bytes of the
-// connection, so it tells how many of the sender's connections have ended, and the receiver ends its
-// end of them first. Frames that were sent before a connection was used do not end it.
+// up, and the frames in flight are sent again over the broker. Such a frame may overtake bytes of
+// the connection, so it tells how many of the sender's connections have ended, and the receiver
+// ends its end of them first. Frames that were sent before a connection was used do not end it.
 
+import type { Clock } from "../../ports/clock.ts";
 import type { Deadlines } from "../../ports/deadlines.ts";
 import { subjectOf } from "../../wire/messages/subjects.ts";
-import type { BridgeOptions } from "../bridge.ts";
+import type { Transport } from "../../wire/messages/transport.ts";
 import { type ExchangeFrame, encodeFrame, type FrameStamp, headerRoom } from "../frame.ts";
 import type { Link, OwnPiece, Way } from "../link.ts";
 import type { Routes } from "../routes.ts";
 import type { DirectLinks } from "./direct-links.ts";
-import { Negotiation } from "./negotiation.ts";
+import { type DirectWay, Negotiation } from "./negotiation.ts";
+
+export interface WayOptions {
+  /** Index of this host, as in the exchange's `hostOf`. */
+  readonly host: number;
+  /** The exchange's memory on this host. */
+  readonly memory: ArrayBufferLike;
+  /** A connection that only the bridge uses. The caller closes it. */
+  readonly transport: Transport;
+  readonly place: { readonly cluster: string; readonly run: string; readonly generation: number };
+  readonly clock: Clock;
+  /** Opens direct links to the other hosts. @default all frames travel over the broker */
+  readonly direct?: DirectWay | undefined;
+}
 
 /** What the bridge does about direct connections. */
 interface WayEvents {
@@ -27,12 +41,12 @@ export class Ways {
   readonly bytes = { broker: 0, direct: 0 };
   /** Largest payload of a frame. The broker can carry any, because it may have to. */
   readonly frameBytesMax: number;
-  readonly #options: BridgeOptions;
+  readonly #options: WayOptions;
   readonly #links: DirectLinks | undefined;
   readonly #negotiation: Negotiation | undefined;
   readonly #events: WayEvents;
 
-  constructor(options: BridgeOptions, routes: Routes, deadlines: Deadlines, events: WayEvents) {
+  constructor(options: WayOptions, routes: Routes, deadlines: Deadlines, events: WayEvents) {
     const { transport, clock, place, host, memory, direct } = options;
     this.#options = options;
     this.#events = events;

@@ -112,10 +112,7 @@ export const messages = defineMessages({
     links: links.optional(),
     hostCount: z.int().min(1).optional(),
   }),
-  /**
-   * Requests these hosts to measure the links between them, all at the same time: over the broker
-   * and, with `isDirect`, directly, too.
-   */
+  /** Has these hosts measure the links between them, all at once; `isDirect`: direct ones, too. */
   "host.measure": z.object({ command, hosts: z.array(host), isDirect: z.boolean().optional() }),
   "host.measured": z.object({ command, host, links, direct: links.optional() }),
   /** `memoryBytes`: memory that the host's process may use. */

@@ -5,7 +5,8 @@ import { createServer } from "node:net";
 import test from "ava";
 import { z } from "zod";
 import { LinkBoard } from "../../../actors/threads/link-board.ts";
-import { directWayOf, linkOptions } from "../../../actors/threads/link-place.ts";
+import { directWayOf } from "../../../actors/threads/link-place.ts";
+import { linkOptions } from "../../../src/exchange/links/link-options.ts";
 
 const linkEncryption = "auto" as const;
 

@@ -40,9 +40,7 @@ import type { EitherCluster, EitherOptions, JoinedHost } from "./either-cluster.
 interface Options extends EitherOptions {
   /** Keeps measured links. @default links are not measured */
   readonly links?: Network["links"];
-  /** How frames travel between hosts. @default there are no direct links */
-  readonly hostLinks?: Network["hostLinks"];
-  /** Faults of direct links. @default none */
+  /** Faults of direct links. @default there are no direct links */
   readonly linkFaults?: LinkFaults;
   /** Largest frame of the broker. @default 1 MiB */
   readonly frameBytesMax?: number;
@@ -54,10 +52,7 @@ interface Options extends EitherOptions {
   readonly readMsOf?: (actor: string) => number;
   /** The duration of each store to cells by a thread of an actor. @default 0 */
   readonly storeMsOf?: (actor: string) => number;
-  /**
-   * The error code with which the disk refuses a write of an actor's thread (`tier:0`) at a time of
-   * that thread; undefined: it does not refuse.
-   */
+  /** The error code with which the disk refuses a write of a thread at a time; undefined: none. */
   readonly refusalOf?: (actor: string, atMs: number) => string | undefined;
 }
 
@@ -84,12 +79,13 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
   const threads = new SimulatedThreads(machine, speed);
   const breaks = breaksOf(world, threads, options.storeMsOf ?? (() => 0));
   const direct = createLinkNetwork({ clock: world.clock, seed: 1 });
+  direct.setFaults(options.linkFaults ?? {}, { delayMs: [0, 1] });
   const surroundings = { world, broker, links: direct, machine };
   const incidents: Incident[] = [];
   const ownModels = new Set<string>();
   const root = new SimulatedProcess("leader", surroundings, { serial: 0 });
-  const { links, hostLinks, linkFaults = {} } = options;
-  direct.setFaults(linkFaults, { delayMs: [0, 1] });
+  const { links, linkFaults } = options;
+  const hostLinks = linkFaults && ({ mode: "auto", linkEncryption: "auto" } as const);
   const network = { ...root.network(root.connect()), faultsAllowed, links, hostLinks };
   const membership = new Membership({
     ...{ minDevices, joinDeadlineMs: 60_000, ...announced },

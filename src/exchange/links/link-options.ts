@@ -1,0 +1,30 @@
+// The options of a host's direct links, for `Cluster.start` and `Host.join`.
+
+import { z } from "zod";
+
+export const linkOptions = {
+  /**
+   * Address on which this host takes direct links from other hosts, and that they are told, with
+   * the ports that it may use: `10.0.0.5`, `10.0.0.5:4600-4663`, `[fd00::5]:4600`, `:4600`. Left
+   * out: the address from which this machine reaches the broker, and any free port.
+   */
+  linkAddress: z
+    .string()
+    .regex(/^(?!$)(?:\[[0-9A-Fa-f:.]+\]|[^\s:[\]]+)?(?::\d{1,5}(?:-\d{1,5})?)?$/)
+    .max(255)
+    .optional(),
+  /**
+   * Whether this host encrypts the direct links that it takes over TCP. "auto": where its
+   * connection to the broker has TLS. @default "auto"
+   */
+  linkEncryption: z.enum(["auto", "always", "never"]).default("auto"),
+} as const;
+
+/** A host's options of direct links. Plain data, for its threads. */
+export type LinkPlace = z.output<z.ZodObject<typeof linkOptions>>;
+
+/** The direct links of a process. */
+export interface HostLinks extends LinkPlace {
+  /** Of a leader: how frames travel between the hosts of its runs. "auto": the faster way. */
+  readonly mode?: "auto" | "direct" | "broker";
+}

@@ -77,9 +77,10 @@ export function overLink(
   const inner = exchange.gradients;
   const gradients: AllReduce = {
     ...inner,
-    start() {
-      send(last, () => (8 * gradientLength) / devices); // Reduce and gather: a share each.
-      inner.start();
+    start(buckets) {
+      // Reduce and gather, a share each, once all buckets are ready.
+      if (buckets === undefined) send(last, () => (8 * gradientLength) / devices);
+      inner.start(buckets);
     },
     async finish() {
       const sum = await inner.finish();

@@ -25,7 +25,7 @@
 //       publishes, whether the stage ran in `progress` or in `finish`.
 
 import type { Tensor } from "../kernels/contract/kernels.ts";
-import { type BucketFolds, bucketFolds, otherHostsOf } from "./bucket-folds.ts";
+import { type BucketFolds, bucketFolds, standsFor } from "./bucket-folds.ts";
 import { type Cells, waitForEach } from "./cells.ts";
 import type { AllReduce, ExchangeKernels, ExchangeShape, SentBytes } from "./exchange.ts";
 import type { BucketLayout, SharedMemoryLayout } from "./layout.ts";
@@ -206,7 +206,7 @@ function stagesOf(
 function sentPerRound(options: AllReduceOptions): { scatter: SentBytes; gather: SentBytes } {
   const { rank, layout, around } = options;
   const { hosts, gradients: at } = layout;
-  const forOthers = otherHostsOf(options);
+  const forOthers = standsFor(options);
   const scatter = { shared: 0, wire: 0 };
   const gather = { shared: 0, wire: 0 };
   for (const { ranges, trees, partial, sent } of at.buckets) {

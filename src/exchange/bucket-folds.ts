@@ -61,7 +61,7 @@ export function bucketFolds(place: BucketPlace, bucket: BucketLayout): BucketFol
     );
   };
 
-  const mine = otherHostsOf(place);
+  const mine = standsFor(place);
   const hostTrees = at.hostTrees[host] ?? [];
   const forOthers = mine.map((of) => {
     const { count } = rangeOf(of);
@@ -125,7 +125,7 @@ export function bucketFolds(place: BucketPlace, bucket: BucketLayout): BucketFol
 }
 
 /** Devices of other hosts that `rank` stands for on its own host: it folds and unpacks for them. */
-export function otherHostsOf({
+export function standsFor({
   rank,
   layout,
   around,

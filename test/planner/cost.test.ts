@@ -159,6 +159,9 @@ test("memory counts weights, state and buffers; behind a cache, its share of the
 test("the reserve is six times the dense layers, and twenty batches of ids", (t) => {
   const workload = { ...setting.workload, denseParameters: 1000 };
   t.is(reserveOf({ ...setting, workload }), 6 * 4000 + 20 * 10 * 3 * 8);
+  // Eight devices with two rounded parts each have one further copy.
+  const rounded = { ...workload, gradientParts: 16 };
+  t.is(reserveOf({ ...setting, workload: rounded }), 7 * 4000 + 20 * 10 * 3 * 8);
 });
 
 test("a cache fetches the distinct ids that it does not hold", (t) => {
@@ -217,4 +220,12 @@ test("bytes sent equal Neo's four kinds of parallelism, over all devices", (t) =
   const workload = { ...setting.workload, denseParameters: 100 };
   const dense = denseTraffic({ ...setting, workload });
   t.deepEqual(dense, { all: 8 * 2 * (7 / 8) * 400, acrossHosts: 2 * 400 });
+  // Rounded: both halves of the bytes between two hosts, or the sum's alone.
+  for (const [gradientParts, across] of [
+    [2, 400],
+    [1, 600],
+  ] as const) {
+    const rounded = denseTraffic({ ...setting, workload: { ...workload, gradientParts } });
+    t.deepEqual(rounded, { all: dense.all - 800 + across, acrossHosts: across });
+  }
 });

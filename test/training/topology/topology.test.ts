@@ -2,9 +2,11 @@
 
 import test from "ava";
 import { ringSlots } from "../../../src/exchange/batch-ring.ts";
+import { backwardOrder } from "../../../src/model/graph/network.ts";
 import { modelOptions } from "../../../src/model/options.ts";
 import { exchangeShapeOf, partBytesOf } from "../../../src/training/topology/exchange-shape.ts";
 import {
+  exactExchange,
   ringShapeOf,
   samplesMaxOf,
   samplesOf,
@@ -144,4 +146,55 @@ test("batches of one size have the same parts, as the same functions", (t) => {
   const topology = topologyFor({ tables: ["table-wise"], batchSize: 16, devices: 2, idsMax: 1 });
   t.is(partBytesOf(topology, 16).pooled, partBytesOf(topology, 16).pooled);
   t.not(partBytesOf(topology, 16).pooled, partBytesOf(topology, 15).pooled);
+});
+
+/** The dense layers and copied rows of a job whose layers behind the lookups are the larger. */
+function bucketsOn(hosts: number, perHost: number, dense: "float32" | "bfloat16" = "float32") {
+  const model = modelOptions.parse({
+    ...{ kind: "dlrm", dense: 64, bottom: [512, 64], top: [4096, 4096, 1] },
+    tables: [{ name: "T", rows: 40_000, dim: 64, sharding: "data-parallel" }],
+  });
+  const devices = hosts * perHost;
+  const hostOf = Array.from({ length: devices }, (_, rank) => Math.floor(rank / perHost));
+  const exchange = { ...exactExchange, dense };
+  return topologyOf(
+    { model, batchSize: 2048, slices: 1024, idsMax: [1], exchange },
+    devices,
+    hostOf,
+  );
+}
+
+test("buckets hold each element once, and none is ready before the blocks that write it", (t) => {
+  const { graph, buckets, readyAfter, gradientLength } = bucketsOn(2, 1);
+  const ordered = buckets.toSorted((a, b) => a.first - b.first);
+  for (const [i, { first, count }] of ordered.entries()) {
+    t.is(first + count, ordered[i + 1]?.first ?? gradientLength);
+    t.true(count >= 16 * 1024 && count <= (25 * 2 ** 20) / 4 + 64 * 1024);
+  }
+  const order = backwardOrder(graph);
+  const ofLate = order.filter((node) => graph.nodes[node]?.isEarly === false);
+  for (const [at, node] of order.entries()) {
+    const unwritten = order.slice(at + 1).flatMap((later) => graph.nodes[later]?.parameters ?? []);
+    for (const { first, count } of buckets.slice(0, readyAfter[node])) {
+      t.true(first + count <= graph.layout.length, "rows are written after all blocks");
+      for (const { name } of unwritten) {
+        const own = graph.layout.parameters.find((parameter) => parameter.name === name);
+        const isApart = own && (own.first >= first + count || own.first + own.length <= first);
+        t.true(isApart, `${name} is written after block ${node}`);
+      }
+    }
+  }
+  t.true((readyAfter[ofLate.at(-1) ?? 0] ?? 0) >= 2, "the layers behind lookups go first");
+  t.true((readyAfter[order.at(-1) ?? 0] ?? 0) < buckets.length);
+});
+
+test("buckets are few: one on one host, and none with small ranges of many devices", (t) => {
+  t.is(bucketsOn(1, 8).buckets.length, 1);
+  // Copied rows stay in float32, in a bucket of their own.
+  t.is(bucketsOn(1, 8, "bfloat16").buckets.length, 2);
+  const many = bucketsOn(128, 8, "bfloat16");
+  t.true(many.buckets.length <= 16);
+  const { elements = 0 } = many.rounding ?? {};
+  t.true(many.buckets.every(({ first, count }) => first >= elements || first + count <= elements));
+  for (const { count } of many.buckets) t.true(count >= 1024 * 1024, `${count} elements`);
 });

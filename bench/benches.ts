@@ -33,6 +33,7 @@ import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";
 import { trainBench } from "./step/train.bench.ts";
+import { wireBench } from "./step/wire.bench.ts";
 import { tablesBench } from "./tables/tables.bench.ts";
 
 export const benches: Readonly<Record<string, Bench>> = {
@@ -42,6 +43,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   growth: growthBench,
   allocation: allocationBench,
   accuracy: accuracyBench,
+  wire: wireBench,
   dedup: dedupBench,
   grain: grainBench,
   column: columnBench,

@@ -16,24 +16,15 @@ import { Sample } from "../../src/data/sample.ts";
 import { SyntheticSamples } from "../../src/data/synthetic/synthetic.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
-import { createSoloCells } from "../../src/exchange/cells.ts";
-import { layoutOf } from "../../src/exchange/layout.ts";
-import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import type { DensePrecision } from "../../src/kernels/contract/kernels.ts";
 import type { Precision } from "../../src/kernels/contract/precision.ts";
-import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../../src/model/options.ts";
 import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
-import {
-  createDeviceState,
-  type DeviceState,
-  type Recipe,
-} from "../../src/training/step/device-state.ts";
+import type { DeviceState, Recipe } from "../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../src/training/step/step.ts";
-import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
-import { topologyOf } from "../../src/training/topology/topology.ts";
 import { type Bench, positive } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
+import { startSoloDevice } from "./solo-device.ts";
 
 const batchSize = 256;
 /** Held-out samples for each training sample. */
@@ -304,15 +295,8 @@ function modelOf({ layers, rows }: Contender): ModelSpec {
 function startDevice(contender: Contender, seed: number): DeviceState {
   const model = modelOf(contender);
   const idsMax = model.tables.map(() => 1);
-  const topology = topologyOf({ model, batchSize, slices: 8, idsMax }, 1);
-  const shape = exchangeShapeOf(topology);
-  const layout = layoutOf(shape);
-  const kernels = openKernels("auto");
-  const cells = createSoloCells(layout.cells);
-  const memory = new ArrayBuffer(layout.bytes);
-  const exchange = createSharedMemoryExchange({ shape, rank: 0, memory, cells, kernels });
-  const recipe = { optimizer: optimizerAt(0), seed };
-  const device = createDeviceState({ rank: 0, topology, recipe, kernels, exchange });
+  const input = { model, batchSize, slices: 8, idsMax };
+  const device = startSoloDevice(input, { optimizer: optimizerAt(0), seed });
   if (contender.isPerturbed) cutWeights(device);
   return device;
 }
@@ -337,7 +321,7 @@ async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
 }
 
 /** Truncates every weight to its first 16 bits, which are a bfloat16. */
-function cutWeights({ kernels, network, slab }: DeviceState): void {
+export function cutWeights({ kernels, network, slab }: DeviceState): void {
   const cut = (weights: Float32Array) => {
     return new Float32Array(new Uint32Array(weights.buffer).map((bits) => bits & ~0xffff).buffer);
   };
@@ -390,10 +374,10 @@ function scoreOf({ scores }: Run, contender: number): Score {
   return score;
 }
 
-function meanOf(values: readonly number[]): number {
+export function meanOf(values: readonly number[]): number {
   return values.reduce((sum, one) => sum + one, 0) / values.length;
 }
 
-function rangeOf(values: readonly number[]): [number, number] {
+export function rangeOf(values: readonly number[]): [number, number] {
   return [Math.min(...values), Math.max(...values)];
 }

@@ -47,6 +47,9 @@ export const scalingBench: Bench<ScalingBenchOptions> = {
           ),
         ),
       ),
+      ...(["1Gb", "10Gb"] as const).map((name) => {
+        return single(`leaving.${name}`, runs(2, setUpSeconds.b), () => leaving(name, options));
+      }),
     ];
   },
 };
@@ -117,18 +120,34 @@ const links = {
 const linkNames = Object.keys(links) as (keyof typeof links)[];
 
 /** Gain of reading all tables one update late over exact reads, on two devices with a link. */
-async function semiSync(
-  name: keyof typeof links,
-  { rounds, seconds }: ScalingBenchOptions,
-): Promise<BenchRow> {
-  const link = links[name];
-  const work = {
-    ...benchWork({ config: "b", batch: 2 * batch, devices: 2, seconds }),
-    ...(link && { link }),
-  };
+function semiSync(name: keyof typeof links, options: ScalingBenchOptions): Promise<BenchRow> {
+  const work = linkedWork(name, options);
   const { model } = work.input;
   const tables = model.tables.map((table) => ({ ...table, staleness: 1 as const }));
   const stale = { ...work, input: { ...work.input, model: { ...model, tables } } };
+  return gainOf(`semisync.${name}`, work, stale, options);
+}
+
+/** Gain of vectors and gradients that leave while they are written over whole rounds. */
+function leaving(name: "1Gb" | "10Gb", options: ScalingBenchOptions): Promise<BenchRow> {
+  const work = linkedWork(name, options);
+  const whole = { ...work, link: { ...links[name], isWhole: true } };
+  return gainOf(`leaving.${name}`, whole, work, options);
+}
+
+function linkedWork(name: keyof typeof links, { seconds }: ScalingBenchOptions): TrainWork {
+  const link = links[name];
+  const work = benchWork({ config: "b", batch: 2 * batch, devices: 2, seconds });
+  return { ...work, ...(link && { link }) };
+}
+
+/** Gain of steps of `other` over those of `work`, in turn. */
+async function gainOf(
+  name: string,
+  work: TrainWork,
+  other: TrainWork,
+  { rounds }: ScalingBenchOptions,
+): Promise<BenchRow> {
   const msOf = async (own: TrainWork) => {
     const [report] = await runDevices(own);
     return quantiles(report?.stepMs ?? []).median;
@@ -137,17 +156,17 @@ async function semiSync(
   const exactMs: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const exact = await msOf(work);
-    gains.push(exact / (await msOf(stale)));
+    gains.push(exact / (await msOf(other)));
     exactMs.push(exact);
   }
   const { median: figure, spread } = quantiles(gains);
   const ms = quantiles(exactMs).median;
   const bytes = partBytesOf(topologyOf(work.input, 2), 2 * batch).pooled(0, 1);
-  const way = link === undefined ? 0 : wayMs(link, bytes);
+  const way = work.link === undefined ? 0 : wayMs(work.link, bytes);
   const limit = ms / (ms - way);
   const limitIs = `nothing seen of ${way.toPrecision(3)} ms of vectors in a step of ${ms.toPrecision(3)} ms`;
   return {
-    name: `semisync.${name}`,
+    name,
     figure,
     unit: "x",
     limit,

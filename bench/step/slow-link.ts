@@ -10,9 +10,12 @@ import {
   type Exchange,
   isGather,
 } from "../../src/exchange/exchange.ts";
+import { aheadBytesMin, tailBytes } from "../../src/exchange/frame.ts";
 
 export interface Link {
   readonly bitsPerSecond: number;
+  /** Whether a part leaves only once all parts are written. @default false */
+  readonly isWhole?: boolean;
 }
 
 /** Bytes of the memory in which devices publish the arrival times of their sends. */
@@ -45,10 +48,17 @@ export function overLink(
   const place = (channel: number, from: number, to: number) => {
     return (channel * devices + from) * devices + to;
   };
+  /** Bytes of each part that left ahead of its round. */
+  const left = new Map<number, number>();
+  const sendTo = (at: number, bytes: number) => {
+    freeAtMs = Math.max(freeAtMs, nowMs()) + wayMs(link, bytes);
+    arrivals[at] = freeAtMs;
+  };
   const send = (channel: number, bytesTo: (peer: number) => number) => {
     for (const peer of peers) {
-      freeAtMs = Math.max(freeAtMs, nowMs()) + wayMs(link, bytesTo(peer));
-      arrivals[place(channel, rank, peer)] = freeAtMs;
+      const at = place(channel, rank, peer);
+      sendTo(at, bytesTo(peer) - (left.get(at) ?? 0));
+      left.delete(at);
     }
   };
   const arrive = (channel: number) => {
@@ -62,6 +72,14 @@ export function overLink(
     isThere() {
       const isOver = (peer: number) => (arrivals[place(channel, peer, rank)] ?? 0) <= nowMs();
       return inner.isThere() && peers.every(isOver);
+    },
+    sendAhead(to, bytes, total) {
+      const at = place(channel, rank, to);
+      const before = left.get(at) ?? 0;
+      const ready = Math.min(bytes, total - tailBytes);
+      if (link.isWhole === true || to === rank || ready - before < aheadBytesMin) return;
+      sendTo(at, ready - before);
+      left.set(at, ready);
     },
     start(used = (to) => inner.outbox(to).byteLength) {
       send(channel, used);

@@ -71,8 +71,10 @@ async function train(data: TrainThreadData): Promise<TrainThreadReport> {
   const { input, devices, depth, link, warmUpSteps = 5, threads = 1 } = work;
   useThreads(threads);
   const kernels = openKernels(work.arithmetic);
-  const topology = topologyOf(input, devices);
-  const shape = exchangeShapeOf(topology);
+  // Over a link each device is a host of its own; its bytes still move through shared memory.
+  const hostOf = link && Array.from({ length: devices }, (_, host) => host);
+  const topology = topologyOf(input, devices, hostOf);
+  const shape = exchangeShapeOf(link === undefined ? topology : topologyOf(input, devices));
   const cells = createAtomicCells({
     words: new Int32Array(words),
     participants: devices + 1,

@@ -3,9 +3,10 @@
 // sharding.test.ts that no plan changes a bit.
 
 import test from "ava";
+import type { z } from "zod";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { NonFiniteGradientError } from "../../../src/errors/errors.ts";
-import type { ExchangeSpec } from "../../../src/exchange/options.ts";
+import { type ExchangeSpec, exchangeOptions } from "../../../src/exchange/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
 import { exactExchange } from "../../../src/training/topology/topology.ts";
@@ -14,6 +15,8 @@ import { logLossOf } from "../../helpers/batches/log-loss.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { rounds } from "../../helpers/thinned.ts";
+
+type ExchangeOptions = z.input<typeof exchangeOptions>;
 
 const batchSize = 256;
 const steps = 240;
@@ -69,15 +72,21 @@ testIf(testAll)(
   },
 );
 
-/** Runs one step with gradients of vectors near 10^6, although the loss is small. */
-async function stepWithLargeGradients(backward: ExchangeSpec["backward"]): Promise<number> {
-  const { local, batches } = start({ ...exactExchange, backward }, 1, 0, 2);
+/** Runs one step of a model whose only layer has weights of one size, and its gradients with it. */
+async function stepWithGradients(exchange: ExchangeOptions, weight: number) {
+  const { local, batches } = start(exchangeOptions.parse(exchange), 1, 0, 2);
   for (const { kernels, network } of local.states) {
-    kernels.write(network.flat, new Float32Array(network.flat.shape[0] ?? 0).fill(1e9));
+    kernels.write(network.flat, new Float32Array(network.flat.shape[0] ?? 0).fill(weight));
   }
+  const rowsOf = () =>
+    local.states.flatMap(({ kernels, slab }) => {
+      return slab.rowsOf.flatMap((rows) => [...kernels.readRows(rows, 0, rows.rows)]);
+    });
   const [batch] = batches;
   if (batch === undefined) throw new Error("There are no batches");
-  return local.train(batch, 0);
+  const before = rowsOf();
+  const loss = await local.train(batch, 0);
+  return { loss, changed: rowsOf().filter((value, i) => value !== before[i]).length };
 }
 
 test("dense gradients above 65,504 overflow in float16, and not in bfloat16", async (t) => {
@@ -94,12 +103,23 @@ test("dense gradients above 65,504 overflow in float16, and not in bfloat16", as
   }
 });
 
+// Gradients near 10^6, although the loss is small.
 test("gradients above 65,504 overflow a float16 exchange, and not a bfloat16 one", async (t) => {
-  const error = await t.throwsAsync(stepWithLargeGradients("float16"), {
+  const error = await t.throwsAsync(stepWithGradients({ backward: "float16" }, 1e9), {
     instanceOf: NonFiniteGradientError,
   });
   t.regex(error?.message ?? "", /table `T\d`/);
   for (const wide of ["bfloat16", "float32"] as const) {
-    t.true(Number.isFinite(await stepWithLargeGradients(wide)), wide);
+    t.true(Number.isFinite((await stepWithGradients({ backward: wide }, 1e9)).loss), wide);
   }
+});
+
+test("a scale keeps large gradients in float16, and small ones in float8", async (t) => {
+  const large = { backward: "float16", backwardScale: 2 ** -8 } as const;
+  t.true((await stepWithGradients(large, 1e9)).changed > 0);
+  // A gradient of 10^-3 / 256 samples is below half of the least number of E5M2, 2^-16.
+  const small = { backward: "float8e5m2" } as const;
+  t.true((await stepWithGradients(small, 1e-3)).changed > 0);
+  t.is((await stepWithGradients({ ...small, backwardScale: 1 }, 1e-3)).changed, 0);
+  await t.throwsAsync(stepWithGradients(small, 1e9), { instanceOf: NonFiniteGradientError });
 });

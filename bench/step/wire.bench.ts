@@ -1,0 +1,206 @@
+// Question: what do exchanged vectors in fewer bits cost in log loss and AUC on real data? Models of
+// every format train side by side on Frappe's training samples, with the same seed and order, and
+// are scored on its test samples. No limit: figures are means over seeds of the difference from
+// float32. The row `twin` shows the noise: a float32 model whose first weights are cut to bfloat16.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { Option } from "commander";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import { exchangeOptions } from "../../src/exchange/options.ts";
+import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import type { DeviceState } from "../../src/training/step/device-state.ts";
+import { forwardStep, trainStep } from "../../src/training/step/step.ts";
+import { type Bench, positive } from "../bench.ts";
+import type { BenchRow } from "../row.ts";
+import { cutWeights, meanOf, rangeOf } from "./accuracy.bench.ts";
+import { startSoloDevice } from "./solo-device.ts";
+
+const batchSize = 512;
+
+interface WireBenchOptions {
+  readonly data: string;
+  readonly seeds: number;
+  readonly epochs: number;
+}
+
+/** The exchange of each model; the first is the reference of the others. */
+const contenders: Readonly<Record<string, object>> = {
+  float32: {},
+  twin: {},
+  "float16-bfloat16": { forward: "float16", backward: "bfloat16" },
+  bfloat16: { forward: "bfloat16", backward: "bfloat16" },
+  int8: { forward: "int8", backward: "int8" },
+  float8: { forward: "float8e4m3", backward: "float8e5m2" },
+  "float8-unscaled": {
+    ...{ forward: "float8e4m3", backward: "float8e5m2" },
+    ...{ forwardScale: 1, backwardScale: 1 },
+  },
+  "float8e4m3-both": { forward: "float8e4m3", backward: "float8e4m3" },
+  "float8-forward": { forward: "float8e4m3" },
+  "float8-backward": { backward: "float8e5m2" },
+};
+const names = Object.keys(contenders);
+const figures = ["logLoss", "auc"] as const;
+const units = { logLoss: "% more log loss", auc: "1e-4 less AUC" } as const;
+
+export const wireBench: Bench<WireBenchOptions> = {
+  question: "what exchanged vectors in fewer bits cost on real data, beside float32",
+  options: [
+    new Option("--data <folder>", "Frappe's train.csv.gz and test.csv.gz").default(
+      "../shared/data/frappe",
+    ),
+    new Option("--seeds <count>", "models of each format").argParser(positive).default(5),
+    new Option("--epochs <count>", "passes over the samples").argParser(positive).default(1),
+  ],
+  measurements({ data, seeds, epochs }) {
+    if (!existsSync(join(data, "train.csv.gz"))) return [];
+    const rows = names.slice(1).flatMap((name) => {
+      return figures.flatMap((figure) => [
+        `wire.${name}.${figure}`,
+        `wire.${name}.${figure}.error`,
+      ]);
+    });
+    const all = ["wire.float32.logLoss", "wire.float32.auc", ...rows];
+    const measure = () => wireRows({ data, seeds, epochs });
+    return [{ names: all, seconds: 25 * seeds * epochs, measure }];
+  },
+};
+
+async function* wireRows({ data, seeds, epochs }: WireBenchOptions): AsyncGenerator<BenchRow> {
+  const samples = readSamples(data);
+  const runs: Metrics[][] = [];
+  for (let seed = 1; seed <= seeds; seed++) runs.push(await runSeed(samples, seed, epochs));
+  for (const figure of figures) {
+    const own = runs.map(([first]) => first?.[figure] ?? Number.NaN);
+    const unit = figure === "auc" ? "AUC" : "log loss";
+    yield { name: `wire.float32.${figure}`, figure: meanOf(own), unit, spread: rangeOf(own) };
+  }
+  for (const [i, name] of names.entries()) {
+    if (i === 0) continue;
+    for (const figure of figures) {
+      const gaps = runs.map((run) => gapOf(figure, run[0]?.[figure], run[i]?.[figure]));
+      const mean = meanOf(gaps);
+      const variance = meanOf(gaps.map((gap) => (gap - mean) ** 2));
+      const error = Math.sqrt(variance / Math.max(1, gaps.length - 1));
+      const row = `wire.${name}.${figure}`;
+      yield { name: row, figure: mean, unit: units[figure], spread: rangeOf(gaps) };
+      yield { name: `${row}.error`, figure: error, unit: "standard error", spread: [error, error] };
+    }
+  }
+}
+
+function gapOf(figure: "logLoss" | "auc", exact = Number.NaN, own = Number.NaN): number {
+  return figure === "auc" ? 1e4 * (exact - own) : 100 * (own / exact - 1);
+}
+
+/** Samples by column, with ids that count the column's values in the training samples from 1. */
+interface Samples {
+  readonly rows: readonly number[];
+  readonly train: Labelled;
+  readonly test: Labelled;
+}
+
+interface Labelled {
+  readonly labels: Float32Array;
+  /** Column after column. */
+  readonly ids: readonly Int32Array[];
+}
+
+function readSamples(folder: string): Samples {
+  const linesOf = (name: string) =>
+    gunzipSync(readFileSync(join(folder, name)))
+      .toString()
+      .trimEnd()
+      .split("\n")
+      .slice(1);
+  const [train, test] = ["train.csv.gz", "test.csv.gz"].map((name) => {
+    return linesOf(name).map((line) => line.trimEnd().split(","));
+  });
+  if (train === undefined || test === undefined) throw new Error("There are no samples");
+  const columns = (train[0]?.length ?? 1) - 1;
+  const known = Array.from({ length: columns }, () => new Map<string, number>());
+  for (const fields of train) {
+    for (const [c, ids] of known.entries()) {
+      const value = fields[c + 1] ?? "";
+      if (!ids.has(value)) ids.set(value, ids.size + 1);
+    }
+  }
+  const labelled = (all: readonly string[][]): Labelled => ({
+    labels: Float32Array.from(all, ([label]) => Number(label)),
+    ids: known.map((ids, c) => Int32Array.from(all, (one) => ids.get(one[c + 1] ?? "") ?? 0)),
+  });
+  const rows = known.map((ids) => ids.size + 1);
+  return { rows, train: labelled(train), test: labelled(test) };
+}
+
+/** Trains all models of a seed; returns their scores on the test samples. */
+async function runSeed(samples: Samples, seed: number, epochs: number): Promise<Metrics[]> {
+  const devices = names.map((name) => startDevice(samples.rows, name, seed));
+  const stream = new RandomStream(seed, 1);
+  const order = Int32Array.from(samples.train.labels.keys());
+  const batches = Math.floor(order.length / batchSize);
+  for (let step = 0; step < epochs * batches; step++) {
+    const at = step % batches;
+    if (at === 0) shuffle(order, stream);
+    const batch = batchOf(samples.train, order.subarray(at * batchSize, (at + 1) * batchSize));
+    for (const device of devices) await trainStep(device, batch, step, -1);
+  }
+  const scores: Metrics[] = [];
+  for (const device of devices) scores.push(await scoreOf(device, samples.test));
+  return scores;
+}
+
+function startDevice(rows: readonly number[], name: string, seed: number): DeviceState {
+  const tables = rows.map((count, i) => {
+    return { name: `T${i}`, rows: count, dim: 16, initScale: 0.05 };
+  });
+  const layers = { interaction: "cat", bottom: [], top: [128, 64, 1] };
+  const model = modelOptions.parse({ kind: "dlrm", dense: 0, tables, ...layers });
+  const exchange = exchangeOptions.parse(contenders[name]);
+  const input = { model, batchSize, slices: 8, idsMax: rows.map(() => 1), exchange };
+  const optimizer = {
+    dense: denseOptimizerOptions.parse({ kind: "adam", learningRate: 1e-3 }),
+    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 }),
+  };
+  const device = startSoloDevice(input, { optimizer, seed });
+  if (name === "twin") cutWeights(device);
+  return device;
+}
+
+/** Puts samples into a random order (Fisher and Yates). */
+function shuffle(order: Int32Array, stream: RandomStream): void {
+  for (let last = order.length - 1; last > 0; last--) {
+    const other = stream.below(last + 1);
+    [order[last], order[other]] = [order[other] ?? 0, order[last] ?? 0];
+  }
+}
+
+function batchOf({ labels, ids }: Labelled, picked: Int32Array): LocalBatch {
+  const samples = picked.length;
+  const batch = { ticket: 0, samples, batchSamples: samples, dense: new Float32Array(0) };
+  const own = new Int32Array(samples * ids.length);
+  for (const [c, column] of ids.entries()) {
+    own.set(
+      Int32Array.from(picked, (sample) => column[sample] ?? 0),
+      c * samples,
+    );
+  }
+  const lengths = new Int32Array(own.length).fill(1);
+  const picks = Float32Array.from(picked, (sample) => labels[sample] ?? 0);
+  return { ...batch, labels: picks, lengths, ids: own, idCount: own.length };
+}
+
+async function scoreOf(device: DeviceState, test: Labelled): Promise<Metrics> {
+  const logits = new Float32Array(test.labels.length);
+  for (let first = 0; first < logits.length; first += batchSize) {
+    const count = Math.min(batchSize, logits.length - first);
+    const picked = Int32Array.from({ length: count }, (_, i) => first + i);
+    logits.set(device.kernels.read(await forwardStep(device, batchOf(test, picked))), first);
+  }
+  return evaluate(logits, test.labels);
+}

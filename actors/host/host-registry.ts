@@ -6,8 +6,8 @@
 // Takes   host.announce · host.leave
 // Emits   host.welcome · host.refused, to the joining process
 //
-// A host announces itself at every beat and gets an answer every time: the next message makes up
-// for a lost one, and each side knows that the other is alive.
+// A host announces itself at every beat, and asks for an answer at every fourth one: the next message
+// makes up for a lost one, and each side knows that the other is alive.
 
 import { setup } from "xstate";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
@@ -42,8 +42,10 @@ const machine = setup({
     answer: ({ context: { membership, mailbox, onRefused }, event }) => {
       if (event.type !== "host.announce") return;
       const to = { role: "joining" as const, index: event.body.key };
+      const { isAsking, ...announcement } = event.body;
       try {
-        const host = membership.announce(event.body);
+        const host = membership.announce(announcement);
+        if (!isAsking) return;
         mailbox.send(to, "host.welcome", { host, mayLeave: membership.mayLeave(host) });
       } catch (cause) {
         const error = recordError(cause);

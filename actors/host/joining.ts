@@ -51,12 +51,22 @@ type JoiningEvent = MessageEvent<"host.welcome" | "host.refused">;
  */
 const clusterSilenceMs = 10_000;
 
-/** Announces this process at every beat. */
+/** An answer to every such announcement is enough once the process has joined. */
+const askingBeats = 4;
+
+/**
+ * Announces this process at every beat. It asks for answers at its first beats, as frames may be
+ * lost, and while it is leaving.
+ */
 const announcing = fromCallback<{ type: string }, JoiningContext>(({ input }) => {
   const { network, mailbox, announcement } = input;
   let cancel = () => {};
+  let beats = 0;
   const announce = () => {
-    mailbox.send({ role: "hosts", index: 0 }, "host.announce", announcement());
+    const own = announcement();
+    const isAsking = own.isLeaving || beats < askingBeats || beats % askingBeats === 0;
+    beats++;
+    mailbox.send({ role: "hosts", index: 0 }, "host.announce", { ...own, isAsking });
     cancel = network.clock.after(beatMs, announce);
   };
   announce();

@@ -252,15 +252,17 @@ export function request<Type extends MessageType, Answer>(options: {
    */
   readonly answer: (message: ActorMessage) => { from: number; answer: Answer } | undefined;
   /**
-   * The position in `to` of an addressee that a message shows to be executing the request: nothing
-   * is repeated to it meanwhile. It repeats its own answer.
+   * The positions in `to` of addressees that a message shows to be executing the request: nothing is
+   * repeated to them for twice the usual time, or for `executingMs`.
    */
-  readonly executing?: (message: ActorMessage) => number | undefined;
+  readonly executing?: (message: ActorMessage) => readonly number[];
+  readonly executingMs?: number;
   /** Infinity if another actor has the deadline. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
 }): Promise<Answer[]> {
   const { network, mailbox, to, type, body, answer, executing, deadlineMs, signal } = options;
+  const { executingMs = 2 * repeatMsMax } = options;
   const { clock } = network;
   return new Promise<Answer[]>((resolve, reject) => {
     const answers = new Map<number, Answer>();
@@ -281,11 +283,10 @@ export function request<Type extends MessageType, Answer>(options: {
         })
       : () => {};
     const isExecuting = (at: number) => {
-      return clock.now() - (executingAtMs.get(at) ?? Number.NEGATIVE_INFINITY) < 2 * repeatMsMax;
+      return clock.now() - (executingAtMs.get(at) ?? Number.NEGATIVE_INFINITY) < executingMs;
     };
     const subscription = mailbox.listen((message) => {
-      const working = executing?.(message);
-      if (working !== undefined) executingAtMs.set(working, clock.now());
+      for (const at of executing?.(message) ?? []) executingAtMs.set(at, clock.now());
       const given = answer(message);
       if (given === undefined || answers.has(given.from)) return;
       if (!(given.from in to)) return; // Not an addressee.

@@ -9,7 +9,7 @@ import { checkContents } from "../../../src/job/check-contents.ts";
 import { type JobSpec, jobTextOf } from "../../../src/job/job.ts";
 import { stepBefore } from "../../../src/job/warm-start.ts";
 import { areAlike, bytesOfHosts, fleetIn, type LinkChoice } from "../../../src/planner/fleet.ts";
-import { deadlinesOf } from "../../../src/ports/deadlines.ts";
+import { beatMs, deadlinesOf } from "../../../src/ports/deadlines.ts";
 import { inTurns } from "../../../src/ports/turns.ts";
 import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { Cut } from "../../../src/training/loop/schedule.ts";
@@ -232,9 +232,9 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
     body: { command, job: jobTextOf(job), assembly },
     answer: everyHost(spec),
     executing: ({ type, body }) => {
-      if (type !== "host.progress") return undefined;
+      if (type !== "host.progress") return [];
       const at = input.hosts.findIndex(({ host }) => host === body.host);
-      return at < 0 ? undefined : at;
+      return at < 0 ? [] : [at];
     },
     // Slabs are filled and checkpoints read: as much memory and disk traffic as in many steps.
     deadlineMs: transferDeadlines(input).assembly,
@@ -311,6 +311,8 @@ export const running = fromPromise<
       message.type === "device.reached" && message.body.command === command
         ? { from: message.body.device, answer: message.body }
         : undefined,
+    executing: (message) => devicesUnderWay(message, input, toStep),
+    executingMs: 3 * beatMs,
     deadlineMs: Number.POSITIVE_INFINITY, // The coordinator's step watch detects a stall.
     signal,
   });
@@ -323,6 +325,19 @@ export const running = fromPromise<
     dynamicIds: answers.map((one) => one.dynamicIds).reduce(addIdCounts),
   };
 });
+
+/**
+ * The devices that a heartbeat shows inside the window: they have the request, and none has its
+ * answer lost, so that nothing is sent for each device while they train.
+ */
+function devicesUnderWay(message: ActorMessage, input: RequestInput, toStep: number): number[] {
+  if (message.type !== "host.progress") return [];
+  const { host, steps } = message.body;
+  const place = input.hosts.findIndex((one) => one.host === host);
+  if (place < 0) return [];
+  const first = devicesOf(input.hosts.slice(0, place));
+  return steps.flatMap((step, i) => (step > input.step && step < toStep ? [first + i] : []));
+}
 
 /** The metrics of this cut on the held-out samples. */
 export const evaluating = fromPromise<Metrics, RequestInput>(({ input, signal }) =>

@@ -61,8 +61,8 @@ function startHosts(overrides: Partial<Network> = {}) {
     ...place,
     membership,
     refused,
-    announce: (changes: Partial<Announcement> = {}) =>
-      sayTo(place, hosts, "host.announce", { ...announcement, ...changes }),
+    announce: (changes: Partial<Announcement> & { isAsking?: boolean } = {}) =>
+      sayTo(place, hosts, "host.announce", { ...announcement, isAsking: true, ...changes }),
     indices: () => membership.present().map(({ host }) => host),
     answers: (key: number) => place.heard({ role: "joining", index: key }),
   };
@@ -75,6 +75,8 @@ test("each process has one host index, and no index is given twice", async (t) =
   const indicesOf = (key: number) =>
     answers(key).map(({ body }) => (body as { host: number }).host);
   t.deepEqual(indicesOf(0), [1, 1]);
+  t.deepEqual(indicesOf(1), [2]);
+  announce({ key: 1, isAsking: false });
   t.deepEqual(indicesOf(1), [2]);
   for (let beat = 0; beat < 6; beat++) {
     announce({ key: 1 });
@@ -248,10 +250,13 @@ test("a process announces itself at every heartbeat, before and after it is welc
   const { heard, pass, welcome } = startJoining();
   for (let beat = 0; beat < 2; beat++) await pass(250);
   welcome(3);
-  for (let beat = 0; beat < 2; beat++) await pass(250);
+  for (let beat = 0; beat < 7; beat++) await pass(250);
   const announced = heard(hosts).filter(({ type }) => type === "host.announce");
-  t.is(announced.length, 5);
-  t.deepEqual(announced.at(-1)?.body, announcement);
+  const asking = [true, true, true, true, true, false, false, false, true, false];
+  t.deepEqual(
+    announced.map(({ body }) => body),
+    asking.map((isAsking) => ({ ...announcement, isAsking })),
+  );
 });
 
 test("a joined host serves under its index, and starts anew under another index", async (t) => {

@@ -75,15 +75,32 @@ const beat = (step: number) => ({
   meters: { devices: [], reading: [0, 0] },
 });
 
-test("heartbeats do not repeat the command to run", async (t) => {
+test("the command to run is repeated until heartbeats show it, and again when it is done", async (t) => {
   const { heard, say, pass } = await startRunning();
-  for (let step = 1; step <= 9; step++) {
-    say(self, "host.progress", beat(step));
-    await pass(250);
-  }
-  for (const device of devices) {
-    const runs = heard(device).filter(({ type }) => type === "device.run");
-    t.true(runs.length >= 2, "it asks until it is answered");
+  const beats = async (steps: readonly number[]) => {
+    for (const step of steps) {
+      say(self, "host.progress", beat(step));
+      await pass(250);
+    }
+    return devices.map((device) => heard(device).filter(({ type }) => type === "device.run"));
+  };
+  const countOf = (runs: readonly unknown[][]) => runs.map(({ length }) => length);
+  const asked = countOf(await beats([0, 0, 0, 0, 0]));
+  t.true(
+    asked.every((count) => count >= 2),
+    "no step is done: the command may be lost",
+  );
+  const during = countOf(await beats([1, 2, 3, 4, 5, 6, 7, 8, 9]));
+  t.deepEqual(during, asked);
+  const { toStep } = heard(devices[0] ?? self).find(({ type }) => type === "device.run")?.body as {
+    toStep: number;
+  };
+  const done = await beats(new Array(10).fill(toStep));
+  t.true(
+    countOf(done).every((count, i) => count > (during[i] ?? 0)),
+    "the answer may be lost",
+  );
+  for (const runs of done) {
     t.is(new Set(runs.map(({ body }) => (body as { command: number }).command)).size, 1);
   }
 });

@@ -92,9 +92,8 @@ test("the command to run is repeated until heartbeats show it, and again when it
   );
   const during = countOf(await beats([1, 2, 3, 4, 5, 6, 7, 8, 9]));
   t.deepEqual(during, asked);
-  const { toStep } = heard(devices[0] ?? self).find(({ type }) => type === "device.run")?.body as {
-    toStep: number;
-  };
+  const command = heard(devices[0] ?? self).find(({ type }) => type === "device.run");
+  const toStep = (command?.body as { readonly toStep: number } | undefined)?.toStep ?? 0;
   const done = await beats(new Array(10).fill(toStep));
   t.true(
     countOf(done).every((count, i) => count > (during[i] ?? 0)),

@@ -18,6 +18,7 @@ import { linksBench } from "./planner/links.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
 import { plansBench } from "./planner/plans.bench.ts";
 import { predictionsBench } from "./planner/predictions.bench.ts";
+import { controlBench } from "./service/control.bench.ts";
 import { jobsBench } from "./service/jobs.bench.ts";
 import { lostHostBench } from "./service/lost-host.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
@@ -63,6 +64,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   sharding: shardingBench,
   serve: serveBench,
   jobs: jobsBench,
+  control: controlBench,
   stores: storesBench,
   recovery: recoveryBench,
   tables: tablesBench,

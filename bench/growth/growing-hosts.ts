@@ -3,13 +3,14 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Cluster } from "../../internal.ts";
 import { configuration } from "../configurations.ts";
 import { quantileOf } from "../row.ts";
+import { spentMsOf } from "../spent.ts";
 
 const batchSize = 2048;
 /** Events of progress that are skipped, as programs compile meanwhile, and that are measured. */
@@ -71,7 +72,7 @@ async function costOn(hosts: 1 | 2, checkpoints: string, directory: string): Pro
       }
       if (event.type !== "run.progress" || event.times === undefined) continue;
       stepMs.push(event.times.stepMs);
-      to = { step: event.step, spentMs: spentMsBy(joined) };
+      to = { step: event.step, spentMs: spentMsBy(joined?.pid === undefined ? [] : [joined.pid]) };
       if (stepMs.length === warmUp) from = to;
       if (stepMs.length === warmUp + measured) break;
     }
@@ -84,17 +85,11 @@ async function costOn(hosts: 1 | 2, checkpoints: string, directory: string): Pro
   }
 }
 
-/** A tick of the times in /proc: 10 ms on every Linux machine. */
-const tickMs = 10;
-
-/** Processor time so far of this process and, on Linux only, of a child. */
-function spentMsBy(child: ChildProcess | undefined): number {
+/** Processor time so far of this process and, on Linux only, of others. */
+function spentMsBy(pids: readonly number[]): number {
   const { user, system } = process.cpuUsage();
-  const own = (user + system) / 1000;
-  if (child?.pid === undefined || process.platform !== "linux") return own;
-  // After the program's name in brackets: state, then 10 fields, then user and system time.
-  const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-  return own + tickMs * (Number(fields[11]) + Number(fields[12]));
+  if (process.platform !== "linux") return (user + system) / 1000;
+  return pids.reduce((sum, pid) => sum + spentMsOf(pid), (user + system) / 1000);
 }
 
 function startHost(cluster: Cluster): ChildProcess {

@@ -2,9 +2,9 @@
 // clients submit one job after the other, over a real nats-server. The first round has rows of its
 // own, as V8 still compiles the code of the leader and the clients.
 
-import { type ChildProcess, fork, spawn } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,6 +14,7 @@ import { connect } from "nats";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import { type Bench, notNegative, positive, together } from "../bench.ts";
 import { type BenchRow, quantileOf } from "../row.ts";
+import { startNatsServer } from "./nats-server.ts";
 
 interface JobsBenchOptions {
   /** Clients at once, each with a connection of its own. */
@@ -59,17 +60,12 @@ export const jobsBench: Bench<JobsBenchOptions> = {
 /** @throws Error without a `nats-server` */
 async function rowsOf({ clients, jobs, pause, jetstream }: JobsBenchOptions): Promise<BenchRow[]> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-jobs-"));
-  const ports = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", directory];
-  const more = jetstream ? ["-js", "-sd", join(directory, "jetstream")] : [];
-  const server = spawn("nats-server", [...ports, "--auth", "t", ...more], { stdio: "ignore" });
   let root: ChildProcess | undefined;
+  await using server = await startNatsServer("jobs", (own) => {
+    return ["--auth", "t", ...(jetstream ? ["-js", "-sd", join(own, "jetstream")] : [])];
+  });
   try {
-    await once(server, "spawn").catch(() => {
-      throw new Error(
-        "bench jobs found no nats-server on the PATH: install one, then run it again.",
-      );
-    });
-    const url = await urlIn(directory);
+    const { url } = server;
     const program = fileURLToPath(new URL("./jobs-root.js", import.meta.url));
     root = fork(program, [url, join(directory, "state")], { silent: true });
     if (root.stdout !== null) await once(root.stdout, "data");
@@ -101,7 +97,6 @@ async function rowsOf({ clients, jobs, pause, jetstream }: JobsBenchOptions): Pr
     return [...rowsFor("submit.first", first), ...rowsFor("submit.then", then)];
   } finally {
     root?.kill("SIGKILL");
-    if (server.kill("SIGKILL")) await once(server, "exit");
     rmSync(directory, { recursive: true, force: true });
   }
 }
@@ -132,15 +127,4 @@ function jobIn(directory: string, name: string): string {
   const data = { kind: "synthetic", samples: 256, dense: 4, batchSize: 64 };
   const checkpoint = { directory: join(directory, name) };
   return JSON.stringify({ job: { name, model, data, checkpoint, devices: 1 }, key: name });
-}
-
-/** Waits for the address of a server that was just started. */
-async function urlIn(directory: string): Promise<string> {
-  for (;;) {
-    const file = readdirSync(directory).find((name) => name.endsWith(".ports"));
-    const text = file === undefined ? "" : readFileSync(join(directory, file), "utf8");
-    const url = /"(nats:\/\/[^"]+)"/.exec(text)?.[1];
-    if (url !== undefined) return url;
-    await sleep(10);
-  }
 }

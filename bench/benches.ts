@@ -7,6 +7,7 @@ import { shardingBench } from "../packages/sharding/bench/sharding.bench.ts";
 import type { Bench } from "./bench.ts";
 import { dedupBench } from "./dedup/dedup.bench.ts";
 import { exchangeBench } from "./exchange/exchange.bench.ts";
+import { machinesBench } from "./exchange/machines.bench.ts";
 import { growthBench } from "./growth/growth.bench.ts";
 import { ingestBench } from "./ingest/ingest.bench.ts";
 import { stallBench } from "./ingest/stall.bench.ts";
@@ -19,6 +20,7 @@ import { plannerBench } from "./planner/planner.bench.ts";
 import { plansBench } from "./planner/plans.bench.ts";
 import { predictionsBench } from "./planner/predictions.bench.ts";
 import { controlBench } from "./service/control.bench.ts";
+import { weakBench } from "./planner/weak.bench.ts";
 import { jobsBench } from "./service/jobs.bench.ts";
 import { lostHostBench } from "./service/lost-host.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
@@ -55,12 +57,14 @@ export const benches: Readonly<Record<string, Bench>> = {
   ladder: ladderBench,
   kernels: kernelsBench,
   exchange: exchangeBench,
+  machines: machinesBench,
   tiers: tiersBench,
   export: exportBench,
   planner: plannerBench,
   plans: plansBench,
   predictions: predictionsBench,
   links: linksBench,
+  weak: weakBench,
   sharding: shardingBench,
   serve: serveBench,
   jobs: jobsBench,

@@ -21,6 +21,7 @@
 // Each runs on one thread: start several processes for several threads.
 
 #include <dlfcn.h>
+#include <arpa/inet.h>
 #include <fcntl.h>
 #ifdef __AVX512BF16__
 #include <immintrin.h>
@@ -329,6 +330,45 @@ double file(const char *kind, const char *path, int64_t bytes, double seconds) {
   return failed ? -1 : rate;
 }
 
+/// Takes one connection at a port of any address, and reads it to its end.
+double tcpServe(int port) {
+  const int listening = socket(AF_INET, SOCK_STREAM, 0);
+  const int on = 1;
+  setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in place = {};
+  place.sin_family = AF_INET;
+  place.sin_port = htons(uint16_t(port));
+  if (bind(listening, reinterpret_cast<sockaddr *>(&place), sizeof place) != 0) return -1;
+  if (listen(listening, 1) != 0) return -1;
+  const int at = accept(listening, nullptr, nullptr);
+  std::vector<char> buffer(1 << 20);
+  const auto start = Clock::now();
+  double received = 0;
+  for (ssize_t got; (got = recv(at, buffer.data(), buffer.size(), 0)) > 0;) received += double(got);
+  return received / secondsSince(start);
+}
+
+/// Sends to `tcpServe` for some seconds, and waits until it has all bytes.
+double tcpSend(const char *address, int port, double seconds) {
+  const int at = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in place = {};
+  place.sin_family = AF_INET;
+  place.sin_port = htons(uint16_t(port));
+  if (inet_pton(AF_INET, address, &place.sin_addr) != 1) return -1;
+  if (connect(at, reinterpret_cast<sockaddr *>(&place), sizeof place) != 0) return -1;
+  std::vector<char> buffer(1 << 20, 1);
+  const auto start = Clock::now();
+  double sent = 0;
+  do {
+    const ssize_t some = send(at, buffer.data(), buffer.size(), MSG_NOSIGNAL);
+    if (some < 0) return -1;
+    sent += double(some);
+  } while (secondsSince(start) < seconds);
+  shutdown(at, SHUT_WR);
+  while (recv(at, buffer.data(), buffer.size(), 0) > 0) continue;
+  return sent / secondsSince(start);
+}
+
 }  // namespace
 
 int main(int count, char **words) {
@@ -352,6 +392,10 @@ int main(int count, char **words) {
   }
   if (std::strcmp(what, "file") == 0 && count > 5) {
     rate = file(words[2], words[3], int64_t(number(4)), number(5));
+  }
+  if (std::strcmp(what, "tcpServe") == 0) rate = tcpServe(int(number(2)));
+  if (std::strcmp(what, "tcpSend") == 0 && count > 4) {
+    rate = tcpSend(words[2], int(number(3)), number(4));
   }
   std::printf("{\"rate\":%.6g}\n", rate);
   return rate < 0 ? 1 : 0;

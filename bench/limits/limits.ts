@@ -30,6 +30,12 @@ const blasLibraries = [
   { name: "BLIS", library: "libblis.so.4" },
 ] as const;
 
+/** The file of the bare programs, for machines of their own. */
+export function limitProgram(): string {
+  build();
+  return program;
+}
+
 /** One limit: its rate, in the unit that limits.cc gives; 0 where it cannot be measured. */
 export function limit(...words: (string | number)[]): number {
   build();

@@ -27,6 +27,8 @@ export interface Cable {
   readonly delayMs?: number;
   /** Share of the frames that is lost. @default none */
   readonly lossShare?: number;
+  /** Largest packet in bytes. @default 1500 */
+  readonly packetBytes?: number;
 }
 
 /** A cable of 1 Gb/s. */
@@ -53,8 +55,11 @@ export interface Machine {
 }
 
 export interface TestNetwork {
-  /** Starts a machine, with an empty disk. `environment`: further variables of its programs. */
-  machine(environment?: Readonly<Record<string, string>>): Promise<Machine>;
+  /**
+   * Starts a machine, with an empty disk. `environment`: further variables of its programs;
+   * `cores`: the cores that they may use, as `taskset` lists them.
+   */
+  machine(environment?: Readonly<Record<string, string>>, cores?: string): Promise<Machine>;
 }
 
 const workDirectory = "/mnt/work";
@@ -122,7 +127,7 @@ export async function startNetwork(
   };
   let machines = 0;
   return {
-    async machine(environment = {}) {
+    async machine(environment = {}, cores) {
       const number = ++machines;
       const address = `10.99.0.${number}`;
       const own = await startNamespaces(t, becomeMachine);
@@ -136,6 +141,12 @@ export async function startNetwork(
       if (isBad(cable)) await carryFrames(number, own.pid);
       else atSwitch("link", "set", `cable${number}`, "master", "s0");
       ip("addr", "add", `${address}/24`, "dev", "eth0");
+      if (cable.packetBytes !== undefined) {
+        ip("link", "set", "eth0", "mtu", `${cable.packetBytes}`);
+        for (const one of isBad(cable) ? ["cable", "port", "far"] : ["cable"]) {
+          atSwitch("link", "set", `${one}${number}`, "mtu", `${cable.packetBytes}`);
+        }
+      }
       ip("link", "set", "eth0", "up");
       const rate = ["rate", `${cable.bitsPerSecond}bit`, "burst", "1mb", "latency", "50ms"];
       for (const [pid, device] of [
@@ -148,7 +159,8 @@ export async function startNetwork(
       const { PATH } = env;
       const variables = { PATH, HOME: "/mnt/home", TMPDIR: "/tmp", ...environment };
       const pairs = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
-      const inside = [...target, `--wdns=${workDirectory}`, "env", ...pairs];
+      const pinned = cores === undefined ? [] : ["taskset", "-c", cores];
+      const inside = [...target, `--wdns=${workDirectory}`, "env", ...pairs, ...pinned];
       return {
         address,
         inside,

@@ -1,0 +1,225 @@
+// Hosts on machines that share nothing but a network (test/helpers/machines), for a bench: a root
+// with the checkpoints on a machine of its own, and one host with one device on each of the others,
+// each on one core. What is measured is read on the machines: bytes of their network devices, and
+// processor time of their processes.
+
+import type { ExchangeTimes, RunEvent } from "../../internal.ts";
+import {
+  type Cable,
+  type Machine,
+  startNetwork,
+  type TestNetwork,
+} from "../../test/helpers/machines/machines.ts";
+import { bucketEnvironment } from "../../test/objects/bucket-server.ts";
+import { limitProgram } from "../limits/limits.ts";
+
+/**
+ * How frames of the exchange travel: `a` through one nats-server on the root's machine; `b` through
+ * a nats-server on each host's machine, joined as a cluster; `c` over direct links.
+ */
+export type Way = "a" | "b" | "c";
+
+/** A run's means over the measured seconds. */
+export interface MeasuredRun {
+  readonly stepMs: number;
+  /** Shares of a step. */
+  readonly exchange: Pick<ExchangeTimes, "exposed" | "inFlight" | "hidden">;
+  /** Bytes that a host's machine sends in a step, headers of the network included. */
+  readonly sentBytes: number;
+  /** Processor milliseconds of a step, over the processes of all machines. */
+  readonly processorMs: number;
+}
+
+const bucketProgram = new URL("../../test/helpers/machines/bucket-program.js", import.meta.url)
+  .pathname;
+const rootAddress = "10.99.0.1";
+const rootNats = `nats://${rootAddress}:4222`;
+const warmMs = 4000;
+/** A clock tick of the kernel's processor times. */
+const tickMs = 10;
+
+/**
+ * The job: 4 MiB of vectors and gradients leave each of two hosts in a step, and little is computed,
+ * as the cores are few.
+ */
+function jobOf(steps: number) {
+  const tables = Array.from({ length: 16 }, (_, i) => ({ name: `t${i}`, rows: 20_000, dim: 64 }));
+  return {
+    model: { kind: "dlrm", dense: 13, tables, bottom: [64], top: [64, 1] },
+    data: {
+      ...{ kind: "synthetic", samples: 40_960, dense: 13, batchSize: 2048, epochs: steps / 20 },
+      cache: "/tmp/cache",
+    },
+    checkpoint: { directory: "s3://bucket/run", everySteps: 1_000_000 },
+    stepDeadlineMs: 60_000,
+  };
+}
+
+/** The bare rate of a cable: one socket pair in C, between two machines. Bytes a second. */
+export async function bareRate(cable: Cable, seconds: number): Promise<number> {
+  return await within(cable, async (network) => {
+    const [one, two] = [await network.machine({}, "0"), await network.machine({}, "1")];
+    const program = limitProgram();
+    two.shell(`${program} tcpServe 5000 > rate 2>&1 &`);
+    const told = one.shell(`sleep 0.3; ${program} tcpSend ${two.address} 5000 ${seconds}`);
+    return (JSON.parse(told) as { readonly rate: number }).rate;
+  });
+}
+
+/** Trains on machines for some seconds. */
+export async function trainOnMachines(options: {
+  readonly cable: Cable;
+  readonly hosts: number;
+  readonly way: Way;
+  readonly seconds: number;
+  /** Flags of `osiris up` for the way. */
+  readonly flags: readonly string[];
+  /** Cores of the machine; host i is on core i modulo this. */
+  readonly cores: number;
+}): Promise<MeasuredRun> {
+  const { cable, hosts, way, seconds, flags, cores } = options;
+  return await within(cable, async (network) => {
+    const root = await startRoot(network, hosts, flags);
+    const machines: Machine[] = [];
+    for (let host = 0; host < hosts; host++) {
+      const machine = await network.machine(environment, `${host % cores}`);
+      machines.push(machine);
+      if (way === "b") startServer(machine, host + 2, hosts);
+      const nats = way === "b" ? `nats://${machine.address}:4222` : rootNats;
+      const started = machine.osiris("host", "--nats", nats, "--devices", "1", "--json");
+      await started.line((line) => line.includes('"report":"host"'));
+    }
+    return await measured({ root, machines, nats: rootNats, seconds });
+  });
+}
+
+/** The same job on two devices of one process, on the cores of the machine. */
+export async function trainAlone(cores: number, seconds: number): Promise<MeasuredRun> {
+  return await within({ bitsPerSecond: 1e10 }, async (network) => {
+    const root = await startBucket(network, `0-${cores - 1}`);
+    const up = root.osiris("up", "--devices", "2", "--port", "4222", "--json");
+    await up.line((line) => line.includes('"up"'));
+    return await measured({ root, machines: [], nats: "nats://127.0.0.1:4222", seconds });
+  });
+}
+
+const environment = bucketEnvironment(`http://${rootAddress}:9000`);
+
+async function within<Result>(
+  cable: Cable,
+  run: (network: TestNetwork) => Promise<Result>,
+): Promise<Result> {
+  const ends: (() => unknown)[] = [];
+  const t = { teardown: (end: () => unknown) => void ends.push(end) };
+  try {
+    return await run(await startNetwork(t as Parameters<typeof startNetwork>[0], cable));
+  } finally {
+    for (const end of ends.reverse()) await end();
+  }
+}
+
+async function startBucket(network: TestNetwork, cores?: string): Promise<Machine> {
+  const root = await network.machine(environment, cores);
+  const served = root.node(bucketProgram, rootAddress, "0", "0");
+  await served.line((line) => line.includes("9000"));
+  return root;
+}
+
+async function startRoot(
+  network: TestNetwork,
+  hosts: number,
+  flags: readonly string[],
+): Promise<Machine> {
+  const root = await startBucket(network);
+  startServer(root, 1, hosts);
+  const up = root.osiris(
+    "up",
+    ...["--nats", rootNats],
+    "--devices",
+    "0",
+    "--min-devices",
+    `${hosts}`,
+    ...flags,
+    "--json",
+  );
+  await up.line((line) => line.includes('"up"'));
+  return root;
+}
+
+/** A nats-server that a server on any other machine may join as a cluster. */
+function startServer(machine: Machine, number: number, hosts: number): void {
+  const routes = Array.from({ length: hosts + 1 }, (_, i) => `nats://10.99.0.${i + 1}:6222`);
+  const cluster = `--cluster_name bench --cluster nats://0.0.0.0:6222 --routes ${routes.join(",")}`;
+  machine.shell(`nats-server -n n${number} -a 0.0.0.0 -p 4222 ${cluster} > nats.log 2>&1 &`);
+}
+
+type Progress = Extract<RunEvent, { readonly type: "run.progress" }>;
+
+/** Trains, and measures. `machines`: those of hosts, beside the root's. */
+async function measured(options: {
+  readonly root: Machine;
+  readonly machines: readonly Machine[];
+  readonly nats: string;
+  readonly seconds: number;
+}): Promise<MeasuredRun> {
+  const { root, machines, nats, seconds } = options;
+  root.write("job.json", JSON.stringify(jobOf(2e6)));
+  const running = root.osiris("submit", "job.json", "--nats", nats, "--follow", "--json");
+  let step = 0;
+  const untilMs = async (ms: number): Promise<Progress[]> => {
+    const events: Progress[] = [];
+    const startMs = performance.now();
+    while (performance.now() - startMs < ms) {
+      const isNext = (line: string) =>
+        Number(/^{"type":"run.progress",.*?"step":(\d+)/.exec(line)?.[1]) > step;
+      const next = JSON.parse(await running.line(isNext)) as Progress;
+      step = next.step;
+      events.push(next);
+    }
+    return events;
+  };
+  await untilMs(warmMs);
+  const [from, fromStep] = [sampled(root, machines), step];
+  const events = await untilMs(1000 * seconds);
+  const to = sampled(root, machines);
+  const steps = step - fromStep;
+  return {
+    stepMs: (to.atMs - from.atMs) / steps,
+    exchange: meanExchange(events),
+    sentBytes: (to.sentBytes - from.sentBytes) / steps / Math.max(1, machines.length),
+    processorMs: (to.processorMs - from.processorMs) / steps,
+  };
+}
+
+/** What the hosts' machines have sent, and the processor time of what runs on all. */
+function sampled(root: Machine, machines: readonly Machine[]) {
+  const atMs = performance.now();
+  let [sentBytes, ticks] = [0, 0];
+  for (const machine of [root, ...machines]) {
+    const text = machine.shell(
+      "cat /proc/net/dev; echo; cat /proc/[0-9]*/stat 2>/dev/null || true",
+    );
+    const [devices = "", processes = ""] = text.split("\n\n");
+    if (machine !== root) sentBytes += Number(/eth0:\s*(?:\d+\s+){8}(\d+)/.exec(devices)?.[1]);
+    for (const line of processes.trim().split("\n")) {
+      const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
+      ticks += Number(fields[11] ?? 0) + Number(fields[12] ?? 0);
+    }
+  }
+  return { atMs, sentBytes, processorMs: tickMs * ticks };
+}
+
+function meanExchange(events: readonly Progress[]) {
+  const sums = { exposed: 0, inFlight: 0, hidden: 0 };
+  let weight = 0;
+  for (const { times } of events) {
+    if (times?.exchange === undefined) continue;
+    const ms = times.steps * times.stepMs;
+    weight += ms;
+    for (const key of ["exposed", "inFlight", "hidden"] as const) {
+      sums[key] += ms * times.exchange[key];
+    }
+  }
+  const { exposed, inFlight, hidden } = sums;
+  return { exposed: exposed / weight, inFlight: inFlight / weight, hidden: hidden / weight };
+}

@@ -1,7 +1,7 @@
 // Question: how close are the collectives to what memory and the broker allow? Inside a host the
 // limit is a memcpy by as many threads at once; between hosts, a bare NATS client that moves the
-// same bytes between two processes through the same broker, in turn. Direct links have rows of their
-// own (link-rows.ts), beside bare sockets.
+// same bytes between two processes through the same broker, in turn. Direct links have rows of
+// their own (link-rows.ts), beside bare sockets.
 //
 // The figure is bus bandwidth, as nccl-tests define it: bytes of a device / seconds, times the
 // share of the bytes that must cross the bus. It thus compares with a link's speed for any number

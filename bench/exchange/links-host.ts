@@ -1,5 +1,5 @@
-// One host of the rows `links`, a process of its own: host 0 sends frames over a direct link, host 1
-// acknowledges them over its own. The parent passes on their addresses and asks for rounds.
+// One host of the rows `links`, a process of its own: host 0 sends frames over a direct link, and
+// host 1 acknowledges them over its own. The parent passes on their addresses and asks for rounds.
 
 import type { LinkAddress } from "../../src/exchange/links/direct-links.ts";
 import { openDirectLinks } from "../../src/exchange/links/open-links.ts";

@@ -10,12 +10,13 @@
 // frame is received straight into the exchange's memory, and sent straight from it.
 //
 // Invariants
-//   D1. A frame goes over a direct connection at most once, when it is new. So frames of a connection
-//       arrive in the order of their sequences, and none of them repeats bytes that were read.
+//   D1. A frame goes over a direct connection at most once, when it is new. So frames of a
+//       connection arrive in the order of their sequences, and none of them repeats bytes that were
+//       read.
 //   D2. After `fence` returns, the other host's connection writes no byte. A bridge takes a frame
 //       with pieces over the broker only after it has fenced the sender's direct connection.
-//   D3. Before its hello is verified, a connection is read up to the hello's fixed size, and nothing
-//       of it is parsed further.
+//   D3. Before its hello is verified, a connection is read up to the hello's fixed size, and
+//       nothing of it is parsed further.
 // Implementations: native sockets (native-links.ts), Node's `net` (net-links.ts), simulated ones.
 
 import type { Clock } from "../../ports/clock.ts";
@@ -49,9 +50,9 @@ export interface LinkEvents {
   /** Frames arrived; the bytes of their pieces are in the exchange's memory. */
   arrived(host: number, frames: readonly ExchangeFrame[]): void;
   /**
-   * A connection ended that this host did not end: `outgoing` to the host, or from it. `reason` is
-   * a sentence for people. A frame of a wrong checksum, or one that does not fit its route, ends its
-   * connection so.
+   * A connection ended that this host did not end: `outgoing` to the host, or from it. `reason`
+   * is a sentence for people. A frame of a wrong checksum, or one that does not fit its route,
+   * ends its connection so.
    */
   lost(host: number, way: "outgoing" | "incoming", reason: string): void;
   /** A connection was refused at its hello: a stranger, or another version, run or generation. */

@@ -1,5 +1,5 @@
-// The wire format of frames on a direct link (docs/wire.md): little-endian, a header with a checksum
-// of its own, then the payload, which is only bytes of the exchange.
+// The wire format of frames on a direct link (docs/wire.md): little-endian, a header with a
+// checksum of its own, then the payload, which is only bytes of the exchange.
 //
 //    0  CRC-32C of the rest of the header       24  seen, 8 bytes
 //    4  bytes of the payload                    32  stamp (frame.ts), two float64; NaN: unknown

@@ -169,7 +169,7 @@ class NativeCarrier implements LinkCarrier {
 
 const noKey = new Uint8Array(0);
 
-/** The descriptor of a connected socket; -1: it has none. Node keeps it where it is not documented. */
+/** The descriptor of a connected socket, which Node does not document; -1: it has none. */
 function descriptorOf(socket: Socket): number {
   const { _handle: handle } = socket as { readonly _handle?: { readonly fd?: number } | null };
   return handle?.fd ?? -1;

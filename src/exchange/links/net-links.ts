@@ -4,6 +4,7 @@
 import type { Socket } from "node:net";
 import { connect as connectTls, createServer, type TLSSocket } from "node:tls";
 import { crc32c } from "../../ports/crc32c.ts";
+import { guarded } from "../../wire/http/answering.ts";
 import type { DirectFrame } from "./direct-links.ts";
 import {
   type ArrivedFrame,
@@ -22,8 +23,11 @@ import type {
   OutgoingConnection,
 } from "./socket-links.ts";
 
-/** Bytes that wait for the socket. More than any window of a bridge: the other end takes nothing. */
+/** Most bytes that wait for the socket, more than any window of a bridge: no end takes less. */
 const pendingBytesMax = 128 * 2 ** 20;
+
+/** Bytes that a key of TLS may protect, about 2^23 records. Node cannot renew it. */
+const keyBytesMax = 2 ** 37;
 
 /** TLS 1.3 with a pre-shared key: OpenSSL derives it with the hash of this cipher. */
 const cipher = { ciphers: "TLS_AES_128_GCM_SHA256", minVersion: "TLSv1.3" } as const;
@@ -62,6 +66,8 @@ async function openOutgoing(
   return {
     send(frame) {
       if (socket.writableLength > pendingBytesMax) end("the other host takes no frames");
+      const isUsedUp = key !== undefined && socket.bytesWritten > keyBytesMax;
+      if (isUsedUp) end("its key has protected enough: another connection has another one");
       if (!isEnded) writeFrame(socket, memory, frame);
     },
     end() {
@@ -128,11 +134,15 @@ function openIncoming(
   } else {
     // Node decrypts connections that are emitted to a server.
     const options = { ...cipher, pskCallback: () => key, handshakeTimeout: openMs };
-    const server = createServer(options, (secure: TLSSocket) => {
+    const opened = (secure: TLSSocket) => {
       socket = secure;
       if (isEnded) secure.destroy();
       else begin();
-    });
+    };
+    const server = createServer(
+      options,
+      guarded(opened, (_, secure) => void secure.destroy()),
+    );
     server.on("tlsClientError", (error) => end(`its TLS handshake failed: ${error.message}`));
     server.emit("connection", plain);
   }

@@ -11,6 +11,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LinkUnusableError } from "../../errors/errors.ts";
+import { guarded } from "../../wire/http/answering.ts";
 import type { Extent } from "../layout.ts";
 import {
   type DirectFrame,
@@ -208,13 +209,16 @@ class SocketLinks implements DirectLinks {
     at: { readonly path: string } | { readonly host: string; readonly port: number },
     isEncrypted: boolean,
   ): Promise<Server> {
-    const server = createServer(
-      { noDelay: true },
-      (socket) => void this.#take(socket, isEncrypted),
-    );
+    const take = (socket: Socket) => this.#take(socket, isEncrypted);
+    const refuse = (error: unknown, socket: Socket) => {
+      socket.destroy();
+      this.#options.refused(nameOf(socket), String(error));
+    };
+    const server = createServer({ noDelay: true }, guarded(take, refuse));
     this.#servers.push(server);
     return new Promise((resolve, reject) => {
-      server.once("error", (error) => {
+      // Later ones, such as too many open files, are failures of connections.
+      server.on("error", (error) => {
         const name = "path" in at ? at.path : `${at.host}:${at.port}`;
         reject(new LinkUnusableError(`at ${name}`, error.message, { cause: error }));
       });
@@ -225,8 +229,7 @@ class SocketLinks implements DirectLinks {
   /** Takes the hello of a connection. */
   async #take(socket: Socket, isEncrypted: boolean): Promise<void> {
     const { place, host } = this.#options;
-    const { remoteAddress = "this machine", remotePort } = socket;
-    const name = remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
+    const name = nameOf(socket);
     const isFull = this.#opening.size >= openingMax + this.#tokens.size; // S2
     const cancel = this.#open(socket);
     try {
@@ -294,6 +297,11 @@ class SocketLinks implements DirectLinks {
       this.#opening.delete(socket);
     };
   }
+}
+
+/** The address of the other end. */
+function nameOf({ remoteAddress, remotePort }: Socket): string {
+  return remoteAddress === undefined ? "this machine" : `${remoteAddress}:${remotePort}`;
 }
 
 /** Resolves to the failure, if a socket cannot be connected. */

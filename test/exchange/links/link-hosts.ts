@@ -131,7 +131,7 @@ export async function until(what: string, isSo: () => boolean): Promise<void> {
   }
 }
 
-/** A socket whose hello a host has accepted: its bytes are frames. `from`: the index of its host. */
+/** A socket whose hello a host has accepted: its bytes are frames of host `from`. */
 export async function rawSender(to: LinkHost, from = 0): Promise<Socket> {
   const token = randomBytes(32);
   to.links.admit(from, token);

@@ -1,4 +1,4 @@
-// A thread that dials a host and sends frames to it without end; direct-links.test.ts terminates it.
+// A thread that dials a host and sends frames without end, until direct-links.test.ts ends it.
 
 import { workerData } from "node:worker_threads";
 import type { LinkAddress } from "../../../src/exchange/links/direct-links.ts";

@@ -109,8 +109,8 @@ export class SimulatedCluster {
         world.note("broker", error.message);
       },
     });
-    this.links = createLinkNetwork({ clock: world.clock, seed });
-    if (shape.linkMs !== undefined) this.links.setFaults({ delayMs: shape.linkMs });
+    const faults = shape.linkMs && { delayMs: shape.linkMs };
+    this.links = createLinkNetwork({ clock: world.clock, seed, faults });
     this.machine = new SimulatedMachine(world, seed);
     this.machine.onPower((power) => {
       if (power === "back") return;

@@ -144,7 +144,7 @@ export class SimulatedProcess implements DiskOwner {
       cluster: "c1",
       clock: this.clock,
       disk: this.disk,
-      hostLinks: this.#isLinked ? { mode: "direct", linkEncryption: "auto" } : undefined,
+      hostLinks: this.#isLinked ? { mode: "auto", linkEncryption: "auto" } : undefined,
       faultsAllowed: true,
       log: silentLog,
       createdBy: this.id,

@@ -74,9 +74,8 @@ export function startBridgedHosts(options: {
       bridge,
     }),
   );
-  const network = createLinkNetwork({ clock, seed });
   const { links } = options;
-  network.setFaults(links ?? {});
+  const network = createLinkNetwork({ clock, seed, faults: links });
   const news: LinkNews[][] = memories.map(() => []);
   const bridges = memories.map((memory, host) =>
     createBridge({

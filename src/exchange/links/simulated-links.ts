@@ -53,8 +53,11 @@ export interface LinkNetwork {
 export function createLinkNetwork(options: {
   readonly clock: Clock;
   readonly seed: number;
+  readonly faults?: LinkFaults | undefined;
 }): LinkNetwork {
-  return new SimulatedNetwork(options.clock, options.seed);
+  const network = new SimulatedNetwork(options.clock, options.seed);
+  network.setFaults(options.faults ?? {});
+  return network;
 }
 
 /** One end of connections: a host's links. */

@@ -40,12 +40,11 @@ import type { EitherCluster, EitherOptions, JoinedHost } from "./either-cluster.
 interface Options extends EitherOptions {
   /** Keeps measured links. @default links are not measured */
   readonly links?: Network["links"];
-  /** Faults of direct links. @default there are no direct links */
-  readonly linkFaults?: LinkFaults;
   /** Largest frame of the broker. @default 1 MiB */
   readonly frameBytesMax?: number;
-  /** Faults of the broker, besides delays of a millisecond. @default none */
+  /** Faults of the broker, besides delays of a millisecond, and of direct links. @default none */
   readonly faults?: readonly MemoryFaults[];
+  readonly linkFaults?: LinkFaults;
   /** The duration of a disk sync of an actor's thread (`writer:0`). @default 0 */
   readonly syncMsOf?: (actor: string) => number;
   /** The duration of a disk read. @default 0 */
@@ -56,8 +55,7 @@ interface Options extends EitherOptions {
   readonly refusalOf?: (actor: string, atMs: number) => string | undefined;
 }
 
-const name = "c1";
-const brokerAwayMs = 500;
+const [name, brokerAwayMs] = ["c1", 500] as const;
 const turn = () => new Promise<void>((resume) => void setImmediate(resume));
 /** Durations with which a step of the small job takes about 20 ms, and a thread 20 ms to start. */
 const speed = { turnMs: 1, startMs: 20 } as const;
@@ -78,15 +76,13 @@ export function startVirtualCluster(devices = 2, options: Options = {}): EitherC
   const machine = machineOf(world, options);
   const threads = new SimulatedThreads(machine, speed);
   const breaks = breaksOf(world, threads, options.storeMsOf ?? (() => 0));
-  const direct = createLinkNetwork({ clock: world.clock, seed: 1 });
-  direct.setFaults(options.linkFaults ?? {}, { delayMs: [0, 1] });
-  const surroundings = { world, broker, links: direct, machine };
+  const links = createLinkNetwork({ clock: world.clock, seed: 1, faults: options.linkFaults });
+  const surroundings = { world, broker, links, machine };
   const incidents: Incident[] = [];
   const ownModels = new Set<string>();
-  const root = new SimulatedProcess("leader", surroundings, { serial: 0 });
-  const { links, linkFaults } = options;
-  const hostLinks = linkFaults && ({ mode: "auto", linkEncryption: "auto" } as const);
-  const network = { ...root.network(root.connect()), faultsAllowed, links, hostLinks };
+  const isLinked = options.linkFaults !== undefined;
+  const root = new SimulatedProcess("leader", surroundings, { serial: 0, isLinked });
+  const network = { ...root.network(root.connect()), faultsAllowed, links: options.links };
   const membership = new Membership({
     ...{ minDevices, joinDeadlineMs: 60_000, ...announced },
     own: devices === 0 ? undefined : { host: 0, devices, machine: "leader", pid: 1 },

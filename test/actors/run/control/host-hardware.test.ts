@@ -65,8 +65,7 @@ for (const [what, linkFaults, way, reason] of [
     `frames between hosts take the way that was measured as faster: ${what}`,
     async (t) => {
       const { path, links } = keeperIn(t);
-      const hostLinks = { mode: "auto", linkEncryption: "auto" } as const;
-      await using place = startVirtualCluster(1, { minDevices: 2, links, hostLinks, linkFaults });
+      await using place = startVirtualCluster(1, { minDevices: 2, links, linkFaults });
       await place.join(1);
       const { result, events } = await runJob(place, place.job({ sharding: "auto", devices: 2 }));
       t.is(result.digest, (await calmResult()).digest);

@@ -1,7 +1,7 @@
 // The all-reduce of one device, in the order of the slice tree, bucket by bucket. In each bucket a
-// device completes the sum of one range of elements. Inside a host it reads its neighbours' subtrees
-// in place. Between hosts only the finished subtrees of a whole host are sent, and then the sum,
-// once to each host:
+// device completes the sum of one range of elements. Inside a host it reads its neighbours'
+// subtrees in place. Between hosts only the finished subtrees of a whole host are sent, and then
+// the sum, once to each host:
 //
 //   host 0                              host 1
 //   device 0 ─┐  fold the range         device 2 ─┐

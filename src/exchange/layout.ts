@@ -73,7 +73,7 @@ export interface AllReduceLayout {
   readonly sum: number;
 }
 
-/** A bucket of the dense gradient. Device `rank` completes the sum of the elements `ranges[rank]`. */
+/** A bucket of the dense gradient. Device `rank` completes the sum of `ranges[rank]`. */
 export interface BucketLayout {
   readonly ranges: readonly Elements[];
   /** How its larger nodes are rounded; undefined: they are not. */

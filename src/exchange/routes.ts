@@ -6,8 +6,8 @@
 //   a part    device    device    a part of an all-to-all, and the round that its device has sent
 //   a part    device    (all)     a part of an all-gather
 //   closed    host      (all)     the round for which all devices of the host freed their inboxes
-//   partial   host      device    the partial sum of dense gradients of the device's range of a bucket
-//   sum       device    (all)     the sum of dense gradients over the device's range of a bucket
+//   partial   host      device    the partial sum of a bucket over the device's range
+//   sum       device    (all)     the sum of a bucket over the device's range
 //   group     host      device    the sums of dense gradients of the device's units (top-k-layout.ts)
 //   selected  device    (all)     the selected elements of the device's units
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached

@@ -4,7 +4,7 @@
 import test from "ava";
 import { inboxBytesMax, spanAt, storeSpan } from "../../src/exchange/cells.ts";
 import { allToAllNames, type ExchangeShape, insideHost } from "../../src/exchange/exchange.ts";
-import { type Extent, layoutOf } from "../../src/exchange/layout.ts";
+import { type Extent, grainsOf, layoutOf } from "../../src/exchange/layout.ts";
 import { Routes } from "../../src/exchange/routes.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { devicesMax } from "../../src/job/job-schema.ts";
@@ -80,7 +80,9 @@ test("places beyond 4 GiB keep their numbers in cells, and what has no number is
 });
 
 test("no byte of a host's memory has two owners, and no cell two meanings", (t) => {
-  const shape = shapeOf(24, 8);
+  const exact = shapeOf(24, 8);
+  const rounding = { precision: "bfloat16", grain: 64, elements: exact.gradientLength } as const;
+  const shape = { ...exact, rounding };
   for (const host of [0, 1, 2]) {
     const layout = layoutOf(shape, host);
     const own = layout.hosts[host] ?? [];
@@ -96,15 +98,22 @@ test("no byte of a host's memory has two owners, and no cell two meanings", (t) 
         if (of !== host) cells.push(...own.flatMap((from) => pairFrom(at.span(from, rank))));
       }
     }
-    const { buckets } = layout.gradients;
-    for (const { partial, partialFolded, published, folded } of buckets) {
+    const { buckets, subtree, sum } = layout.gradients;
+    const vector = 4 * shape.gradientLength;
+    extents.push({ first: sum, bytes: vector });
+    for (const rank of own) {
+      const trees = grainsOf(shape.subtrees[rank] ?? [], rounding);
+      extents.push(...trees.map((_, i) => ({ first: subtree(rank, i), bytes: vector })));
+    }
+    for (const { partial, partialFolded, published, folded, unpacked, sent } of buckets) {
       for (const [rank, of] of layout.hostOf.entries()) {
         for (const other of layout.hosts.keys()) {
           if ((other === host) === (of === host)) continue;
           extents.push(partial(other, rank));
           cells.push(partialFolded(other, rank));
         }
-        cells.push(published(rank), folded(rank));
+        extents.push(sent(rank));
+        cells.push(published(rank), folded(rank), unpacked(rank));
       }
     }
     const ranges = extents.filter(({ bytes }) => bytes > 0).sort((a, b) => a.first - b.first);

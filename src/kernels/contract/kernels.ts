@@ -150,8 +150,8 @@ export interface Kernels
   ): void;
   /**
    * For subtree p, dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
-   * its slices. dW and dB have one tensor for each of `finishedSubtrees(slices)`, in order. dB sums dOut
-   * unrounded, in either precision.
+   * its slices. dW and dB have one tensor for each of `finishedSubtrees(slices)`, in order. dB sums
+   * dOut unrounded, in either precision.
    */
   dLinearWeight(
     dW: readonly Tensor[],

@@ -29,7 +29,7 @@ const mebibyte = 2 ** 20;
 const fullFloats = (25 * mebibyte) / 4;
 /** Most buckets: a bridge looks at every bucket's cells when it wakes. */
 const bucketsMax = 16;
-/** Least floats of a bucket, and of a device's range of it: smaller messages cost more than time. */
+/** Least floats of a bucket, and of a device's range of it: a message has a cost of its own. */
 const leastFloats = (64 * 1024) / 4;
 const leastOfDevice = 1024;
 

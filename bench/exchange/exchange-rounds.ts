@@ -28,6 +28,8 @@ export interface ExchangeWork {
   readonly bytes: number;
   /** Host of each device. */
   readonly hostOf: readonly number[];
+  /** Whether receivers of an all-to-all copy their inbox, as a step reads what it receives. */
+  readonly isRead?: boolean;
 }
 
 const slices = 8;
@@ -91,6 +93,7 @@ function roundOf(
   // place before the round, as are the bytes of the bare client.
   const isShared = work.hostOf.every((host) => host === work.hostOf[0]);
   const own = kernels.tensor([1, part(rank, (rank + 1) % devices) / 4]);
+  const taken = kernels.tensor(own.shape);
   const write = (to: Region) => {
     if (isShared) copyInto(kernels, to, own);
   };
@@ -100,7 +103,8 @@ function roundOf(
         await pooled.open(part);
         for (let to = 0; to < devices; to++) if (to !== rank) write(pooled.outbox(to));
         pooled.start();
-        await pooled.finish();
+        const { buffer, byteOffset } = await pooled.finish();
+        if (work.isRead) kernels.copy(taken, kernels.view(buffer, byteOffset, own.shape));
         pooled.close(true);
       };
     case "allGather":

@@ -2,6 +2,8 @@
 // limit is a memcpy by as many threads at once; between hosts, a bare NATS client that moves the
 // same bytes between two processes through the same broker, in turn. Direct links have rows of
 // their own (link-rows.ts), beside bare sockets.
+// `allToAll.read` copies what was received, too: the limit is then two threads that copy into each
+// other's memory and from their own, because what one core wrote the other one has to fetch.
 //
 // The figure is bus bandwidth, as nccl-tests define it: bytes of a device / seconds, times the
 // share of the bytes that must cross the bus. It thus compares with a link's speed for any number
@@ -47,12 +49,19 @@ export const exchangeBench: Bench<ExchangeBenchOptions> = {
     const broker = openBroker(options.nats);
     const rows = Object.entries(placements).flatMap(([placement, hostOf]) =>
       collectives.flatMap((collective) =>
-        sizesOf(collective, options.sizes).map((size) => {
-          const name = `${placement}.${collective}${size > 0 ? `.${size}MiB` : ""}`;
+        sizesOf(collective, options.sizes).flatMap((size) => {
+          const suffix = size > 0 ? `.${size}MiB` : "";
+          const name = `${placement}.${collective}`;
           const work = { collective, bytes: size * mebibyte, hostOf };
-          return placement === "shared"
-            ? sharedMeasurement(name, work, options.rounds)
-            : wireMeasurement(name, work, options.rounds, broker);
+          if (placement !== "shared")
+            return [wireMeasurement(`${name}${suffix}`, work, options.rounds, broker)];
+          const read = { ...work, isRead: true };
+          return [
+            sharedMeasurement(`${name}${suffix}`, work, options.rounds),
+            ...(collective === "allToAll"
+              ? [sharedMeasurement(`${name}.read${suffix}`, read, options.rounds)]
+              : []),
+          ];
         }),
       ),
     );
@@ -122,9 +131,10 @@ function openBroker(nats: string | undefined): () => Promise<Broker> {
 
 function sharedMeasurement(name: string, work: ExchangeWork, rounds: number): Measurement {
   return single(name, 1 + (rounds + 1) * (work.bytes > 0 ? 1 : 0.2), async () => {
-    const { bytes, hostOf } = work;
+    const { bytes, hostOf, isRead = false } = work;
     const copiers = work.collective === "broadcast" ? 1 : hostOf.length;
-    const limitIs = copiers === 1 ? "memcpy" : `memcpy, ${copiers} threads at once, each`;
+    const copying = copiers === 1 ? "memcpy" : `memcpy, ${copiers} threads at once, each`;
+    const limitIs = isRead ? `${copying}, into the other's memory and from its own` : copying;
     const times = bytes > 0 ? Math.ceil(roundBytes.shared / bytes) : barriersOfRound;
     const devices: HostDevices = startDevices(work, 0);
     await devices.measure(times); // Touches the memory for the first time.
@@ -133,8 +143,9 @@ function sharedMeasurement(name: string, work: ExchangeWork, rounds: number): Me
     for (let round = 0; round < rounds; round++) {
       ours.push(rateOf(work, times, await devices.measure(times)));
       if (bytes === 0) continue;
-      const copied = await limitOf(copiers, "memcpy", bytes / copiers, 0.3);
-      limits.push(copied / copiers / 1e9);
+      const [threads, what] = isRead ? ([1, "trade"] as const) : ([copiers, "memcpy"] as const);
+      const copied = await limitOf(threads, what, bytes / copiers, 0.3);
+      limits.push(copied / threads / 1e9);
     }
     await devices.stop();
     return rowOf(namedOf(name, work, limitIs), ours, limits);

@@ -12,13 +12,15 @@
 //   limits socket KIND BYTES SECONDS            bytes/s between two threads over a bare socket, in
 //                                               calls of BYTES: KIND is tcp or unix
 //   limits socketProcessor KIND BYTES SECONDS   the same, bytes by second of processor time
+//   limits trade BYTES SECONDS                  bytes/s of each of two threads, which copy BYTES into
+//                                               each other's memory, and then from their own
 //   limits file KIND PATH BYTES SECONDS         places/s of a new file of BYTES: KIND is read or
 //                                               write (264 bytes at random ascending places, in the
 //                                               page cache), or pageRead or pageWrite (4 KiB past
 //                                               it, 64 at a time: what the disk can do)
 //
 // SECONDS is how long each measures; unless stated otherwise, the best of its rounds is printed.
-// Each runs on one thread: start several processes for several threads.
+// All but `trade` and `socket` run on one thread: start several processes for several threads.
 
 #include <dlfcn.h>
 #include <arpa/inet.h>
@@ -286,6 +288,41 @@ double socketPair(const char *kind, size_t bytes, double seconds, bool isProcess
   return received / (isProcessor ? secondsOf(used.ru_utime) + secondsOf(used.ru_stime) : wall);
 }
 
+/// An all-to-all of two threads that a receiver also reads: what a thread wrote is in the caches of
+/// its core, from where the other core fetches it. The mean, as of `copy`.
+double trade(size_t bytes, double seconds) {
+  std::vector<char> own[2], inbox[2], read[2];
+  for (int i = 0; i < 2; i++) {
+    for (auto *one : {&own[i], &inbox[i], &read[i]}) one->assign(bytes, char(i));
+  }
+  std::atomic<int64_t> arrived{0};
+  std::atomic<bool> isOver{false};
+  std::atomic<int64_t> rounds{0};
+  const auto meet = [&](int64_t count) {
+    arrived++;
+    while (arrived < 2 * count) std::this_thread::yield();
+  };
+  const auto start = Clock::now();
+  const auto run = [&](int i) {
+    for (int64_t round = 1;; round++) {
+      std::memcpy(inbox[1 - i].data(), own[i].data(), bytes);
+      asm volatile("" : : "r"(inbox[1 - i].data()) : "memory");
+      if (i == 0) isOver = secondsSince(start) >= seconds;
+      meet(2 * round - 1);
+      const bool isLast = isOver;
+      std::memcpy(read[i].data(), inbox[i].data(), bytes);
+      asm volatile("" : : "r"(read[i].data()) : "memory");
+      meet(2 * round);
+      if (i == 0) rounds = round;
+      if (isLast) return;
+    }
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+  return double(bytes) * double(rounds) / secondsSince(start);
+}
+
 /// Bare reads and writes at random places of a file.
 double file(const char *kind, const char *path, int64_t bytes, double seconds) {
   constexpr int64_t record = 264, page = 4096, calls = 4096;
@@ -390,6 +427,7 @@ int main(int count, char **words) {
   if (std::strncmp(what, "socket", 6) == 0 && count > 4) {
     rate = socketPair(words[2], size_t(number(3)), number(4), what[6] != 0);
   }
+  if (std::strcmp(what, "trade") == 0) rate = trade(size_t(number(2)), number(3));
   if (std::strcmp(what, "file") == 0 && count > 5) {
     rate = file(words[2], words[3], int64_t(number(4)), number(5));
   }

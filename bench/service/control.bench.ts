@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Option } from "commander";
 import { SimulatedCluster } from "../../chaos/simulation/cluster.ts";
 import { World } from "../../chaos/simulation/world.ts";
+import type { JobOptions } from "../../src/job/job.ts";
 import { messages } from "../../src/wire/messages/messages.ts";
 import type { Frame } from "../../src/wire/messages/transport.ts";
 import { connectNats } from "../../src/wire/transports/nats-transport.ts";
@@ -72,11 +73,11 @@ async function framesOf(hosts: number, devices: number): Promise<Frame[]> {
     devices: all,
     model: { kind: "dlrm", dense: 2, tables, bottom: [4, 4], top: [4, 1] },
     data: { kind: "synthetic", samples: 1e6, dense: 2, batchSize: all, cache: "/cache" },
-    slices: "auto",
+    slices: (2 ** Math.ceil(Math.log2(Math.max(4, all)))) as JobOptions["slices"],
     arithmetic: "reference",
     checkpoint: { everySteps: 100_000, directory: "/run" },
     stepDeadlineMs: 60_000,
-  } as const;
+  } satisfies JobOptions;
   const world = new World(1);
   const shape = {
     devices: new Array<number>(hosts).fill(devices),

@@ -6,8 +6,8 @@
 // Takes   host.announce · host.leave
 // Emits   host.welcome · host.refused, to the joining process
 //
-// A host announces itself at every beat, and asks for an answer at every fourth one: the next message
-// makes up for a lost one, and each side knows that the other is alive.
+// A host announces itself at every beat, and asks for an answer at every fourth one: the next
+// message makes up for a lost one, and each side knows that the other is alive.
 
 import { setup } from "xstate";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";

@@ -252,8 +252,8 @@ export function request<Type extends MessageType, Answer>(options: {
    */
   readonly answer: (message: ActorMessage) => { from: number; answer: Answer } | undefined;
   /**
-   * The positions in `to` of addressees that a message shows to be executing the request: nothing is
-   * repeated to them for twice the usual time, or for `executingMs`.
+   * The positions in `to` of addressees that a message shows to be executing the request: nothing
+   * is repeated to them for twice the usual time, or for `executingMs`.
    */
   readonly executing?: (message: ActorMessage) => readonly number[];
   readonly executingMs?: number;

@@ -12,8 +12,8 @@
 //   limits socket KIND BYTES SECONDS            bytes/s between two threads over a bare socket, in
 //                                               calls of BYTES: KIND is tcp or unix
 //   limits socketProcessor KIND BYTES SECONDS   the same, bytes by second of processor time
-//   limits trade BYTES SECONDS                  bytes/s of each of two threads, which copy BYTES into
-//                                               each other's memory, and then from their own
+//   limits trade BYTES SECONDS                  bytes/s of each of two threads, which copy BYTES
+//                                               into each other's memory, and then from their own
 //   limits file KIND PATH BYTES SECONDS         places/s of a new file of BYTES: KIND is read or
 //                                               write (264 bytes at random ascending places, in the
 //                                               page cache), or pageRead or pageWrite (4 KiB past

@@ -11,9 +11,9 @@ import type { WaitNote } from "./wait-notes.ts";
 
 /**
  * Polls before sleeping, of 10 ns each: sleeping costs a round trip through the kernel (45 us). A
- * thread that then sleeps for long polled in vain, and perhaps kept the core from the thread that it
- * waits for, as there may be more threads than cores: it halves its polls, down to the least. After
- * a sleep that was no longer than the round trip it doubles them.
+ * thread that then sleeps for long polled in vain, and perhaps kept the core from the thread that
+ * it waits for, as there may be more threads than cores: it halves its polls, down to the least.
+ * After a sleep that was no longer than the round trip it doubles them.
  */
 const spins = { least: 16, first: 500, most: 2000 };
 const shortSleepMs = 0.1;

@@ -11,12 +11,13 @@
 //   words P+1..    cells, each written by one participant only
 //
 // Invariants
-//   C1. No wake-up is lost, though a writer rings only for sleepers. A participant makes its doorbell
-//       odd, checks its condition, and sleeps on the odd value. A writer stores its cell, then reads
-//       the doorbell. Atomics have one order: either the writer reads the odd value, and changes it,
-//       so that the sleep ends or never begins; or the participant's check reads the cell.
-//   C2. Only a writer makes a doorbell even again, so one ring wakes once for many cells. A doorbell
-//       may stay odd while its participant works; the next writer then rings once in vain.
+//   C1. No wake-up is lost, though a writer rings only for sleepers. A participant makes its
+//       doorbell odd, checks its condition, and sleeps on the odd value. A writer stores its cell,
+//       then reads the doorbell. Atomics have one order: either the writer reads the odd value, and
+//       changes it, so that the sleep ends or never begins; or the participant's check reads the
+//       cell.
+//   C2. Only a writer makes a doorbell even again, so one ring wakes once for many cells. A
+//       doorbell may stay odd while its participant works; the next writer then rings in vain.
 
 import { strict as assert } from "node:assert";
 

@@ -40,8 +40,8 @@ export interface AllToAll {
   /** Whether `finish` would resolve without waiting. */
   isThere(): boolean;
   /**
-   * Releases the inbox to the senders. Senders on other hosts learn it with the next frame, in a step
-   * that of the next hop. `isUrgent`: at once, as they do nothing else before their next round.
+   * Releases the inbox to the senders. Senders on other hosts learn it with the next frame, which
+   * a step sends soon. `isUrgent`: at once, as they do nothing else before their next round.
    */
   close(isUrgent?: boolean): void;
 }

@@ -1,7 +1,8 @@
 // Simulated cells in one thread: every participant is an async task, every wait parks its task, and
 // a seeded random stream picks the task that resumes. The same seed gives the same interleaving. If
-// no task can resume, a parked wait fails with a StepTimeoutError that names it. A parked task looks at
-// its condition when it parks, and when a store wakes its participant, as a sleeping thread does.
+// no task can resume, a parked wait fails with a StepTimeoutError that names it. A parked task
+// looks at its condition when it parks, and when a store wakes its participant, as a sleeping
+// thread does.
 //
 // Each host has its own words. With a simulated clock, the clock is one more task, so that frames
 // and timers of bridges are interleaved with the devices, too.

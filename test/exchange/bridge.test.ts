@@ -305,8 +305,8 @@ async function roundsOf(devices: number, names: readonly ("ids" | "pooled")[], i
   return { traffic: hosts.bridges.map(({ traffic }) => traffic), ms: hosts.clock.now() };
 }
 
-test("small parts of all devices of a host share a frame, and so do releases and the next hop", async (t) => {
-  // With four devices a bridge may look between the last release and the last part of a hop.
+test("small parts of all devices of a host share a frame, and so do releases and the next stage", async (t) => {
+  // With four devices a bridge may look between the last release and the last part of a stage.
   for (const [devices, most] of [
     [1, 42],
     [4, 70],
@@ -314,7 +314,7 @@ test("small parts of all devices of a host share a frame, and so do releases and
     const { traffic } = await roundsOf(devices, ["ids", "pooled"], false);
     for (const { bytes, frames } of traffic) {
       t.is(bytes.ids, 20 * devices * devices * 8);
-      t.true(frames <= most, `${frames} frames of 40 hops`);
+      t.true(frames <= most, `${frames} frames of 40 stages`);
     }
   }
 });

@@ -1,5 +1,5 @@
-// One of two threads for atomic-cells.test.ts that take turns: each stores its turn, wakes the other
-// one, and waits for the turn of that one. A lost wake-up ends in a timeout.
+// One of two threads for atomic-cells.test.ts that take turns: each stores its turn, wakes the
+// other one, and waits for the turn of that one. A lost wake-up ends in a timeout.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { recordError } from "../../src/errors/errors.ts";

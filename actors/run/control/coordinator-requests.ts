@@ -326,10 +326,7 @@ export const running = fromPromise<
   };
 });
 
-/**
- * The devices that a heartbeat shows inside the window: they have the request, and none has its
- * answer lost, so that nothing is sent for each device while they train.
- */
+/** The devices that a heartbeat shows inside the window: they need not be asked again. */
 function devicesUnderWay(message: ActorMessage, input: RequestInput, toStep: number): number[] {
   if (message.type !== "host.progress") return [];
   const { host, steps } = message.body;

@@ -197,11 +197,10 @@ export const messages = defineMessages({
   /**
    * A process offers to be a host, or still is one. `isLeaving`: it stays only while it is needed;
    * `drain`: why, and the seconds after which it ends. `key` identifies it until it has an index.
-   * `isAsking`: it wants an answer.
    */
   "host.announce": z.object({
     key: z.int().min(0),
-    isAsking: z.boolean(),
+    isAsking: z.boolean(), // For an answer.
     devices: z.int().min(1),
     arithmetic: z.string(),
     version: z.string(),

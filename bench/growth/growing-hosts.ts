@@ -1,5 +1,6 @@
 // Whole runs of two devices, on one host and on two: processes of this machine that join over the
-// cluster's broker, as hosts on other machines do.
+// cluster's broker, as hosts on other machines do. Frames of two hosts travel over the broker, over
+// direct links, or over two nats-servers that form a cluster, one a host.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { Cluster } from "../../internal.ts";
 import { configuration } from "../configurations.ts";
 import { quantileOf } from "../row.ts";
+import { startNatsServer } from "../service/nats-server.ts";
 import { spentMsOf } from "../spent.ts";
 
 const batchSize = 2048;
@@ -23,21 +25,20 @@ interface RunCost {
   readonly stepMs: number;
 }
 
-export interface HostRound {
-  readonly one: RunCost;
-  /** One host again: its distance from `one` is the error of the measurement. */
-  readonly again: RunCost;
-  readonly two: RunCost;
-}
+/** How the frames of two hosts travel; `one`: there is one host. */
+const ways = ["one", "broker", "direct", "servers", "again"] as const;
+
+/** The costs of a round; `again`: of one host, whose distance from `one` is the error. */
+export type HostRound = Readonly<Record<(typeof ways)[number], RunCost>>;
 
 export async function* hostRounds(rounds: number): AsyncGenerator<HostRound, void> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-growth-"));
   try {
     for (let round = 0; round < rounds; round++) {
-      const one = await costOn(1, join(directory, `${round}-one`), directory);
-      const two = await costOn(2, join(directory, `${round}-two`), directory);
-      const again = await costOn(1, join(directory, `${round}-again`), directory);
-      yield { one, again, two };
+      const costs: [string, RunCost][] = [];
+      for (const way of ways)
+        costs.push([way, await costOn(way, join(directory, `${round}-${way}`), directory)]);
+      yield Object.fromEntries(costs) as HostRound;
     }
   } finally {
     rmSync(directory, { recursive: true, force: true });
@@ -45,9 +46,21 @@ export async function* hostRounds(rounds: number): AsyncGenerator<HostRound, voi
 }
 
 /** Measures a run of two devices. `stepMs` is the 10th percentile of the reported steps. */
-async function costOn(hosts: 1 | 2, checkpoints: string, directory: string): Promise<RunCost> {
-  await using cluster = await Cluster.start({ devices: 2 / hosts });
-  const joined = hosts === 2 ? startHost(cluster) : undefined;
+async function costOn(
+  way: keyof HostRound,
+  checkpoints: string,
+  directory: string,
+): Promise<RunCost> {
+  const hosts = way === "one" || way === "again" ? 1 : 2;
+  await using servers = way === "servers" ? await startServers() : undefined;
+  const [own, others] = servers?.urls ?? [];
+  const links = way === "direct" ? "direct" : "broker";
+  await using cluster = await Cluster.start({
+    ...{ devices: 2 / hosts, links },
+    ...(own !== undefined && { nats: own }),
+  });
+  const joined = hosts === 2 ? startHost(cluster, others ?? cluster.url) : undefined;
+  const pids = [...(servers?.pids ?? []), ...(joined?.pid === undefined ? [] : [joined.pid])];
   try {
     const deadline = performance.now() + joinMs;
     while (cluster.hosts.length < hosts) {
@@ -72,7 +85,7 @@ async function costOn(hosts: 1 | 2, checkpoints: string, directory: string): Pro
       }
       if (event.type !== "run.progress" || event.times === undefined) continue;
       stepMs.push(event.times.stepMs);
-      to = { step: event.step, spentMs: spentMsBy(joined?.pid === undefined ? [] : [joined.pid]) };
+      to = { step: event.step, spentMs: spentMsBy(pids) };
       if (stepMs.length === warmUp) from = to;
       if (stepMs.length === warmUp + measured) break;
     }
@@ -92,9 +105,23 @@ function spentMsBy(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => sum + spentMsOf(pid), (user + system) / 1000);
 }
 
-function startHost(cluster: Cluster): ChildProcess {
+/** Starts two nats-servers that form a cluster. */
+async function startServers() {
+  const alone = ["--cluster_name", "growth", "--cluster", "nats://127.0.0.1:-1"];
+  const first = await startNatsServer("growth", () => alone);
+  const second = await startNatsServer("growth", () => [...alone, "--routes", first.routes ?? ""]);
+  return {
+    urls: [first.url, second.url],
+    pids: [first.pid, second.pid],
+    async [Symbol.asyncDispose]() {
+      await Promise.all([first, second].map((one) => one[Symbol.asyncDispose]()));
+    },
+  };
+}
+
+function startHost(cluster: Cluster, server: string): ChildProcess {
   const program = fileURLToPath(new URL("../../cli/main.js", import.meta.url));
   const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
-  const at = ["--nats", cluster.url, ...secret, "--cluster", cluster.name];
+  const at = ["--nats", server, ...secret, "--cluster", cluster.name];
   return spawn(process.execPath, [program, "host", ...at, "--devices", "1"], { stdio: "ignore" });
 }

@@ -46,7 +46,14 @@ const axisNames = Object.keys(axes) as (keyof Size)[];
 /** Time to start threads, and to make tables and batches. */
 const setUpSeconds = 1.5;
 /** Time of the runs of a round, with their clusters. */
-const hostRoundSeconds = 26;
+const hostRoundSeconds = 45;
+/** The rows of hosts: two hosts over one broker, over direct links, and over a server each. */
+const hostNames = [
+  ["again", "growth.hosts.1"],
+  ["broker", "growth.hosts.2"],
+  ["direct", "growth.hosts.2.direct"],
+  ["servers", "growth.hosts.2.servers"],
+] as const;
 
 export const growthBench: Bench<GrowthBenchOptions> = {
   question: "growth of a step with batch, tables, rows, devices and hosts",
@@ -65,7 +72,7 @@ export const growthBench: Bench<GrowthBenchOptions> = {
         measure: (isWanted) => stepRows(rounds, seconds, isWanted),
       },
       {
-        names: ["growth.hosts.1", "growth.hosts.1.time", "growth.hosts.2", "growth.hosts.2.time"],
+        names: hostNames.flatMap(([, name]) => [name, `${name}.time`]),
         seconds: rounds * hostRoundSeconds,
         measure: () => hostRows(rounds),
       },
@@ -168,8 +175,12 @@ async function* hostRows(rounds: number) {
   for await (const round of hostRounds(rounds)) all.push(round);
   for (const what of ["workMs", "stepMs"] as const) {
     const suffix = what === "stepMs" ? ".time" : "";
-    const ratiosOf = (which: "again" | "two") => all.map((one) => one[which][what] / one.one[what]);
-    yield rowOf(`growth.hosts.1${suffix}`, ratiosOf("again"), [1, "the same, again"]);
-    yield rowOf(`growth.hosts.2${suffix}`, ratiosOf("two"), [1, "as on one host"]);
+    for (const [way, name] of hostNames) {
+      const ratios = all.map((one) => one[way][what] / one.one[what]);
+      yield rowOf(`${name}${suffix}`, ratios, [
+        1,
+        way === "again" ? "the same, again" : "one host",
+      ]);
+    }
   }
 }

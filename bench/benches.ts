@@ -35,6 +35,7 @@ import { grainBench } from "./step/grain.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";
+import { topKBench } from "./step/top-k.bench.ts";
 import { trainBench } from "./step/train.bench.ts";
 import { wireBench } from "./step/wire.bench.ts";
 import { tablesBench } from "./tables/tables.bench.ts";
@@ -47,6 +48,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   allocation: allocationBench,
   accuracy: accuracyBench,
   wire: wireBench,
+  topk: topKBench,
   dedup: dedupBench,
   grain: grainBench,
   column: columnBench,

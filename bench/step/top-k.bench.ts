@@ -1,0 +1,273 @@
+// Questions: what does the top-k all-reduce cost in log loss on real data, and what does a step of a
+// model with large dense layers gain over a slow link? Both beside the dense all-reduce.
+//
+// Quality: Frappe (Baltrunas et al., 2015), one line an app use, read from `--data`. Models train
+// side by side on the same batches, with learning rates that fall to 0, and are scored on held-out
+// lines. As no bit depends on devices, one device stands for any number of them. A twin of the
+// dense model, with weights cut to bfloat16 before the first step, shows how far two dense trainings
+// are apart: a smaller difference means nothing.
+//
+// Speed: the processor time of a step on two devices, measured, and the time in which the link
+// transmits its vectors and gradients, computed; nothing overlaps. So other load does not matter.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { Option } from "commander";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import { createSoloCells } from "../../src/exchange/cells.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import type { ExchangeSpec } from "../../src/exchange/options.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import {
+  createDeviceState,
+  type DeviceState,
+  type Recipe,
+} from "../../src/training/step/device-state.ts";
+import { forwardStep, trainStep } from "../../src/training/step/step.ts";
+import { exchangeShapeOf, partBytesOf } from "../../src/training/topology/exchange-shape.ts";
+import { type TopologyInput, topologyOf } from "../../src/training/topology/topology.ts";
+import { type Bench, positive, together } from "../bench.ts";
+import { type BenchRow, quantiles } from "../row.ts";
+import { benchWork, runDevices } from "./device-threads.ts";
+import { type Link, wayMs } from "./slow-link.ts";
+
+interface TopKBenchOptions {
+  readonly data: string;
+  readonly seeds: number;
+  readonly epochs: number;
+  readonly rounds: number;
+  readonly seconds: number;
+}
+
+const exact: ExchangeSpec = { forward: "float32", backward: "float32" };
+const withTopK = (share: number): ExchangeSpec => ({ ...exact, topk: { share } });
+
+/** The first contender is the reference of the others. */
+const contenders = [
+  { name: "dense", exchange: exact, isCut: false },
+  { name: "twin", exchange: exact, isCut: true },
+  { name: "top1", exchange: withTopK(0.01), isCut: false },
+  { name: "top5", exchange: withTopK(0.05), isCut: false },
+] as const;
+
+const batchSize = 512;
+
+export const topKBench: Bench<TopKBenchOptions> = {
+  question: "what top-k gradients cost in log loss on real data, and gain over a slow link",
+  options: [
+    new Option("--data <directory>", "real files, with `frappe` below").default("../shared/data"),
+    new Option("--seeds <count>", "trainings of each contender").argParser(positive).default(2),
+    new Option("--epochs <count>", "passes over the data").argParser(positive).default(2),
+    new Option("--rounds <count>", "of each link, in turn").argParser(positive).default(3),
+    new Option("--seconds <seconds>", "how long each measures").argParser(positive).default(4),
+  ],
+  full: { seeds: 5 },
+  measurements(options) {
+    const { data, seeds, epochs, rounds, seconds } = options;
+    const names = contenders.flatMap(({ name }) => [`topk.${name}.loss`, `topk.${name}.auc`]);
+    const quality = together(names, seeds * epochs * 60, () => qualityRows(options));
+    const speed = Object.keys(links).map((name) => {
+      const link = links[name as keyof typeof links];
+      return together([`topk.${name}`], 2 * rounds * (seconds + 4), () =>
+        speedRow(name, link, options),
+      );
+    });
+    return existsSync(join(data, "frappe")) ? [quality, ...speed] : speed;
+  },
+};
+
+// Quality ----
+
+/** Lines of the data: a label, and the place of each column's value in its table. */
+interface Lines {
+  readonly labels: Float32Array;
+  /** [column][line] */
+  readonly ids: readonly Int32Array[];
+}
+
+function readLines(path: string, places: readonly Map<string, number>[]): Lines {
+  const [, ...lines] = gunzipSync(readFileSync(path)).toString("latin1").trimEnd().split("\n");
+  const cells = lines.map((line) => line.trimEnd().split(","));
+  const ids = places.map((known, column) =>
+    Int32Array.from(cells, (line) => {
+      const value = line[1 + column] ?? "";
+      if (!known.has(value)) known.set(value, known.size);
+      return known.get(value) ?? 0;
+    }),
+  );
+  return { labels: Float32Array.from(cells, ([label]) => Number(label)), ids };
+}
+
+async function qualityRows({ data, seeds, epochs }: TopKBenchOptions): Promise<BenchRow[]> {
+  const places = Array.from({ length: 10 }, () => new Map<string, number>());
+  const at = (name: string) => readLines(join(data, "frappe", `${name}.csv.gz`), places);
+  const [training, test] = [at("train"), at("test")];
+  const runs: Metrics[][] = [];
+  for (let seed = 1; seed <= seeds; seed++) {
+    const rows = places.map(({ size }) => size);
+    runs.push(await trainAll({ training, test, rows, epochs }, seed));
+  }
+  return contenders.flatMap(({ name }, i) => {
+    const row = (of: (metrics: Metrics) => number, end: string, unit: string): BenchRow => {
+      const own = runs.map((run) => of(run[i] as Metrics));
+      const base = runs.map((run) => of(run[0] as Metrics));
+      const percent = own.map((figure, at) => 100 * (figure / (base[at] ?? 1) - 1));
+      const all = i === 0 ? own : percent;
+      const figure = all.reduce((sum, one) => sum + one, 0) / all.length;
+      const spread = [Math.min(...all), Math.max(...all)] as const;
+      return {
+        name: `topk.${name}.${end}`,
+        figure,
+        unit: i === 0 ? unit : `% more ${unit}`,
+        spread,
+      };
+    };
+    return [row((m) => m.logLoss, "loss", "log loss"), row((m) => m.auc, "auc", "AUC")];
+  });
+}
+
+interface Quality {
+  readonly training: Lines;
+  readonly test: Lines;
+  readonly rows: readonly number[];
+  readonly epochs: number;
+}
+
+async function trainAll({ training, test, rows, epochs }: Quality, seed: number) {
+  const devices = contenders.map((contender) => startDevice(contender, rows, seed));
+  const count = training.labels.length;
+  const steps = Math.floor(count / batchSize);
+  const order = Int32Array.from({ length: count }, (_, i) => i);
+  for (let epoch = 0; epoch < epochs; epoch++) {
+    shuffle(order, new RandomStream(seed, 900 + epoch));
+    for (let step = 0; step < steps; step++) {
+      const batch = batchOf(training, order.subarray(step * batchSize, (step + 1) * batchSize));
+      const at = epoch * steps + step;
+      const optimizer = optimizerAt(at / (epochs * steps));
+      for (const device of devices) {
+        await trainStep({ ...device, recipe: { ...device.recipe, optimizer } }, batch, at, -1);
+      }
+    }
+  }
+  const scores: Metrics[] = [];
+  for (const device of devices) scores.push(await scoreOf(device, test));
+  return scores;
+}
+
+async function scoreOf(device: DeviceState, test: Lines): Promise<Metrics> {
+  const logits = new Float32Array(test.labels.length);
+  for (let first = 0; first < logits.length; first += batchSize) {
+    const length = Math.min(batchSize, logits.length - first);
+    const lines = Int32Array.from({ length }, (_, i) => first + i);
+    const out = await forwardStep(device, batchOf(test, lines));
+    logits.set(device.kernels.read(out).subarray(0, length), first);
+  }
+  return evaluate(logits, test.labels);
+}
+
+function batchOf({ labels, ids }: Lines, lines: Int32Array): LocalBatch {
+  const samples = lines.length;
+  const own = new Int32Array(ids.length * samples);
+  for (const [column, all] of ids.entries()) {
+    own.set(
+      lines.map((line) => all[line] ?? 0),
+      column * samples,
+    );
+  }
+  return {
+    ...{ ticket: 0, samples, batchSamples: samples, idCount: own.length, ids: own },
+    dense: new Float32Array(0),
+    labels: Float32Array.from(lines, (line) => labels[line] ?? 0),
+    lengths: new Int32Array(own.length).fill(1),
+  };
+}
+
+function shuffle(order: Int32Array, random: RandomStream): void {
+  for (let i = order.length - 1; i > 0; i--) {
+    const j = random.below(i + 1);
+    [order[i], order[j]] = [order[j] ?? 0, order[i] ?? 0];
+  }
+}
+
+/** The optimizer at a share of the steps, of which the second half lets rates fall to 0. */
+function optimizerAt(share: number): Recipe["optimizer"] {
+  const fall = Math.min(1, 2 * (1 - share));
+  return {
+    dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.5 * fall }),
+    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 * fall }),
+  };
+}
+
+/** A device without peers, with large layers over small tables. */
+function startDevice(
+  { exchange: spec, isCut }: (typeof contenders)[number],
+  rows: readonly number[],
+  seed: number,
+): DeviceState {
+  const tables = rows.map((count, i) => ({ name: `T${i}`, rows: count, dim: 16, initScale: 0.05 }));
+  const layers = { bottom: [], top: [256, 128, 1] };
+  const model = modelOptions.parse({
+    kind: "dlrm",
+    dense: 0,
+    tables,
+    interaction: "cat",
+    ...layers,
+  });
+  const idsMax = rows.map(() => 1);
+  const topology = topologyOf({ model, batchSize, slices: 8, idsMax, exchange: spec }, 1);
+  const shape = exchangeShapeOf(topology);
+  const layout = layoutOf(shape);
+  const kernels = openKernels("auto");
+  const cells = createSoloCells(layout.cells);
+  const memory = new ArrayBuffer(layout.bytes);
+  const exchange = createSharedMemoryExchange({ shape, rank: 0, memory, cells, kernels });
+  const recipe = { optimizer: optimizerAt(0), seed };
+  const device = createDeviceState({ rank: 0, topology, recipe, kernels, exchange });
+  if (isCut) {
+    const { flat } = device.network;
+    const bits = new Uint32Array(kernels.read(flat).buffer).map((word) => word & ~0xffff);
+    kernels.write(flat, new Float32Array(bits.buffer));
+  }
+  return device;
+}
+
+// Speed ----
+
+const links = {
+  "1Gb": { bitsPerSecond: 1e9 },
+  "10Gb": { bitsPerSecond: 1e10 },
+} as const;
+
+/** Gain of a share of .01 over the dense all-reduce, on two devices with a link between them. */
+async function speedRow(name: string, link: Link, { rounds, seconds }: TopKBenchOptions) {
+  const base = benchWork({ config: "a", batch: 1024, devices: 2, seconds });
+  const model = modelOptions.parse({ ...base.input.model, top: [1024, 1024, 1024, 1] });
+  const msOf = async (exchange: ExchangeSpec) => {
+    const input = { ...base.input, model, exchange };
+    const [report] = await runDevices({ ...base, input });
+    return quantiles(report?.busyMs ?? []).median + wayMs(link, bytesOfStep(input));
+  };
+  const gains: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    gains.push((await msOf(exact)) / (await msOf(withTopK(0.01))));
+  }
+  const { median: figure, spread } = quantiles(gains);
+  const row = { name: `topk.${name}`, figure, unit: "x the steps of a dense all-reduce", spread };
+  return [{ ...row, target: [1.25, Number.POSITIVE_INFINITY] as const }];
+}
+
+/** Bytes that device 0 sends to the other one, on another host, in a step. */
+function bytesOfStep(input: TopologyInput): number {
+  const topology = topologyOf(input, 2, [0, 1]);
+  const { ids, pooled, dPooled } = partBytesOf(topology, input.batchSize);
+  const selected = (layoutOf(exchangeShapeOf(topology)).topK?.selected(0).bytes ?? 0) / 2;
+  // Of all other elements a half is sent as partial sums, and the sum of the other half.
+  const others = 4 * (topology.gradientLength - (topology.topK?.length ?? 0));
+  return [ids, pooled, dPooled].reduce((sum, bytes) => sum + bytes(0, 1), selected + others);
+}

@@ -9,7 +9,7 @@ export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export { Client } from "./actors/client/client.ts";
 export { Run, type LogRecord } from "./actors/client/run.ts";
 export type { RunTimelines, TimelinesOptions } from "./actors/client/run-timelines.ts";
-export { chromeTrace, clocksOf } from "./actors/observe/chrome-trace.ts";
+export { chromeTrace, clocksOf } from "./actors/client/chrome-trace.ts";
 export { connect, type ConnectionOptions } from "./actors/client/connect.ts";
 
 export type { RunEvent, RunStatus } from "./actors/run/state/run-events.ts";

@@ -24,7 +24,7 @@ import {
   setup,
 } from "xstate";
 import { PathNotSharedError, recordError } from "../../src/errors/errors.ts";
-import { sampledFlightWords } from "../../src/exchange/flights.ts";
+import { sampledFlights } from "../../src/exchange/flights.ts";
 import { readWaitNotes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { beatMs } from "../../src/ports/deadlines.ts";
@@ -186,7 +186,6 @@ const machine = setup({
     beat: enqueueActions(({ context, enqueue }) => {
       const { generation, mailbox, reportedLosses, beat, isBridged, links } = context;
       const progress = progressOf(generation);
-      const { flights } = generation.memory;
       const { host, first, count } = context.place;
       const steps = Array.from({ length: count }, (_, i) =>
         Atomics.load(progress.steps, first + i),
@@ -201,7 +200,7 @@ const machine = setup({
         devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
         reading: sampled(progress.reading),
         curves: curvesOf(generation),
-        flights: flights && sampled(new BigInt64Array(flights, 0, sampledFlightWords)),
+        flights: sampledFlights(generation.memory.flights),
       };
       const tiers = Object.values(context.tiers);
       const waits = threadWaits(generation, context.place, context.network.clock);
@@ -211,8 +210,7 @@ const machine = setup({
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event) || context.failure !== undefined) return; // Only the first counts.
-      // Threads exit when a generation is aborted. The actor whose thread aborted it reports the
-      // reason.
+      // Threads exit when a generation is aborted: the actor whose thread did it reports why.
       if (hasEndedByItself(event.error) && isAborted(context.generation)) return;
       const { spec, host, network } = context;
       const id = event.actorId;

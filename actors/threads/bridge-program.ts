@@ -82,7 +82,7 @@ export async function runBridge(
     deadlineMs: spec.job.stepDeadlineMs,
     abort: () => abort(generation),
     direct,
-    flights: memory.flights && new BigInt64Array(memory.flights),
+    flights: memory.flights,
     timeline: bridgeTimeline(generation),
   });
   let cancelReport = () => {};

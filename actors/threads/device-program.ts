@@ -1,12 +1,10 @@
 // The program of a device's thread: restores its part of the model, then executes commands.
 //
-// Takes  run { toStep, lossSum, plateau } · evaluate · save { cut } · end; dump, after the
-//        generation has failed
+// Takes  run { toStep, lossSum, plateau } · evaluate · save { cut } · end; dump, after a failure
 // Emits  ready · reached · evaluated · cut · dumped
 //
 // Invariants
-//   D1. Weights change only in `run`, inside `trainStep`: every command finds the model between two
-//       steps.
+//   D1. Weights change only in `run`, inside `trainStep`: commands find the model between two steps.
 //   D2. A failed step is never retried: the thread ends, and its memory with it (law 3). If the job
 //       allows partial recovery, the thread first writes its state (surviving-state.ts).
 
@@ -144,9 +142,10 @@ export async function runDevice(
   const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } = layout;
   const { job } = spec;
   const progress = progressOver(memory, topology.devices);
+  const { clock, traced } = ports;
   const timeline = timelineOf(generation, "device", rank);
-  const flights = memory.flights && openFlightWaits(new BigInt64Array(memory.flights));
-  const meter = createStepMeter(progress.metersOf(rank), ports.clock, { flights, timeline });
+  const flights = openFlightWaits(memory.flights);
+  const meter = createStepMeter(progress.metersOf(rank), clock, { flights, timeline });
   const exchange = createSharedMemoryExchange({
     shape: exchangeShape,
     rank,
@@ -161,15 +160,14 @@ export async function runDevice(
   const recipe = { optimizer: job.optimizer, seed: job.seed, loss: job.loss };
   const backing = backingOf(generation, rank, meter.cellsFor("tiers", cells));
   const hasIncrements = job.checkpoint.differential !== "none";
-  const { tracedEvery: everySteps = 0 } = spec;
-  const { clock, traced } = ports;
+  const everySteps = spec.tracedEvery ?? 0;
   const trace = createStepTrace({ everySteps, clock, report: traced, timeline });
   const heat = new Float64Array(memory.heat);
   const keeper = keeperOf(spec, rank, toKeep);
   const own = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace, heat };
-  const restoresFromMs = ports.clock.now();
+  const restoresFromMs = clock.now();
   const device = createDeviceState({ ...own, keeper });
-  const madeMs = Math.round(ports.clock.now() - restoresFromMs);
+  const madeMs = Math.round(clock.now() - restoresFromMs);
   const intake = createBatchIntake({
     shape: ringShape,
     memory: memory.ring,
@@ -184,7 +182,7 @@ export async function runDevice(
   const source = sourceOf(generation, ports);
   const inPlace = new Set([...kept, ...(keeper?.inPlace ?? [])]);
   if (source !== undefined) await restore(device, spec, source, inPlace);
-  const readMs = Math.round(ports.clock.now() - restoresFromMs) - madeMs;
+  const readMs = Math.round(clock.now() - restoresFromMs) - madeMs;
   const save = createSaves(device, generation, cells, { kept, keeper, log: ports.log });
   progress.steps[rank] = spec.fromStep;
   device.trained.steps = spec.fromStep;
@@ -192,14 +190,13 @@ export async function runDevice(
   const { depth } = job.pipeline;
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
   const watch = watchTiers(generation, device);
-  const step = spec.fromStep;
   keeper?.begin();
   report({ type: "rows", tiles: keeper?.tiles() ?? [] });
   const keptBytes = keeper?.keptBytes ?? 0;
   const restored = { ...(source?.restored ?? { memoryBytes: 0, storeBytes: 0 }), keptBytes };
-  const ready = { step, arithmetic: kernels.arithmetic, restored };
-  const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
-  ports.log("info", "ready", { ...ready, madeMs, readMs, restoreMs });
+  const ready = { step: spec.fromStep, arithmetic: kernels.arithmetic, restored };
+  const times = { madeMs, readMs, restoreMs: Math.round(clock.now() - restoresFromMs) };
+  ports.log("info", "ready", { ...ready, ...times });
   report({ type: "ready", ...ready });
 
   const serving = { device, intake, pipeline, progress, meter, trace, save, watch };

@@ -15,7 +15,7 @@ import {
   holdCells,
   ringDoorbell,
 } from "../../src/exchange/cells.ts";
-import { flightWords } from "../../src/exchange/flights.ts";
+import { flightBytes } from "../../src/exchange/flights.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { shelfBytes } from "../../src/exchange/splits/split-shelves.ts";
 import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
@@ -208,7 +208,7 @@ function allocate(
     heat: new SharedArrayBuffer(8 * heatWords(topology)),
     readers: new SharedArrayBuffer(boardBytes(spec.job.readers)),
     splits: new SharedArrayBuffer(shelfBytes(shelvesOf(spec))),
-    ...(spec.hosts.length > 1 && { flights: new SharedArrayBuffer(8 * flightWords) }),
+    ...(spec.hosts.length > 1 && { flights: new SharedArrayBuffer(flightBytes) }),
     timelines: new SharedArrayBuffer(timelinesBytes(spec, place.position)),
     replicas: replicasAtHand(spec, filesToRestore(spec, layout, place, leases), replicas),
     replicaBytes: replicas.bytesMax,

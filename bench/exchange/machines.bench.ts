@@ -14,16 +14,16 @@ import { execFileSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { Option } from "commander";
-import { type Cable, lacksForMachines } from "../../test/helpers/machines/machines.ts";
 import { type Bench, type Measurement, positive, single, together } from "../bench.ts";
-import type { BenchRow } from "../row.ts";
 import {
   bareRate,
   type MeasuredRun,
   trainAlone,
   trainOnMachines,
   type Way,
-} from "./machine-hosts.ts";
+} from "../machines/machine-hosts.ts";
+import { type Cable, lacksForMachines } from "../machines/machines.ts";
+import type { BenchRow } from "../row.ts";
 
 interface MachinesOptions {
   readonly ways: readonly Way[];

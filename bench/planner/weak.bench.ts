@@ -1,5 +1,5 @@
-// Question: how would a step grow from 1 to 128 hosts, if every host brings its own samples and
-// tables? PREDICTED, not measured: by the planner's cost model, stage after stage, with a link that
+// Question: how would a step grow from 1 to 128 hosts, if every device brings its own samples, and
+// the tables are the same? PREDICTED, not measured: by the planner's cost model, stage after stage, with a link that
 // `npm run bench -- machines` measured between two machines (--rate, --round). A device's own work
 // has the constants of a core of a small server. Overlap is not counted, so steps are upper bounds.
 //
@@ -24,15 +24,16 @@ interface WeakOptions {
 
 const hostCounts = [1, 2, 4, 8, 16, 32, 64, 128] as const;
 const kinds = ["hierarchical", "flat"] as const;
-const tablesOfDevice = 10;
-const samplesOfDevice = 512;
+/** One for each device of the most hosts. */
+const tables = 1024;
+const samplesOfDevice = 64;
 
 export const weakBench: Bench<WeakOptions> = {
   question: "PREDICTED step and exposed exchange from 1 to 128 hosts, by measured links",
   options: [
     new Option("--rate <bytes>", "bytes a second that a host sends")
       .argParser(positive)
-      .default(110 * 2 ** 20),
+      .default(76e6),
     new Option("--round <seconds>", "of a round without bytes")
       .argParser(notNegative)
       .default(5e-4),
@@ -85,8 +86,8 @@ function settingOf(
   const isFlat = kind === "flat";
   return {
     workload: {
-      tables: Array.from({ length: tablesOfDevice * count }, (_, i) => ({
-        ...{ name: `T${i}`, rows: 1_000_000, dim: 64, rowBlocks: 1, poolingFactor: 1, zipf: 1.05 },
+      tables: Array.from({ length: tables }, (_, i) => ({
+        ...{ name: `T${i}`, rows: 100_000, dim: 32, rowBlocks: 1, poolingFactor: 1, zipf: 1.05 },
         ...{ weightBytes: 4, stateBytes: 0, rowBytes: 5, sumRounds: 1 },
         ...{ schemes: ["table-wise"] as const, tiers: ["memory"] as const },
       })),
@@ -104,7 +105,7 @@ function settingOf(
 /** Equal tables, dealt to the devices in turn. */
 function spread({ workload, devices }: Setting): Plan {
   const count = deviceCount(devices);
-  const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 2 };
+  const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
   const shards = workload.tables.map(({ name }, at) => {
     const whole = { scheme: "table-wise", tier: "memory", device: at % count } as const;
     return { ...tile, ...whole, table: name };

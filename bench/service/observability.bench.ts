@@ -1,7 +1,8 @@
 // Question: what does observability cost, as processor time over that of training? Limit: 1 %.
 //
-// `steps`: the meter and the trace of a device, run repeatedly on one thread: every wait twice,
-// every 100th step traced and handed over, and the figures of the caches of 26 tables. `process`:
+// `steps`: the meter, the timeline and the trace of a device of several hosts, run repeatedly on one
+// thread: every wait twice, every 100th step traced and handed over, and the figures of the caches of
+// 26 tables. `process`:
 // logs, traces and metrics of the whole process. A run of two devices is traced, and all its
 // observations and events are recorded; then the recording is replayed repeatedly: logged at
 // `debug`, exported to a collector, and scraped by Prometheus once a second. All processor time of
@@ -18,6 +19,7 @@ import { openObserver } from "../../actors/observe/observer.ts";
 import { Cluster, type JobOptions, type RunEvent, type StepTimes } from "../../internal.ts";
 import { openExporter } from "../../packages/dashboard/index.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
+import { flightBytes, openFlightWaits } from "../../src/exchange/flights.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import {
   type Launcher,
@@ -25,6 +27,7 @@ import {
   type Thread,
   workerLauncher,
 } from "../../src/ports/launcher.ts";
+import { openTimeline, timelineBytes } from "../../src/ports/timeline.ts";
 import { createStepMeter, meterWords, waitedFor } from "../../src/training/meters/step-meter.ts";
 import { createStepTrace, stepStages } from "../../src/training/meters/step-trace.ts";
 import { columnWords, writeHbm } from "../../src/training/meters/tier-column.ts";
@@ -195,13 +198,12 @@ const stepsOfRound = 20_000;
 
 /** Milliseconds that the meter and the trace take for a step, for each round. */
 async function stepWorkMs(rounds: number): Promise<number[]> {
-  const meter = createStepMeter(
-    new BigInt64Array(new SharedArrayBuffer(8 * meterWords)),
-    realClock,
-  );
+  const words = new BigInt64Array(new SharedArrayBuffer(8 * meterWords));
+  const flights = openFlightWaits(new SharedArrayBuffer(flightBytes));
+  const timeline = openTimeline(new SharedArrayBuffer(timelineBytes(2048)), 0, 2048);
+  const meter = createStepMeter(words, realClock, { flights, timeline });
   const trace = createStepTrace({
-    everySteps,
-    clock: realClock,
+    ...{ everySteps, clock: realClock, timeline },
     report: (traced) => void structuredClone(traced),
   });
   const there: Cells = { load: () => 0, store() {}, waitUntil: async () => {} };

@@ -48,7 +48,7 @@ export interface BridgeOptions extends WayOptions {
   /** Bytes in flight to each other host. @default 32 MiB in total, at most 8 MiB for each */
   readonly windowBytes?: number;
   /** Where it adds how long bytes were in flight. @default nowhere */
-  readonly flights?: BigInt64Array | undefined;
+  readonly flights?: SharedArrayBuffer | undefined;
   /** Where it notes each round. @default nowhere */
   readonly timeline?: Timeline | undefined;
 }
@@ -114,8 +114,8 @@ class ExchangeBridge implements Bridge {
     this.#options = options;
     this.#routes = new Routes(shape, host);
     const { others } = this.#routes;
-    const { flights: words, timeline } = options;
-    this.#log = new FlightLog({ clock, hosts: others, words, timeline });
+    const { flights: memory, timeline } = options;
+    this.#log = new FlightLog({ clock, hosts: others, memory, timeline });
     const fair = Math.min(8, 32 / Math.max(1, others.length)) * mebibyte;
     const { windowBytes = Math.max(mebibyte, fair) } = options;
     this.#links = new Map(others.map((other) => [other, new Link(other, windowBytes)]));

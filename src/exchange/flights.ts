@@ -7,7 +7,7 @@
 //   words C+1..2C+1   waits of the host's devices for them, as far as bytes were in flight
 //   words 2C+2..      when the last of them landed, since 1970
 //
-// All words are microseconds, and only grow; the host samples the first two groups. Where flights of a channel overlap, the time counts
+// All only grow; the host samples the first two groups. Where flights of a channel overlap, the time counts
 // once.
 //
 // A bridge stamps its frames with the time at which their oldest bytes were due. The clocks of two
@@ -27,10 +27,10 @@ export const flownChannels = [
   "gradients",
 ] as const satisfies readonly (ChannelName | "gradients")[];
 
-const waitsFirst = 1 + flownChannels.length;
-/** Words that the host samples, and all words. */
-export const sampledFlightWords: number = 2 * waitsFirst;
-export const flightWords: number = 3 * waitsFirst;
+/** Words of a group. */
+const words = 1 + flownChannels.length;
+/** Bytes of all words of a host. */
+export const flightBytes: number = 8 * 3 * words;
 
 /** Index of a channel among words of flights, or of waits; undefined: it stays inside a host. */
 export function flightOf(channel: string): number | undefined {
@@ -46,20 +46,38 @@ export interface FlightWaits {
   add(channel: number, fromMs: number, flownMs: number): void;
 }
 
-export function openFlightWaits(words: BigInt64Array): FlightWaits {
-  const msAt = (word: number) => Number(Atomics.load(words, word)) / 1000;
+export function openFlightWaits(memory: SharedArrayBuffer | undefined): FlightWaits | undefined {
+  if (memory === undefined) return undefined;
+  const [flown, landed, waited] = [timesIn(memory, 0), timesIn(memory, 2), waitsIn(memory)];
   return {
-    flown: msAt,
+    flown: (channel) => flown[channel] ?? 0,
     add(channel, fromMs, flownMs) {
-      const ms = Math.min(msAt(channel) - flownMs, msAt(sampledFlightWords + channel) - fromMs);
-      if (ms > 0) Atomics.add(words, waitsFirst + channel, BigInt(Math.round(1000 * ms)));
+      const ms = Math.min((flown[channel] ?? 0) - flownMs, (landed[channel] ?? 0) - fromMs);
+      if (ms > 0) Atomics.add(waited, channel, BigInt(Math.round(1000 * ms)));
     },
   };
 }
 
+/** A sample of the first two groups, in whole microseconds. */
+export function sampledFlights(memory: SharedArrayBuffer | undefined): number[] | undefined {
+  if (memory === undefined) return undefined;
+  const waited = Array.from(waitsIn(memory), (_, at) => Number(Atomics.load(waitsIn(memory), at)));
+  return [...Array.from(timesIn(memory, 0), (ms) => Math.floor(1000 * ms)), ...waited];
+}
+
+/** A group of times in milliseconds, which the bridge alone writes, before the cells of a round. */
+function timesIn(memory: SharedArrayBuffer, group: 0 | 2): Float64Array {
+  return new Float64Array(memory, 8 * group * words, words);
+}
+
+/** The waits in microseconds, to which all devices of the host add. */
+function waitsIn(memory: SharedArrayBuffer): BigInt64Array {
+  return new BigInt64Array(memory, 8 * words, words);
+}
+
 /** Flights and waits of a host in a sample of its words: for any channel, and for each. */
-export function flightsIn(words: readonly number[]) {
-  return { flown: words.slice(0, waitsFirst), waited: words.slice(waitsFirst) };
+export function flightsIn(sample: readonly number[]) {
+  return { flown: sample.slice(0, words), waited: sample.slice(words) };
 }
 
 /** Time for which the least transit counts: clocks drift by some 50 µs a second. */
@@ -114,20 +132,22 @@ export class FlightLog {
   readonly #clock: Clock;
   readonly #timeline: Timeline | undefined;
   readonly #peers: ReadonlyMap<number, PeerClock>;
-  readonly #words: BigInt64Array | undefined;
-  readonly #stretches = Array.from({ length: waitsFirst }, (): Stretches => {
+  readonly #flown: Float64Array | undefined;
+  readonly #landed: Float64Array | undefined;
+  readonly #stretches = Array.from({ length: words }, (): Stretches => {
     return { last: [], countedMs: 0, sumMs: 0 };
   });
 
   constructor(options: {
     readonly clock: Clock;
     readonly hosts: readonly number[];
-    readonly words?: BigInt64Array | undefined;
+    readonly memory?: SharedArrayBuffer | undefined;
     readonly timeline?: Timeline | undefined;
   }) {
     this.#clock = options.clock;
     this.#timeline = options.timeline;
-    this.#words = options.words;
+    this.#flown = options.memory && timesIn(options.memory, 0);
+    this.#landed = options.memory && timesIn(options.memory, 2);
     this.#peers = new Map(options.hosts.map((host) => [host, new PeerClock()]));
   }
 
@@ -167,7 +187,7 @@ export class FlightLog {
   /** Adds what no earlier flight covers. Flights come in the order of their ends. */
   #add(at: number, dueMs: number, toMs: number): void {
     const of = this.#stretches[at];
-    if (of === undefined || this.#words === undefined) return;
+    if (of === undefined || this.#flown === undefined || this.#landed === undefined) return;
     let fromMs = Math.max(dueMs, of.countedMs);
     if (toMs <= fromMs) return;
     for (
@@ -182,8 +202,8 @@ export class FlightLog {
     of.last.push({ fromMs, toMs });
     of.sumMs += toMs - fromMs;
     if (of.last.length > stretchesMax) of.countedMs = of.last.shift()?.toMs ?? 0;
-    Atomics.store(this.#words, sampledFlightWords + at, BigInt(Math.floor(1000 * toMs)));
-    Atomics.store(this.#words, at, BigInt(Math.floor(1000 * of.sumMs)));
+    this.#landed[at] = toMs;
+    this.#flown[at] = of.sumMs;
   }
 }
 

@@ -202,6 +202,15 @@ test("the shares of a step's time are printed in step order, without shares belo
     "20 % for dense gradients";
   t.is(timeOf(times), sentence);
   t.true(reportOf({ ...result, times }).includes(`Time of a step       ${sentence}`));
+  const exchange = {
+    exposed: 0.3,
+    inFlight: 0.2,
+    hidden: 0.25,
+    hiddenBy: { ids: 0.2, losses: 0.01 },
+  };
+  const communication =
+    "Communication        exposed 30.0 % of a step (20.0 % with bytes in flight), hidden 25.0 %: 20.0 % for ids";
+  t.true(reportOf({ ...result, times: { ...times, exchange } }).includes(communication));
 });
 
 test("the time of a warm step is reported beside that of all steps, if it is known", (t) => {

@@ -9,9 +9,9 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import test, { type ExecutionContext, type Implementation, type SerialFn, type SkipFn } from "ava";
+import { lacksForMachines } from "../../bench/machines/machines.ts";
 import { createNative, isCompiledFor, limitIsa } from "../../src/kernels/native/native.ts";
 import { note } from "../runner/notes.ts";
-import { lacksForMachines } from "./machines/machines.ts";
 import { hasNatsServer } from "./nats/nats.ts";
 import { isTestAll } from "./thinned.ts";
 

@@ -154,9 +154,9 @@ export const messages = defineMessages({
   /**
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last
    * heartbeat if that device is on this host. `isBridged`: the host receives frames of other hosts.
-   * `meters`: counters of its devices' steps and of its readers
-   * (src/training/meters/step-meter.ts). `tiers`: the state of its devices' backing stores.
-   * `waits`: what its threads are waiting for. `links`: its direct links.
+   * `meters`: counters of its devices and readers (src/training/meters/step-meter.ts). `tiers`: the
+   * state of its devices' backing stores. `waits`: what its threads are waiting for. `links`: its
+   * direct links.
    */
   "host.progress": z.object({
     host,
@@ -218,8 +218,7 @@ export const messages = defineMessages({
   "host.leave": z.object({ key: z.int().min(0) }),
   /**
    * `of`: the last messages of one of its actors alone (actors/observe/received-messages.ts).
-   * `hasShards`: with a report of each of its shards. `timelines`: a page of those alone
-   * (actors/host/kept-timelines.ts).
+   * `hasShards`: and of its shards. `timelines`: a page of these (actors/host/kept-timelines.ts).
    */
   "host.inspect": z.object({
     command,

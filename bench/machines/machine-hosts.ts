@@ -1,17 +1,12 @@
-// Hosts on machines that share nothing but a network (test/helpers/machines), for a bench: a root
-// with the checkpoints on a machine of its own, and one host with one device on each of the others,
+// Hosts on machines that share nothing but a network (machines.ts), for a bench: a root with the checkpoints on a machine of its own, and one host with one device on each of the others,
 // each on one core. What is measured is read on the machines: bytes of their network devices, and
 // processor time of their processes.
 
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
 import type { ExchangeTimes, RunEvent } from "../../internal.ts";
-import {
-  type Cable,
-  type Machine,
-  startNetwork,
-  type TestNetwork,
-} from "../../test/helpers/machines/machines.ts";
-import { bucketEnvironment } from "../../test/objects/bucket-server.ts";
 import { limitProgram } from "../limits/limits.ts";
+import { type BareMachine, type BareNetwork, type Cable, startBareNetwork } from "./machines.ts";
 
 /**
  * How frames of the exchange travel: `a` through one nats-server on the root's machine; `b` through
@@ -30,8 +25,7 @@ export interface MeasuredRun {
   readonly processorMs: number;
 }
 
-const bucketProgram = new URL("../../test/helpers/machines/bucket-program.js", import.meta.url)
-  .pathname;
+const programOf = (path: string) => new URL(`../../${path}`, import.meta.url).pathname;
 const rootAddress = "10.99.0.1";
 const rootNats = `nats://${rootAddress}:4222`;
 const warmMs = 4000;
@@ -80,14 +74,14 @@ export async function trainOnMachines(options: {
   const { cable, hosts, way, seconds, flags, cores } = options;
   return await within(cable, async (network) => {
     const root = await startRoot(network, hosts, flags);
-    const machines: Machine[] = [];
+    const machines: BareMachine[] = [];
     for (let host = 0; host < hosts; host++) {
       const machine = await network.machine(environment, `${host % cores}`);
       machines.push(machine);
       if (way === "b") startServer(machine, host + 2, hosts);
       const nats = way === "b" ? `nats://${machine.address}:4222` : rootNats;
-      const started = machine.osiris("host", "--nats", nats, "--devices", "1", "--json");
-      await started.line((line) => line.includes('"report":"host"'));
+      const started = osiris(machine, "host", "--nats", nats, "--devices", "1", "--json");
+      await started.line('"report":"host"');
     }
     return await measured({ root, machines, nats: rootNats, seconds });
   });
@@ -97,42 +91,79 @@ export async function trainOnMachines(options: {
 export async function trainAlone(cores: number, seconds: number): Promise<MeasuredRun> {
   return await within({ bitsPerSecond: 1e10 }, async (network) => {
     const root = await startBucket(network, `0-${cores - 1}`);
-    const up = root.osiris("up", "--devices", "2", "--port", "4222", "--json");
-    await up.line((line) => line.includes('"up"'));
+    const up = osiris(root, "up", "--devices", "2", "--port", "4222", "--json");
+    await up.line('"up"');
     return await measured({ root, machines: [], nats: "nats://127.0.0.1:4222", seconds });
   });
 }
 
-const environment = bucketEnvironment(`http://${rootAddress}:9000`);
+const environment = {
+  AWS_ENDPOINT_URL_S3: `http://${rootAddress}:9000`,
+  AWS_REGION: "us-east-1",
+  AWS_ACCESS_KEY_ID: "KEY",
+  AWS_SECRET_ACCESS_KEY: "secret",
+};
+
+/** A program on a machine, and the lines that it prints. */
+class Program {
+  readonly #child: ChildProcess;
+  readonly #lines: AsyncIterator<string>;
+  #told = "";
+
+  constructor({ inside }: BareMachine, path: string, args: readonly string[]) {
+    const [command = "", ...rest] = [...inside, process.execPath, programOf(path), ...args];
+    this.#child = spawn(command, rest, { cwd: "/", stdio: ["ignore", "pipe", "pipe"] });
+    const { stdout, stderr } = this.#child;
+    stderr?.on("data", (text) => {
+      this.#told += text;
+    });
+    if (stdout === null) throw new RangeError("The program has no output");
+    this.#lines = createInterface({ input: stdout })[Symbol.asyncIterator]();
+  }
+
+  /** The next line that contains one of these. */
+  async line(...parts: readonly string[]): Promise<string> {
+    for (;;) {
+      const { value, done } = await this.#lines.next();
+      if (done === true) throw new Error(`A program ended early: ${this.#told}`);
+      this.#told += `${value}\n`;
+      if (parts.some((part) => value.includes(part))) return value;
+    }
+  }
+}
+
+const osiris = (machine: BareMachine, ...args: readonly string[]) =>
+  new Program(machine, "cli/main.js", args);
 
 async function within<Result>(
   cable: Cable,
-  run: (network: TestNetwork) => Promise<Result>,
+  run: (network: BareNetwork) => Promise<Result>,
 ): Promise<Result> {
-  const ends: (() => unknown)[] = [];
-  const t = { teardown: (end: () => unknown) => void ends.push(end) };
+  const ends: (() => void | Promise<void>)[] = [];
+  const t = { teardown: (end: () => void | Promise<void>) => void ends.push(end) };
   try {
-    return await run(await startNetwork(t as Parameters<typeof startNetwork>[0], cable));
+    return await run(await startBareNetwork(t, cable));
   } finally {
     for (const end of ends.reverse()) await end();
   }
 }
 
-async function startBucket(network: TestNetwork, cores?: string): Promise<Machine> {
+async function startBucket(network: BareNetwork, cores?: string): Promise<BareMachine> {
   const root = await network.machine(environment, cores);
-  const served = root.node(bucketProgram, rootAddress, "0", "0");
-  await served.line((line) => line.includes("9000"));
+  const served = new Program(root, "bench/service/bucket-program.js", [rootAddress, "9000"]);
+  await served.line("9000");
   return root;
 }
 
 async function startRoot(
-  network: TestNetwork,
+  network: BareNetwork,
   hosts: number,
   flags: readonly string[],
-): Promise<Machine> {
+): Promise<BareMachine> {
   const root = await startBucket(network);
   startServer(root, 1, hosts);
-  const up = root.osiris(
+  const up = osiris(
+    root,
     "up",
     ...["--nats", rootNats],
     "--devices",
@@ -142,12 +173,12 @@ async function startRoot(
     ...flags,
     "--json",
   );
-  await up.line((line) => line.includes('"up"'));
+  await up.line('"up"');
   return root;
 }
 
 /** A nats-server that a server on any other machine may join as a cluster. */
-function startServer(machine: Machine, number: number, hosts: number): void {
+function startServer(machine: BareMachine, number: number, hosts: number): void {
   const routes = Array.from({ length: hosts + 1 }, (_, i) => `nats://10.99.0.${i + 1}:6222`);
   const cluster = `--cluster_name bench --cluster nats://0.0.0.0:6222 --routes ${routes.join(",")}`;
   machine.shell(`nats-server -n n${number} -a 0.0.0.0 -p 4222 ${cluster} > nats.log 2>&1 &`);
@@ -157,22 +188,20 @@ type Progress = Extract<RunEvent, { readonly type: "run.progress" }>;
 
 /** Trains, and measures. `machines`: those of hosts, beside the root's. */
 async function measured(options: {
-  readonly root: Machine;
-  readonly machines: readonly Machine[];
+  readonly root: BareMachine;
+  readonly machines: readonly BareMachine[];
   readonly nats: string;
   readonly seconds: number;
 }): Promise<MeasuredRun> {
   const { root, machines, nats, seconds } = options;
   root.write("job.json", JSON.stringify(jobOf(2e6)));
-  const running = root.osiris("submit", "job.json", "--nats", nats, "--follow", "--json");
+  const running = osiris(root, "submit", "job.json", "--nats", nats, "--follow", "--json");
   let step = 0;
   const untilMs = async (ms: number): Promise<Progress[]> => {
     const events: Progress[] = [];
-    const startMs = performance.now();
-    while (performance.now() - startMs < ms) {
-      const isNext = (line: string) =>
-        Number(/^{"type":"run.progress",.*?"step":(\d+)/.exec(line)?.[1]) > step;
-      const next = JSON.parse(await running.line(isNext)) as Progress;
+    for (const startMs = performance.now(); performance.now() - startMs < ms; ) {
+      const next = JSON.parse(await running.line('"type":"run.progress"', '"type":"run.failed"'));
+      if (next.type === "run.failed") throw new Error(next.error.message);
       step = next.step;
       events.push(next);
     }
@@ -192,7 +221,7 @@ async function measured(options: {
 }
 
 /** What the hosts' machines have sent, and the processor time of what runs on all. */
-function sampled(root: Machine, machines: readonly Machine[]) {
+function sampled(root: BareMachine, machines: readonly BareMachine[]) {
   const atMs = performance.now();
   let [sentBytes, ticks] = [0, 0];
   for (const machine of [root, ...machines]) {

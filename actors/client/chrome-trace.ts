@@ -13,8 +13,8 @@
 import { flownChannels } from "../../src/exchange/flights.ts";
 import { type WaitedFor, waitedFor, waitOf } from "../../src/training/meters/step-meter.ts";
 import { stepStages } from "../../src/training/meters/step-trace.ts";
-import type { RunTimelines } from "../client/run-timelines.ts";
 import type { PackedRecord } from "../host/kept-timelines.ts";
+import type { RunTimelines } from "./run-timelines.ts";
 
 /** How far the clock of a host is ahead of the first host's. */
 export interface HostClock {

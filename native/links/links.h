@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -78,7 +78,7 @@ class Reports {
   void* const of_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t drained_ = PTHREAD_COND_INITIALIZER;
-  std::deque<Report> queue_;
+  std::list<Report> queue_;  // A deque of a new compiler needs a newer C++ library.
   std::map<uint32_t, int64_t> waiting_;  // undrained reports by connection
   bool isWoken_ = false;
 };
@@ -146,7 +146,7 @@ class Sender : public Connection {
   std::vector<Outgoing> takeFrames();
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  std::deque<Outgoing> queue_;
+  std::list<Outgoing> queue_;
   uint8_t farewell_[5];
   size_t farewellBytes_ = 0;
 };

@@ -31,7 +31,11 @@ import {
 } from "../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../src/training/step/step.ts";
 import { exchangeShapeOf, partBytesOf } from "../../src/training/topology/exchange-shape.ts";
-import { type TopologyInput, topologyOf } from "../../src/training/topology/topology.ts";
+import {
+  exactExchange,
+  type TopologyInput,
+  topologyOf,
+} from "../../src/training/topology/topology.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { benchWork, runDevices } from "./device-threads.ts";
@@ -45,13 +49,12 @@ interface TopKBenchOptions {
   readonly seconds: number;
 }
 
-const exact: ExchangeSpec = { forward: "float32", backward: "float32" };
-const withTopK = (share: number): ExchangeSpec => ({ ...exact, topk: { share } });
+const withTopK = (share: number): ExchangeSpec => ({ ...exactExchange, topk: { share } });
 
 /** The first contender is the reference of the others. */
 const contenders = [
-  { name: "dense", exchange: exact, isCut: false },
-  { name: "twin", exchange: exact, isCut: true },
+  { name: "dense", exchange: exactExchange, isCut: false },
+  { name: "twin", exchange: exactExchange, isCut: true },
   { name: "top1", exchange: withTopK(0.01), isCut: false },
   { name: "top5", exchange: withTopK(0.05), isCut: false },
 ] as const;
@@ -255,7 +258,7 @@ async function speedRow(name: string, link: Link, { rounds, seconds }: TopKBench
   };
   const gains: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    gains.push((await msOf(exact)) / (await msOf(withTopK(0.01))));
+    gains.push((await msOf(exactExchange)) / (await msOf(withTopK(0.01))));
   }
   const { median: figure, spread } = quantiles(gains);
   const row = { name: `topk.${name}`, figure, unit: "x the steps of a dense all-reduce", spread };

@@ -1,7 +1,7 @@
-// Question: what do exchanged vectors in fewer bits cost in log loss and AUC on real data? Models of
-// every format train side by side on Frappe's training samples, with the same seed and order, and
-// are scored on its test samples. No limit: figures are means over seeds of the difference from
-// float32. The row `twin` shows the noise: a float32 model whose first weights are cut to bfloat16.
+// Question: what do vectors in fewer bits cost in log loss and AUC on real data? Models of each
+// format train side by side on Frappe's training samples, with the same seed and order, and are
+// scored on its test samples. No limit: figures are means over seeds of the difference from
+// float32. The rows `perturbed` show the noise: float32, beginning with weights cut to bfloat16.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ interface WireBenchOptions {
 /** The exchange of each model; the first is the reference of the others. */
 const contenders: Readonly<Record<string, object>> = {
   float32: {},
-  twin: {},
+  perturbed: {},
   "float16-bfloat16": { forward: "float16", backward: "bfloat16" },
   bfloat16: { forward: "bfloat16", backward: "bfloat16" },
   int8: { forward: "int8", backward: "int8" },
@@ -168,7 +168,7 @@ function startDevice(rows: readonly number[], name: string, seed: number): Devic
     sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 }),
   };
   const device = startSoloDevice(input, { optimizer, seed });
-  if (name === "twin") cutWeights(device);
+  if (name === "perturbed") cutWeights(device);
   return device;
 }
 

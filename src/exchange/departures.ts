@@ -11,7 +11,7 @@ interface Leaving {
   readonly of: Departure;
   /** The last round. */
   round: number;
-  /** The cell `of.ahead.count`, as last seen; and for each route, bytes of the round after `round`. */
+  /** The cell `of.ahead.count`, as last seen; and by route, bytes of the round after `round`. */
   aheadSeen: number;
   readonly ahead: Map<number, number>;
 }

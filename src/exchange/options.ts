@@ -3,14 +3,12 @@
 // leave their device (law 4).
 
 import { z } from "zod";
-import { isFloat8, type WirePrecision } from "../kernels/contract/precision.ts";
+import { isScaled, scalePowerMax } from "./scales.ts";
 
 const precision = z
   .enum(["float32", "float16", "bfloat16", "int8", "float8e4m3", "float8e5m2"])
   .default("float32");
 
-/** With larger factors, products of usual sizes would leave the range of float32. */
-const scalePowerMax = 24;
 const scale = z
   .number()
   .refine((value) => Number.isInteger(Math.log2(value)), { error: "a power of two" })
@@ -82,32 +80,3 @@ export const exchangeOptions = z
   });
 
 export type ExchangeSpec = z.output<typeof exchangeOptions>;
-
-/** Whether vectors lose bits in either direction. */
-export function isReduced({ forward, backward }: ExchangeSpec): boolean {
-  return forward !== "float32" || backward !== "float32";
-}
-
-/** Formats with fewer exponents than float32, and none in common for several columns. */
-function isScaled(precision: WirePrecision): boolean {
-  return precision === "float16" || isFloat8(precision);
-}
-
-/** Factors by which vectors and their gradients are multiplied before they are rounded. */
-export interface Scales {
-  readonly forward: number;
-  readonly backward: number;
-}
-
-/**
- * The scales of a job. In float8, embeddings of 2^-10 to 28 and gradients of a mean over the batch
- * (p - y times a weight, divided by the samples) lie amid the numbers of full precision.
- */
-export function scalesOf(exchange: ExchangeSpec, batchSize: number): Scales {
-  const { forward, backward, forwardScale, backwardScale } = exchange;
-  const gradientScale = 2 ** Math.min(scalePowerMax, 4 + Math.ceil(Math.log2(batchSize)));
-  return {
-    forward: forwardScale ?? (forward === "float8e4m3" ? 16 : 1),
-    backward: backwardScale ?? (isFloat8(backward) ? gradientScale : 1),
-  };
-}

@@ -4,7 +4,8 @@
 
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
-import { type ExchangeSpec, isReduced } from "../exchange/options.ts";
+import type { ExchangeSpec } from "../exchange/options.ts";
+import { isReduced } from "../exchange/scales.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { checkCover } from "../planner/assess.ts";
 import { lackOf } from "../planner/kept-schemes.ts";

@@ -12,7 +12,7 @@ import { targetsOf } from "../data/targets.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
 import { identityOf } from "../data/transforms/vocabulary.ts";
 import { type TableSpec, tableOptions } from "../embedding/tables/options.ts";
-import { isReduced } from "../exchange/options.ts";
+import { isReduced } from "../exchange/scales.ts";
 import { shapesOf } from "../model/features.ts";
 import { featureOptions, tablesMax } from "../model/kinds/common-options.ts";
 import type { ModelOptions } from "../model/options.ts";

@@ -93,9 +93,12 @@ test("no byte of a host's memory has two owners, and no cell two meanings", (t) 
       extents.push(...own.map(at.inbox));
       for (const [rank, of] of layout.hostOf.entries()) {
         cells.push(at.closed(rank), ...own.map((to) => at.published(rank, to)));
-        if (of === host) cells.push(at.sent(rank));
-        else extents.push(...own.map((from) => at.outbox(from, rank)));
-        if (of !== host) cells.push(...own.flatMap((from) => pairFrom(at.span(from, rank))));
+        const isWithin = insideHost.has(name); // Such a channel has no cells for the bridge.
+        if (of === host && !isWithin) cells.push(at.sent(rank));
+        if (of !== host) extents.push(...own.map((from) => at.outbox(from, rank)));
+        if (of === host || isWithin) continue;
+        cells.push(...own.flatMap((from) => pairFrom(at.span(from, rank))));
+        if (at.ahead) cells.push(...own.map((from) => at.ahead?.words(from, rank) ?? -1));
       }
     }
     const { buckets, subtree, sum } = layout.gradients;

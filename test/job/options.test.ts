@@ -36,20 +36,6 @@ type Rule = readonly [path: string, value: unknown, option: string, expected: st
 const rules: readonly Rule[] = [
   ["name", "a b", "name", "letters, digits, - and _, at most 64", "`a b` (string)"],
   ["model", undefined, "model", "an object", "nothing"],
-  [
-    "exchange",
-    { forward: "float16", forwardScale: 3 },
-    "exchange.forwardScale",
-    "a power of two",
-    "`3` (number)",
-  ],
-  [
-    "exchange",
-    { backward: "bfloat16", backwardScale: 2 },
-    "exchange.backwardScale",
-    "left out where `backward` is bfloat16, which has the range of float32",
-    "`2` (number)",
-  ],
   ["model.dense", -1, "model.dense", "a number >= 0", "`-1` (number)"],
   ["model.dense", 1.5, "model.dense", "an integer", "`1.5` (number)"],
   ["model.tables", {}, "model.tables", "an array", "`{}` (object)"],
@@ -234,23 +220,6 @@ for (const [path, value, option, expected, got] of rules) {
     });
     t.is(error?.option, option);
     t.is(error?.code, "INVALID_OPTION");
-  });
-}
-
-for (const exchange of [{ forward: "float16" }, { backward: "int8" }]) {
-  test(`dedup decides bits in a quantised exchange, and no copies: ${JSON.stringify(exchange)}`, (t) => {
-    const rounded = withOption("exchange", exchange) as JobOptions;
-    const distinct = withOption("model.tables.1.dedup", true, rounded) as JobOptions;
-    t.not(jobIdentity(resolveJob(distinct)), jobIdentity(resolveJob(rounded)));
-    const single = withOption("model.tables.1.dedup", true) as JobOptions;
-    t.is(jobIdentity(resolveJob(single)), jobIdentity(resolveJob(job)));
-    const copied = withOption("model.tables.1.sharding", "data-parallel", distinct);
-    t.throws(() => resolveJob(copied), {
-      instanceOf: InvalidOptionError,
-      message:
-        "Expected `model.tables[1].dedup` to be false for a data-parallel table where `exchange` " +
-        "sends fewer bits, as copies send no rows, got `true` (boolean)",
-    });
   });
 }
 

@@ -22,8 +22,9 @@ import { CheckpointCorruptError } from "../../errors/errors.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { SliceRun } from "../../planner/placement.ts";
 import type { DeviceState } from "../step/device-state.ts";
+import { residualLengths } from "../topology/gradient-trees.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
-import { residualLengths, type Topology, tableOf } from "../topology/topology.ts";
+import { type Topology, tableOf } from "../topology/topology.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import {
   densePart,

@@ -2,7 +2,8 @@
 // support yet.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
-import { type ExchangeSpec, isReduced } from "../../exchange/options.ts";
+import type { ExchangeSpec } from "../../exchange/options.ts";
+import { isReduced } from "../../exchange/scales.ts";
 import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import type { MachineConstants } from "../../planner/cost/constants.ts";

@@ -14,8 +14,8 @@ import type { StepPlan } from "./step-plan.ts";
 
 /**
  * The other devices and this one, in the order in which their parts are written: first those of
- * other hosts, from the next one on, so that hosts do not all send to the same one at once. Host sums
- * are read in the order of devices.
+ * other hosts, from the next one on, so that hosts do not all send to the same one at once. Host
+ * sums are read in the order of devices.
  */
 export function* sendOrder(topology: Topology, rank: number): Iterable<number> {
   const { hostOf, hostSumsOf, devices } = topology;
@@ -69,8 +69,8 @@ export class FoundVectors {
 }
 
 /**
- * Looks up ranges of lookups for one device, into memory that `take` returns for an offset in floats
- * and a shape. Yields the floats written so far, at most `floatsMax` more each time.
+ * Looks up ranges of lookups for one device, into memory that `take` returns for an offset in
+ * floats and a shape. Yields the floats written so far, at most `floatsMax` more each time.
  */
 export function* lookUp(
   { kernels, slab }: { readonly kernels: Kernels; readonly slab: Pick<Slab, "lookup"> },

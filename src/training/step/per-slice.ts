@@ -8,7 +8,7 @@ import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { PartBytes } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { AxisPass, WholeBatch } from "../../model/graph/graph.ts";
-import { denseSubtreesIn } from "../topology/topology.ts";
+import { denseSubtreesIn } from "../topology/gradient-trees.ts";
 import type { StageDevice } from "./stage-device.ts";
 
 /**

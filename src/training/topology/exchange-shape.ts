@@ -10,16 +10,14 @@ import { quantaOf } from "../../embedding/rows/slab.ts";
 import type { ExchangeShape } from "../../exchange/exchange.ts";
 import { longHeaderBytes } from "../../exchange/long-frames.ts";
 import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
+import { denseSubtreesIn, distinctTreesIn, subtreesIn } from "./gradient-trees.ts";
 import type { HeldShard } from "./held-shard.ts";
 import { type ShardGroup, sendListOf, type VectorRoutes, vectorBytes } from "./shard-groups.ts";
 import {
-  denseSubtreesIn,
-  distinctTreesIn,
   isCounted,
   lookupRoom,
   samplesMaxOf,
   samplesOf,
-  subtreesIn,
   type Topology,
   tableRoomsOf,
 } from "./topology.ts";

@@ -3,7 +3,8 @@
 import type { BagSizes } from "../../data/ids-room.ts";
 import type { IkjtGroups } from "../../data/sessions/ikjt.ts";
 import type { TableSpec } from "../../embedding/tables/options.ts";
-import { type ExchangeSpec, isReduced } from "../../exchange/options.ts";
+import type { ExchangeSpec } from "../../exchange/options.ts";
+import { isReduced } from "../../exchange/scales.ts";
 import type { Lookup } from "../../model/features.ts";
 import type { HeldTable } from "./held-shard.ts";
 
@@ -30,8 +31,8 @@ export function heldTablesOf(
 /**
  * Selects the tables whose distinct rows are sent instead of pooled vectors: tables with `dedup`,
  * and tables of unpooled features. Unpooled features of dynamic ids are excluded, since only the
- * device of an id knows its row. In fewer bits only `dedup` decides, on a single device too: what is
- * rounded, rows or vectors, must not depend on the devices.
+ * device of an id knows its row. In fewer bits only `dedup` decides, on a single device too: what
+ * is rounded, rows or vectors, must not depend on the devices.
  */
 export function distinctIn(
   exchange: ExchangeSpec,

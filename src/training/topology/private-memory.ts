@@ -10,11 +10,11 @@ import { recordBytesOf } from "../../kernels/contract/records.ts";
 import { cacheWays } from "../../kernels/contract/row-cache.ts";
 import { networkFloats } from "../../model/graph/network.ts";
 import { cacheDemandsOf } from "./device-cache-sizes.ts";
+import { residualLengths } from "./gradient-trees.ts";
 import type { HeldShard } from "./held-shard.ts";
 import {
   lookupRoom,
   prefetchOf,
-  residualLengths,
   samplesMaxOf,
   type Topology,
   tableOf,

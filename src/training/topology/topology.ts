@@ -11,16 +11,10 @@ import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
 import type { GradientRounding, TopKShape } from "../../exchange/exchange.ts";
-import { grainsOf } from "../../exchange/layout.ts";
-import { type ExchangeSpec, type Scales, scalesOf } from "../../exchange/options.ts";
-import { topKShapeOf, topKUnitsOf } from "../../exchange/top-k-layout.ts";
-import {
-  type Slices,
-  type Subtree,
-  sliceStart,
-  slicesOf,
-  subtreesOf,
-} from "../../kernels/contract/slices.ts";
+import type { ExchangeSpec } from "../../exchange/options.ts";
+import { type Scales, scalesOf } from "../../exchange/scales.ts";
+import { topKShapeOf } from "../../exchange/top-k-layout.ts";
+import { type Slices, sliceStart, slicesOf } from "../../kernels/contract/slices.ts";
 import { featuresOf, type Lookup, lookupsOf } from "../../model/features.ts";
 import type { Graph } from "../../model/graph/graph.ts";
 import { graphOf } from "../../model/model.ts";
@@ -38,6 +32,7 @@ import {
   readsOf,
 } from "./fresh-and-stale.ts";
 import { type GradientBuckets, gradientBuckets, roundingOf } from "./gradient-buckets.ts";
+import { subtreeMaxOf } from "./gradient-trees.ts";
 import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
 import { axesOf, bagSizesIn, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
 import { type ShardGroups, shardGroupsIn } from "./shard-groups.ts";
@@ -320,12 +315,7 @@ export function samplesOf(
 export function slicesIn(topology: Topology, device: number, samples: number): Slices {
   const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
   const own = slicesOf(firstSlice, slices, topology.input.slices, samples);
-  return { ...own, most: topology.rounding?.grain ?? treeMaxOf(topology) };
-}
-
-/** Most slices of a subtree that a device finishes: those of a group; undefined: no limit. */
-function treeMaxOf({ topK, input }: Topology): number | undefined {
-  return topK && input.slices / topK.groups;
+  return { ...own, most: topology.rounding?.grain ?? subtreeMaxOf(topology) };
 }
 
 /** Room for the ids of a lookup in `samples` samples (ids-room.ts). */
@@ -347,35 +337,6 @@ export function tableRoomsOf(topology: Topology, samples: number): number[] {
 /** Whether the devices of a table's rows send the lengths of a lookup's bags. */
 export function isCounted({ countedLookups }: Topology, lookup: number): boolean {
   return countedLookups.includes(lookup);
-}
-
-/**
- * The subtrees of slices for each of which a device requests a row of a table with `dedup` once,
- * and sends back one gradient. Gradients in fewer bits are those of single slices: the leaves of
- * the tree are the same on any number of devices.
- */
-export function distinctTreesIn(topology: Topology, device: number): Subtree[] {
-  if (topology.exchange.backward === "float32") return subtreesIn(topology, device);
-  const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
-  return Array.from({ length: slices }, (_, i) => ({ first: firstSlice + i, count: 1 }));
-}
-
-/** The subtrees of slices that a device finishes, left to right. */
-export function subtreesIn(topology: Topology, device: number): Subtree[] {
-  const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
-  return subtreesOf(firstSlice, slices, treeMaxOf(topology));
-}
-
-/** The same, cut into the grains of rounded gradients: those of the dense layers. */
-export function denseSubtreesIn(topology: Topology, device: number): readonly Subtree[] {
-  return grainsOf(subtreesIn(topology, device), topology.rounding);
-}
-
-/** The lengths of the residuals that a device keeps, one for each of its slices; empty: none. */
-export function residualLengths({ topK, sliceRuns, input }: Topology, device: number): number[] {
-  const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
-  const units = topK === undefined ? [] : topKUnitsOf(topK, input.slices);
-  return units.slice(firstSlice, firstSlice + slices).map(({ range }) => range.count);
 }
 
 /**

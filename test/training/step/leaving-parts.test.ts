@@ -1,5 +1,5 @@
-// Parts of vectors that leave in pieces while the rest is written: what has left does not change, and
-// the model is that of one device. That pieces arrive is in test/exchange/bridge.test.ts.
+// Parts of vectors that leave in pieces while the rest is written: what has left does not change,
+// and the model is that of one device. That pieces arrive is in test/exchange/bridge.test.ts.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";

@@ -123,3 +123,19 @@ test("a scale keeps large gradients in float16, and small ones in float8", async
   t.is((await stepWithGradients({ ...small, backwardScale: 1 }, 1e-3)).changed, 0);
   await t.throwsAsync(stepWithGradients(small, 1e9), { instanceOf: NonFiniteGradientError });
 });
+
+test("each format of exchanged vectors and dense gradients gives other bits", async (t) => {
+  const formats = ["float32", "float16", "bfloat16", "int8", "float8e4m3", "float8e5m2"] as const;
+  const others = [
+    ...formats.map((forward) => ({ forward })),
+    ...(["float16", "bfloat16"] as const).map((dense) => ({ dense })),
+    { dense: "bfloat16", denseParts: 1 } as const,
+  ];
+  const digests = new Set<string>();
+  for (const other of others) {
+    const { local, batches } = start({ ...exact, ...other }, 1, 4, 1);
+    for (const [step, batch] of batches.slice(0, 2).entries()) await local.train(batch, step);
+    digests.add(await local.digest());
+  }
+  t.is(digests.size, others.length);
+});

@@ -1,0 +1,37 @@
+// What the formats of the exchange mean: whether they lose bits, and the scales of those with few
+// exponents.
+
+import { isFloat8, type WirePrecision } from "../kernels/contract/precision.ts";
+import type { ExchangeSpec } from "./options.ts";
+
+/** With larger factors, products of usual sizes would leave the range of float32. */
+export const scalePowerMax = 24;
+
+/** Whether vectors lose bits in either direction. */
+export function isReduced({ forward, backward }: ExchangeSpec): boolean {
+  return forward !== "float32" || backward !== "float32";
+}
+
+/** Formats with fewer exponents than float32, and none in common for several columns. */
+export function isScaled(precision: WirePrecision): boolean {
+  return precision === "float16" || isFloat8(precision);
+}
+
+/** Factors by which vectors and their gradients are multiplied before they are rounded. */
+export interface Scales {
+  readonly forward: number;
+  readonly backward: number;
+}
+
+/**
+ * The scales of a job. In float8, embeddings of 2^-10 to 28 and gradients of a mean over the batch
+ * (p - y times a weight, divided by the samples) lie amid the numbers of full precision.
+ */
+export function scalesOf(exchange: ExchangeSpec, batchSize: number): Scales {
+  const { forward, backward, forwardScale, backwardScale } = exchange;
+  const gradientScale = 2 ** Math.min(scalePowerMax, 4 + Math.ceil(Math.log2(batchSize)));
+  return {
+    forward: forwardScale ?? (forward === "float8e4m3" ? 16 : 1),
+    backward: backwardScale ?? (isFloat8(backward) ? gradientScale : 1),
+  };
+}

@@ -30,8 +30,8 @@ class Optional {
   Element* data_;
 };
 
-/// The slices that one call covers: slice first+i holds samples bounds[i] .. bounds[i+1]-1. Subtrees
-/// have `most` slices or fewer.
+/// The slices that one call covers: slice first+i holds samples bounds[i] .. bounds[i+1]-1.
+/// Subtrees have `most` slices or fewer.
 struct Slices {
   int64_t first;
   int64_t count;

@@ -1,11 +1,11 @@
-// Questions: what does the top-k all-reduce cost in log loss on real data, and what does a step of a
-// model with large dense layers gain over a slow link? Both beside the dense all-reduce.
+// Questions: what does the top-k all-reduce cost in log loss on real data, and what does a step of
+// a model with large dense layers gain over a slow link? Both beside the dense all-reduce.
 //
 // Quality: Frappe (Baltrunas et al., 2015), one line an app use, read from `--data`. Models train
 // side by side on the same batches, with learning rates that fall to 0, and are scored on held-out
-// lines. As no bit depends on devices, one device stands for any number of them. A twin of the
-// dense model, with weights cut to bfloat16 before the first step, shows how far two dense trainings
-// are apart: a smaller difference means nothing.
+// lines. As no bit depends on devices, one device stands for any number of them. A second dense
+// model, with weights cut to bfloat16 before the first step, shows how far two dense trainings are
+// apart: a smaller difference means nothing.
 //
 // Speed: the processor time of a step on two devices, measured, and the time in which the link
 // transmits its vectors and gradients, computed; nothing overlaps. So other load does not matter.
@@ -54,7 +54,7 @@ const withTopK = (share: number): ExchangeSpec => ({ ...exactExchange, topk: { s
 /** The first contender is the reference of the others. */
 const contenders = [
   { name: "dense", exchange: exactExchange, isCut: false },
-  { name: "twin", exchange: exactExchange, isCut: true },
+  { name: "cut", exchange: exactExchange, isCut: true },
   { name: "top1", exchange: withTopK(0.01), isCut: false },
   { name: "top5", exchange: withTopK(0.05), isCut: false },
 ] as const;

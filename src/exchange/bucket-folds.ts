@@ -7,8 +7,8 @@
 
 import type { Tensor } from "../kernels/contract/kernels.ts";
 import type { Subtree } from "../kernels/contract/slices.ts";
-import type { ExchangeKernels, GradientRounding } from "./exchange.ts";
-import { type BucketLayout, type Extent, isRounded, type SharedMemoryLayout } from "./layout.ts";
+import type { ExchangeKernels, Extent, GradientRounding } from "./exchange.ts";
+import { type BucketLayout, isRounded, type SharedMemoryLayout } from "./layout.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface BucketFolds {

@@ -17,6 +17,12 @@ export interface Region {
   readonly byteLength: number;
 }
 
+/** A range of bytes in a host's exchange memory. */
+export interface Extent {
+  readonly first: number;
+  readonly bytes: number;
+}
+
 /** Bytes that `from` sends to `to` in a round. Must return the same on every device. */
 export type PartBytes = (from: number, to: number) => number;
 

@@ -10,6 +10,7 @@ import {
   channelNames,
   type Elements,
   type ExchangeShape,
+  type Extent,
   type GradientRounding,
   insideHost,
   isGather,
@@ -20,12 +21,6 @@ import { type TopKLayout, topKLayout } from "./top-k-layout.ts";
 
 /** Regions begin at multiples of a cache line, which is enough alignment for every typed array. */
 const alignment = 64;
-
-/** A range of bytes in a host's exchange memory. */
-export interface Extent {
-  readonly first: number;
-  readonly bytes: number;
-}
 
 export interface ChannelLayout {
   /** The inbox of a device of this host; for an all-gather, the same inbox for all devices. */
@@ -177,7 +172,7 @@ interface Place {
 }
 
 /** Allocates memory and cells in sequence. */
-export class Space {
+class Space {
   bytes = 0;
   cells = 0;
 

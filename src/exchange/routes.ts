@@ -8,7 +8,7 @@
 //   closed    host      (all)     the round for which all devices of the host freed their inboxes
 //   partial   host      device    the partial sum of a bucket over the device's range
 //   sum       device    (all)     the sum of a bucket over the device's range
-//   group     host      device    the sums of dense gradients of the device's units (top-k-layout.ts)
+//   group     host      device    the sums of gradients of the device's units (top-k-layout.ts)
 //   selected  device    (all)     the selected elements of the device's units
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached
 
@@ -18,11 +18,12 @@ import {
   channelNames,
   channels,
   type ExchangeShape,
+  type Extent,
   insideHost,
   isGather,
 } from "./exchange.ts";
 import { gatheredBytesMax } from "./frame.ts";
-import { type BucketLayout, type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
+import { type BucketLayout, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 export type RoutedChannel = ChannelName | "gradients" | "barrier";
 

@@ -4,7 +4,7 @@
 // to all hosts, in bfloat16; what is not sent stays in a residual, and is added to the sum of the
 // next step. Elements after the selected ones (data-parallel tables) are summed exactly.
 //
-//   devices of a group ──subtrees──▶ owner of a unit: sum + residual ──largest elements──▶ all hosts
+//   devices of a group ──subtrees──▶ owner of a unit: sum + residual ──largest──▶ all hosts
 //   devices of a host: each adds the selected elements of all groups over its part of the vector
 //
 //   published[rank]             round of the subtrees that `rank` has written (all-reduce.ts)
@@ -16,8 +16,8 @@
 //   T1. A unit's sum is in the order of the slice tree, and selected elements are added group by
 //       group. So the bits depend on groups, ranges and share, and on nothing else (law 4).
 //   T2. Selected elements of a round lie where those of the round before the last were. A device
-//       selects a round after all devices have selected the one before, which each does after it has
-//       added the one before that: nobody reads what is overwritten.
+//       selects a round after all devices have selected the one before, which each does after it
+//       has added the one before that: nobody reads what is overwritten.
 //   T3. A device finishes a round after all devices have selected it, thus have read its subtrees.
 
 import type { Selected, Tensor } from "../kernels/contract/kernels.ts";

@@ -11,14 +11,13 @@
 // bits of the sum do not depend on devices or hosts (law 4).
 
 import { type Subtree, subtreesOf } from "../kernels/contract/slices.ts";
-import type { Elements, ExchangeShape, TopKShape } from "./exchange.ts";
-import type { Extent, Space } from "./layout.ts";
+import type { Elements, ExchangeShape, Extent, TopKShape } from "./exchange.ts";
 import type { ExchangeSpec } from "./options.ts";
 
 /** The usual number of groups, where a batch has as many slices. */
 const usualGroups = 4;
 
-/** The sizes of the top-k all-reduce of a job, over the first `length` elements; undefined: none. */
+/** The sizes of a job's top-k all-reduce, over the first `length` elements; undefined: none. */
 export function topKShapeOf(
   { topk }: ExchangeSpec,
   slices: number,
@@ -79,7 +78,7 @@ export interface TopKLayout {
   picked(rank: number): number;
   /** Cell: last round for which `host` has folded its part of the units of `rank`. */
   partialFolded(host: number, rank: number): number;
-  /** Cell: last round for which `rank`, a device of this host, has added its elements of the sum. */
+  /** Cell: last round for which `rank`, a device of this host, has added its part of the sum. */
   added(rank: number): number;
 }
 
@@ -90,10 +89,16 @@ interface Place {
   readonly hostOf: readonly number[];
 }
 
+/** Allocates memory and cells in sequence. */
+interface Room {
+  reserve(bytes: number): number;
+  reserveCells(count: number): number;
+}
+
 export function topKLayout(
   shape: ExchangeShape & { readonly topK: TopKShape },
   { host, hosts, hostOf }: Place,
-  space: Space,
+  space: Room,
 ): TopKLayout {
   const { devices, slices } = shape;
   const units = topKUnitsOf(shape.topK, slices);

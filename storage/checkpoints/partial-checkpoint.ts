@@ -5,8 +5,8 @@
 //   dense                        copied from the first surviving device, the only one that saves it
 //   parts of surviving devices   an empty increment, based on the device's surviving state
 //   parts of lost devices        an empty increment, based on the last checkpoint's files
-//   residuals of the top-k       copied from their surviving devices; those of lost devices are left
-//   all-reduce                   out, as most of what the last checkpoint has was sent since, and are 0
+//   residuals (exchange.topk)    copied from surviving devices; those of lost devices are left out,
+//                                as most of what the last checkpoint has was sent since, and are 0
 //
 // Portion of lost samples: PLS += (S_now - S_checkpoint) / (S_total N), for each of N devices lost.
 

@@ -3,8 +3,9 @@
 
 import test from "ava";
 import { inboxBytesMax, spanAt, storeSpan } from "../../src/exchange/cells.ts";
+import type { Extent } from "../../src/exchange/exchange.ts";
 import { allToAllNames, type ExchangeShape, insideHost } from "../../src/exchange/exchange.ts";
-import { type Extent, grainsOf, layoutOf } from "../../src/exchange/layout.ts";
+import { grainsOf, layoutOf } from "../../src/exchange/layout.ts";
 import { Routes } from "../../src/exchange/routes.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { devicesMax } from "../../src/job/job-schema.ts";

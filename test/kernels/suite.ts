@@ -452,9 +452,8 @@ const refusals: Cases = {
     const unweighed = { ...bags, weights: Float32Array.of(1) };
     t.throws(() => k.pool(k.tensor([3, 2]), [rows], unweighed, 0, 3), { message: /a weight/ });
     t.throws(() => k.updateRows([rows], bags, k.tensor([3, 2]), slicesOf(0, 3, 3, 3), []));
-    const d = k.tensor([3, 2]);
     const slices = slicesOf(0, 2, 2, 3);
-    const narrow = () => k.updateRows([rows], bags, d, slices, [ruleOf("adam", 0)]);
+    const narrow = () => k.updateRows([rows], bags, k.tensor([3, 2]), slices, [ruleOf("adam", 0)]);
     t.throws(narrow, { message: /Expected 4 state floats a row for adam, got 1/ });
   },
 };

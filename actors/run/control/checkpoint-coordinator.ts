@@ -27,10 +27,10 @@ import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { inTurns, nextTurn } from "../../../src/ports/turns.ts";
 import {
-  createPartTally,
   digesting,
   type PartTally,
   shownPart,
+  tallyOf,
 } from "../../../src/training/checkpoint/part-names.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { needsBaseline } from "../../../storage/checkpoints/store/full-or-incremental.ts";
@@ -130,11 +130,6 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
   }
   return manifest;
 });
-
-/** A tally of the parts that the devices write. */
-function tallyOf({ model, exchange, slices }: JobSpec): PartTally {
-  return createPartTally(model.tables, exchange.topk === undefined ? 0 : slices);
-}
 
 /** Training goes on: the next checkpoint removes what this one could not. */
 function tellUncollected(

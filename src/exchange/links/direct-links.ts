@@ -20,8 +20,8 @@
 // Implementations: native sockets (native-links.ts), Node's `net` (net-links.ts), simulated ones.
 
 import type { Clock } from "../../ports/clock.ts";
+import type { Extent } from "../exchange.ts";
 import type { ExchangeFrame } from "../frame.ts";
-import type { Extent } from "../layout.ts";
 import type { OwnPiece } from "../link.ts";
 
 /** Version of the negotiation, the hello and the frames of direct links. */

@@ -16,8 +16,8 @@
 //   F3. Sequences ascend (D1 of direct-links.ts).
 
 import { crc32c } from "../../ports/crc32c.ts";
+import type { Extent } from "../exchange.ts";
 import { type ExchangeFrame, missingMax, type Piece, piecesMax } from "../frame.ts";
-import type { Extent } from "../layout.ts";
 import type { DirectFrame } from "./direct-links.ts";
 
 /** Largest payload: enough that a frame's own cost does not matter, and a resend is short. */

@@ -12,7 +12,7 @@ import { timingSafeEqual } from "node:crypto";
 import { LinkUnusableError } from "../../errors/errors.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { purposes, RandomStream } from "../../ports/random.ts";
-import type { Extent } from "../layout.ts";
+import type { Extent } from "../exchange.ts";
 import {
   type DirectFrame,
   type DirectLinks,

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LinkUnusableError } from "../../errors/errors.ts";
 import { guarded } from "../../wire/http/answering.ts";
-import type { Extent } from "../layout.ts";
+import type { Extent } from "../exchange.ts";
 import {
   type DirectFrame,
   type DirectLinks,

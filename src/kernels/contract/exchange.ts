@@ -112,8 +112,8 @@ export interface ExchangeKernels {
   /**
    * residual (n) += sum (n), then moves the k elements of largest size out of it: `selected`
    * receives their indices and their values rounded to the nearest bfloat16, and the residual keeps
-   * the errors of this rounding. Of elements of equal size the first are taken. NaN counts as larger
-   * than infinity, so that it is never kept back. 1 <= k <= n.
+   * the errors of this rounding. Of elements of equal size the first are taken. NaN counts as
+   * larger than infinity, so that it is never kept back. 1 <= k <= n.
    */
   selectLargest(selected: Selected, residual: Tensor, sum: Tensor): void;
   /** out (n): adds each selected value to its element. */

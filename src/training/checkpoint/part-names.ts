@@ -148,6 +148,15 @@ export function createPartTally(tables: readonly TableSpec[], residuals = 0): Pa
   };
 }
 
+/** A tally of the parts that the devices of a job write. */
+export function tallyOf(job: {
+  readonly model: { readonly tables: readonly TableSpec[] };
+  readonly exchange: { readonly topk?: unknown };
+  readonly slices: number;
+}): PartTally {
+  return createPartTally(job.model.tables, job.exchange.topk === undefined ? 0 : job.slices);
+}
+
 /**
  * Returns the parts of a job's model that `names` does not cover completely, as names of whole
  * parts; empty: `names` is complete.

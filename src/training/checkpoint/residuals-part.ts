@@ -8,7 +8,6 @@
 import { CheckpointCorruptError } from "../../errors/errors.ts";
 import type { DeviceState } from "../step/device-state.ts";
 import { residualsOfPart, residualsPartName } from "./part-names.ts";
-import type { Part } from "./parts.ts";
 
 type ResidualsDevice = Pick<DeviceState, "kernels" | "exchange">;
 
@@ -22,15 +21,15 @@ export function residualsBytes(lengths: readonly number[]): number {
 }
 
 /** The part with the residuals of a device, if it has any. */
-export function residualsParts({ kernels, exchange }: ResidualsDevice): Part[] {
+export function residualsParts({ kernels, exchange }: ResidualsDevice) {
   const { residuals } = exchange.gradients;
   const [first] = residuals;
   if (first === undefined) return [];
   return [
     {
       name: residualsPartName({ first: first.slice, count: residuals.length }),
-      leaves: async () => [],
-      async *bytes() {
+      leaves: async (): Promise<string[]> => [],
+      async *bytes(): AsyncGenerator<Uint8Array> {
         const lengths = residuals.map(({ values }) => values.shape[0] ?? 0);
         yield bytesOf(Uint32Array.of(magic, version, residuals.length, ...lengths));
         for (const { values } of residuals) yield bytesOf(kernels.read(values));

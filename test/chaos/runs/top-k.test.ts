@@ -1,5 +1,5 @@
-// The top-k all-reduce in whole runs: the same bits and residuals on any devices and after any kill;
-// partial recovery keeps the residuals of the devices that live.
+// The top-k all-reduce in whole runs: the same bits and residuals on any devices and after any
+// kill; partial recovery keeps the residuals of the devices that live.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";

@@ -73,7 +73,6 @@ const rules: readonly Rule[] = [
     "`row` (string)",
   ],
   ["model.tables.0.staleness", 2, "model.tables[0].staleness", "one of 0, 1", "`2` (number)"],
-  ["pipeline.ahead", 1.5, "pipeline.ahead", "a number <= 1", "`1.5` (number)"],
   ["mode", "fast", "mode", 'one of "exact", "bounded"', "`fast` (string)"],
   ["model.tables.0.dedup", 1, "model.tables[0].dedup", "a boolean", "`1` (number)"],
   [
@@ -223,16 +222,6 @@ for (const [path, value, option, expected, got] of rules) {
   });
 }
 
-test("a job reads tables ahead only at depth 3", (t) => {
-  t.notThrows(() => resolveJob(withOption("pipeline", { ahead: 0.5 })));
-  t.throws(() => resolveJob(withOption("pipeline", { ahead: 0.5, depth: 2 })), {
-    instanceOf: InvalidOptionError,
-    message:
-      "Expected `pipeline.ahead` to be 0 where `pipeline.depth` is below 3: ids come too late, " +
-      "got `0.5` (number)",
-  });
-});
-
 test("an exact job refuses stale tables; a bounded job has them in its identity", (t) => {
   const stale = withOption("model.tables.1.staleness", 1) as JobOptions;
   t.throws(() => resolveJob(stale), {
@@ -336,7 +325,6 @@ test("the identity of a job covers exactly the options that decide bits", (t) =>
     ["name", "other"],
     ["devices", 3],
     ["readers", 2],
-    ["pipeline.ahead", 0.5],
     ["stepDeadlineMs", 1000],
     ["data.epochs", 3],
     ["data.cache", "elsewhere"],

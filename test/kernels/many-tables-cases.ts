@@ -1,7 +1,7 @@
-// Cases of the kernels' suite: one call for many tables, or many ranges of columns, gives what a
-// call for each gives.
+// Cases of the kernels' suite: one call for many tables, for many ranges of columns, or for some
+// samples, gives what a call for each gives; and the bags that two batches share rows of.
 
-import { takesMean } from "../../src/kernels/contract/kernels.ts";
+import { type Bags, takesMean } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { sameValues } from "../helpers/same-values.ts";
@@ -68,6 +68,65 @@ export const manyTables: Cases = {
       t.deepEqual(list(k, out), list(k, expected));
       const message = /the columns of a range in out/;
       t.throws(() => k.copyRuns(out, from, Int32Array.of(columns, 0, 1)), { message });
+    }
+  },
+
+  "vectors of some samples have the bits of these samples among all": (t, k) => {
+    for (let seed = 0; seed < 8; seed++) {
+      const stream = new RandomStream(31, seed, 0);
+      const { tables, bags, columns } = embeddingProblem(k, stream);
+      const all = k.tensor([bags.samples, columns]);
+      k.pool(all, tables, bags, 0, bags.samples);
+      const places = Int32Array.from({ length: 70 }, () => stream.below(bags.samples));
+      const some = k.tensor([places.length, columns]);
+      k.poolAt(some, tables, bags, places);
+      const out = k.tensor([bags.samples, columns]);
+      k.placeColumns(out, 0, some, 0, columns, places);
+      for (const [i, place] of places.entries()) {
+        const expected = list(k, k.part(all, place, 1));
+        sameValues(t, list(k, k.part(some, i, 1)), expected);
+        sameValues(t, list(k, k.part(out, place, 1)), expected);
+      }
+    }
+  },
+
+  "a bag collides exactly where it has a row of the other batch in the same table": (t, k) => {
+    // Few rows are marked by bits, many by a hash table.
+    for (const rows of [50, 3_000_000]) {
+      const stream = new RandomStream(32, rows, 0);
+      const own = k.rows({ rows, dim: 1, pooling: "sum", rowBlocks: 1, stateWidth: 0 });
+      const other = k.rows({ rows, dim: 1, pooling: "sum", rowBlocks: 1, stateWidth: 0 });
+      const tables = [own, own, other];
+      const drawn = Int32Array.from({ length: 60 }, () => stream.below(rows));
+      drawn.set([0, rows - 1]);
+      const draw = (samples: number): Bags<Int32Array> => {
+        const offsets = [0];
+        const ids: number[] = [];
+        for (let bag = 0; bag < tables.length * samples; bag++) {
+          for (let length = stream.below(4); length > 0; length--)
+            ids.push(drawn[stream.below(drawn.length)] ?? 0);
+          offsets.push(ids.length);
+        }
+        const of = { tables: tables.length, samples, ids: Int32Array.from(ids) };
+        return { ...of, offsets: Int32Array.from(offsets) };
+      };
+      const [next, current] = [draw(40), draw(9)];
+      const idsOf = ({ offsets, ids }: Bags, from: number, to: number) => {
+        return [...ids.subarray(offsets[from], offsets[to])];
+      };
+      const expected: number[] = [];
+      for (let bag = 0; bag < 3 * 40; bag++) {
+        const [from, to] = bag < 80 ? [0, 18] : [18, 27];
+        const rowsOf = idsOf(current, from, to);
+        if (idsOf(next, bag, bag + 1).some((row) => rowsOf.includes(row))) expected.push(bag);
+      }
+      t.true(expected.length > 10 && expected.length < 110);
+      const out = new Int32Array(120);
+      t.is(k.collidingBags(out, tables, next, current), expected.length);
+      t.deepEqual([...out.subarray(0, expected.length)], expected);
+      const few = new Int32Array(2);
+      t.is(k.collidingBags(few, tables, next, current), expected.length);
+      t.deepEqual([...few], expected.slice(0, 2));
     }
   },
 };

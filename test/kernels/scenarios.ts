@@ -234,22 +234,6 @@ const distinctLists: Scenario = (kernels, stream) => {
   return [kernels.read(out), kernels.read(from)];
 };
 
-/** Bags that two batches share rows of, and vectors of some samples, written over others. */
-const readAgain: Scenario = (kernels, stream) => {
-  const problem = embeddingProblem(kernels, stream);
-  const { tables, bags, columns: width } = problem;
-  const others = 1 + stream.below(40);
-  const specs = tables.map(({ rows }) => ({ rows }));
-  const found = new Int32Array(stream.below(2) === 0 ? 3 : tables.length * bags.samples);
-  const count = kernels.collidingBags(found, tables, bags, bagsOf(stream, specs, others));
-  const places = Int32Array.from({ length: stream.below(9) }, () => stream.below(bags.samples));
-  const some = kernels.tensor([places.length, width]);
-  kernels.poolAt(some, tables, bags, places);
-  const out = random(kernels, stream, [bags.samples, width + 3]);
-  kernels.placeColumns(out, 2, some, 1, width - 1, places);
-  return [Float32Array.from([count, ...found]), kernels.read(some), kernels.read(out)];
-};
-
 const interaction: Scenario = (kernels, stream) => {
   const [samples, features] = [1 + stream.below(4), 1 + stream.below(40)];
   const [dim, copied] = [1 + stream.below(80), stream.below(features + 1)];
@@ -397,7 +381,6 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   "dense layers in bfloat16": layer("bfloat16"),
   columns,
   distinctLists,
-  "bags that are read again": readAgain,
   interaction,
   "random draws": draws,
   "embedding updates": update,

@@ -206,65 +206,6 @@ function repeatLayer(body: (stream: RandomStream, precision: DensePrecision) => 
 }
 
 const byBit: Cases = {
-  "vectors of some samples have the bits of these samples among all": (t, k) => {
-    for (let seed = 0; seed < 8; seed++) {
-      const stream = new RandomStream(31, seed, 0);
-      const { tables, bags, columns } = embeddingProblem(k, stream);
-      const all = k.tensor([bags.samples, columns]);
-      k.pool(all, tables, bags, 0, bags.samples);
-      const places = Int32Array.from({ length: 70 }, () => stream.below(bags.samples));
-      const some = k.tensor([places.length, columns]);
-      k.poolAt(some, tables, bags, places);
-      const out = k.tensor([bags.samples, columns]);
-      k.placeColumns(out, 0, some, 0, columns, places);
-      for (const [i, place] of places.entries()) {
-        const expected = list(k, k.part(all, place, 1));
-        sameValues(t, list(k, k.part(some, i, 1)), expected);
-        sameValues(t, list(k, k.part(out, place, 1)), expected);
-      }
-    }
-  },
-
-  "a bag collides exactly where it has a row of the other batch in the same table": (t, k) => {
-    // Few rows are marked by bits, many by a hash table.
-    for (const rows of [50, 3_000_000]) {
-      const stream = new RandomStream(32, rows, 0);
-      const own = k.rows({ rows, dim: 1, pooling: "sum", rowBlocks: 1, stateWidth: 0 });
-      const other = k.rows({ rows, dim: 1, pooling: "sum", rowBlocks: 1, stateWidth: 0 });
-      const tables = [own, own, other];
-      const drawn = Int32Array.from({ length: 60 }, () => stream.below(rows));
-      drawn.set([0, rows - 1]);
-      const draw = (samples: number): Bags<Int32Array> => {
-        const offsets = [0];
-        const ids: number[] = [];
-        for (let bag = 0; bag < tables.length * samples; bag++) {
-          for (let length = stream.below(4); length > 0; length--)
-            ids.push(drawn[stream.below(drawn.length)] ?? 0);
-          offsets.push(ids.length);
-        }
-        const of = { tables: tables.length, samples, ids: Int32Array.from(ids) };
-        return { ...of, offsets: Int32Array.from(offsets) };
-      };
-      const [next, current] = [draw(40), draw(9)];
-      const idsOf = ({ offsets, ids }: Bags, from: number, to: number) => {
-        return [...ids.subarray(offsets[from], offsets[to])];
-      };
-      const expected: number[] = [];
-      for (let bag = 0; bag < 3 * 40; bag++) {
-        const [from, to] = bag < 80 ? [0, 18] : [18, 27];
-        const rowsOf = idsOf(current, from, to);
-        if (idsOf(next, bag, bag + 1).some((row) => rowsOf.includes(row))) expected.push(bag);
-      }
-      t.true(expected.length > 10 && expected.length < 110);
-      const out = new Int32Array(120);
-      t.is(k.collidingBags(out, tables, next, current), expected.length);
-      t.deepEqual([...out.subarray(0, expected.length)], expected);
-      const few = new Int32Array(2);
-      t.is(k.collidingBags(few, tables, next, current), expected.length);
-      t.deepEqual([...few], expected.slice(0, 2));
-    }
-  },
-
   "a sample's outputs and input gradients do not depend on who is in the call": (t, k) => {
     repeatLayer((stream, precision) => {
       const shape = [1 + stream.below(60), 1 + stream.below(300), 1 + stream.below(70)] as const;

@@ -1,9 +1,9 @@
-// Deferred embeddings: what makes a read ahead exact. Tables that are read ahead are looked up before
-// the previous step's update, although it may change their rows. The device of the rows has the bags
-// of both steps, so it finds the bags that have a row of the previous step: only their vectors can
-// change. Right after the update it looks these bags up again, and sends their vectors to the devices
-// of the samples, which write them over the ones that were read ahead. With `dedup`, the same is done
-// row by row. (PEC of TorchRec; Bagpipe: Agarwal et al., SOSP 2023.)
+// Deferred embeddings: what makes a read ahead exact. Tables that are read ahead are looked up
+// before the previous step's update, although it may change their rows. The device of the rows has
+// the bags of both steps, so it finds the bags that have a row of the previous step: only their
+// vectors can change. Right after the update it looks these bags up again, and sends their vectors
+// to the devices of the samples, which write them over the ones that were read ahead. With `dedup`,
+// the same is done row by row. (PEC of TorchRec; Bagpipe: Agarwal et al., SOSP 2023.)
 //
 //   frame   i32 n: for each shard group, then for each shard of distinct rows, of the tables read
 //           ahead that the sender holds · i32 rows (n) of each: places among the receiver's vectors

@@ -1,7 +1,7 @@
-// Stages 3 and 4 of a step: its rows arrive in device memory, are looked up and sent, at up to three
-// times: before the previous step's update (`readAhead`), right after it (`readRest`), and in the
-// step itself. Each read of a table happens once, except for what the update changed of a table that
-// was read ahead (deferred.ts).
+// Stages 3 and 4 of a step: its rows arrive in device memory, are looked up and sent, at up to
+// three times: before the previous step's update (`readAhead`), right after it (`readRest`), and in
+// the step itself. Each read of a table happens once, except for what the update changed of a table
+// that was read ahead (deferred.ts).
 
 import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";

@@ -76,8 +76,8 @@ export interface Ahead {
   begin(stopAfter: number): Promise<void>;
   /**
    * Called before the update: the next step may be read ahead (`readAhead`). `current`: the rows of
-   * this step. Without stale tables it is called once all vectors of this step are received, so that
-   * those of the next one travel during the computation.
+   * this step. Without stale tables it is called once all vectors of this step are received, so
+   * that those of the next one travel during the computation.
    */
   read(current: StagedRows): Promise<void>;
   /** Called after the update of rows: the next step may read the rest of them (`readRest`). */

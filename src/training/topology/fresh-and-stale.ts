@@ -1,10 +1,10 @@
-// When each table is read: fresh, or before the previous step's update. Rows of most tables are read
-// as the previous step left them. Two kinds of tables are read before that step is applied, so that
-// they are sent while it computes: those with `staleness: 1`, whose rows are one update late, and
-// those that are read ahead (`pipeline.ahead`), whose bags are sent again where the update changes a
-// row of theirs. The first step of a window has no previous step: there all tables are read
-// together. The two reads happen at different times, so each has channels of its own; those of the
-// early read are named after its first kind, stale tables.
+// When each table is read: fresh, or before the previous step's update. Rows of most tables are
+// read as the previous step left them. Two kinds of tables are read before that step is applied, so
+// that they are sent while it computes: those with `staleness: 1`, whose rows are one update late,
+// and those that are read ahead (`pipeline.ahead`), whose bags are sent again where the update
+// changes a row of theirs. The first step of a window has no previous step: there all tables are
+// read together. The two reads happen at different times, so each has channels of its own; those of
+// the early read are named after its first kind, stale tables.
 
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { HeldLookup } from "./held-shard.ts";

@@ -25,7 +25,7 @@ import {
 const grown = 1.5;
 /** Bytes of an id where rows are sorted for their update: keys twice, places, and bags. */
 const sortBytes = 8 * grown + 20;
-/** Bytes of an id where tables are read ahead: its mark, and its bag in the list of deferred ones. */
+/** Bytes of an id where tables are read ahead: its mark, and its bag among the deferred ones. */
 const markBytes = 16 + 4 * grown;
 /** Bytes of an id of a cached shard in each batch in flight: its slot, and lists of `Placed`. */
 const placedBytes = 4 * grown + 5 * 4 * 1.25;

@@ -9,8 +9,9 @@ import {
   type TableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
-import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
+import { IdOutOfRangeError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { ExchangeSpec } from "../../../src/exchange/options.ts";
+import { type JobOptions, jobIdentity, resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { adam, denseOptimizerOptions, lamb, modelOptions } from "../../../src/model/options.ts";
@@ -268,4 +269,21 @@ test("tables are read ahead where few bags are expected to collide, and no host 
   t.deepEqual(aheadOn(1, [0, 0, 0, 0], { sharding: "row-wise" }), [0, 1, 2, 3, 4]);
   // Only the first of the hosts' devices have blocks of the last table.
   t.deepEqual(aheadOn(1, [0, 0, 1, 1], { sharding: "row-wise" }), [2, 4]);
+});
+
+test("a job reads tables ahead only at depth 3, and its identity stays", (t) => {
+  const jobWith = (pipeline: JobOptions["pipeline"]) =>
+    resolveJob({
+      model: { kind: "dlrm", dense: 1, tables: [{ name: "a", rows: 9, dim: 4 }], top: [1] },
+      data: { kind: "synthetic", samples: 9, dense: 1, batchSize: 3, cache: "c" },
+      checkpoint: { directory: "d" },
+      pipeline,
+    });
+  t.is(jobIdentity(jobWith({ ahead: 0.5 })), jobIdentity(jobWith({})));
+  t.throws(() => jobWith({ ahead: 0.5, depth: 2 }), {
+    instanceOf: InvalidOptionError,
+    message:
+      "Expected `pipeline.ahead` to be 0 where `pipeline.depth` is below 3: ids come too late, " +
+      "got `0.5` (number)",
+  });
 });

@@ -126,7 +126,7 @@ async function sentInStep(
 }
 
 const frameHeader = 2 * 4;
-const stale = { stalePartials: 0, stalePooled: 0, staleRows: 0 };
+const stale = { stalePartials: 0, stalePooled: 0, staleRows: 0, deferred: 0 };
 const vectors = { partials: 0, pooled: 0, dPooled: 0, dPartials: 0, ...stale };
 const columns = { bagLengths: 0, rows: 0, dRows: 0, rowSums: 0, scores: 0, statistics: 0 };
 const nothing = { ...vectors, ...columns };

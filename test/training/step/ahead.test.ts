@@ -274,7 +274,13 @@ test("tables are read ahead where few bags are expected to collide, and no host 
 test("a job reads tables ahead only at depth 3, and its identity stays", (t) => {
   const jobWith = (pipeline: JobOptions["pipeline"]) =>
     resolveJob({
-      model: { kind: "dlrm", dense: 1, tables: [{ name: "a", rows: 9, dim: 4 }], top: [1] },
+      model: {
+        kind: "dlrm",
+        dense: 1,
+        bottom: [4],
+        tables: [{ name: "a", rows: 9, dim: 4 }],
+        top: [1],
+      },
       data: { kind: "synthetic", samples: 9, dense: 1, batchSize: 3, cache: "c" },
       checkpoint: { directory: "d" },
       pipeline,

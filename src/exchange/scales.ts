@@ -2,13 +2,20 @@
 // exponents.
 
 import { isFloat8, type WirePrecision } from "../kernels/contract/precision.ts";
-import type { ExchangeSpec } from "./options.ts";
 
 /** With larger factors, products of usual sizes would leave the range of float32. */
 export const scalePowerMax = 24;
 
+/** The formats of vectors and gradients, as the options of the exchange give them. */
+interface Formats {
+  readonly forward: WirePrecision;
+  readonly backward: WirePrecision;
+  readonly forwardScale?: number | undefined;
+  readonly backwardScale?: number | undefined;
+}
+
 /** Whether vectors lose bits in either direction. */
-export function isReduced({ forward, backward }: ExchangeSpec): boolean {
+export function isReduced({ forward, backward }: Formats): boolean {
   return forward !== "float32" || backward !== "float32";
 }
 
@@ -27,7 +34,7 @@ export interface Scales {
  * The scales of a job. In float8, embeddings of 2^-10 to 28 and gradients of a mean over the batch
  * (p - y times a weight, divided by the samples) lie amid the numbers of full precision.
  */
-export function scalesOf(exchange: ExchangeSpec, batchSize: number): Scales {
+export function scalesOf(exchange: Formats, batchSize: number): Scales {
   const { forward, backward, forwardScale, backwardScale } = exchange;
   const gradientScale = 2 ** Math.min(scalePowerMax, 4 + Math.ceil(Math.log2(batchSize)));
   return {

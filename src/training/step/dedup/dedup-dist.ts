@@ -7,7 +7,8 @@
 // run over the same bags; the ids of the bags are positions in a table of the received rows. The
 // gradients of a row are added up by the same tree, cut at the devices of the samples. In fewer
 // bits each row is rounded, and the gradient of a row in each slice: the same on any devices. A
-// weight of -0 arrives as +0: a sum that starts at +0 cannot tell them apart, unless it underflowed.
+// weight of -0 arrives as +0: a sum that starts at +0 cannot tell them apart, unless it
+// underflowed.
 //
 // b = samples of this device, n = distinct rows of a shard that this device requests, V = distinct
 // rows of a shard that all devices request, D = columns of the shard.

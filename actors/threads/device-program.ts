@@ -4,7 +4,7 @@
 // Emits  ready · reached · evaluated · cut · dumped
 //
 // Invariants
-//   D1. Weights change only in `run`, inside `trainStep`: commands find the model between two steps.
+//   D1. Weights change only in `run`, in `trainStep`: commands find the model between two steps.
 //   D2. A failed step is never retried: the thread ends, and its memory with it (law 3). If the job
 //       allows partial recovery, the thread first writes its state (surviving-state.ts).
 

@@ -1,5 +1,5 @@
-// Question: how fast is the exchange between machines that share nothing but a network, by the way of
-// its frames, against a bare socket pair in C over the same cable, and how much of a step is it?
+// Question: how fast is the exchange between machines that share nothing but a network, by the way
+// of its frames, against a bare socket pair in C over the same cable, and how much of a step is it?
 //
 // Machines are namespaces of this one, joined by cables (veth) of a rate (tbf); delay and loss are
 // made by a program at the switch (bad-cable.py), as many kernels lack netem. Each host has one

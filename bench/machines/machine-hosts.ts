@@ -1,5 +1,6 @@
-// Hosts on machines that share nothing but a network (machines.ts), for a bench: a root with the checkpoints on a machine of its own, and one host with one device on each of the others,
-// each on one core. What is measured is read on the machines: bytes of their network devices, and
+// Hosts on machines that share nothing but a network (machines.ts), for a bench: a root with the
+// checkpoints on a machine of its own, and one host with one device on each of the others, each on
+// one core. What is measured is read on the machines: bytes of their network devices, and
 // processor time of their processes.
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -33,8 +34,8 @@ const warmMs = 4000;
 const tickMs = 10;
 
 /**
- * The job: 4 MiB of vectors and gradients leave each of two hosts in a step, and little is computed,
- * as the cores are few.
+ * The job: 4 MiB of vectors and gradients leave each of two hosts in a step, and little is
+ * computed, as the cores are few.
  */
 function jobOf(steps: number) {
   const tables = Array.from({ length: 16 }, (_, i) => ({ name: `t${i}`, rows: 20_000, dim: 64 }));

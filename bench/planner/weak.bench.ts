@@ -1,10 +1,11 @@
 // Question: how would a step grow from 1 to 128 hosts, if every device brings its own samples, and
-// the tables are the same? PREDICTED, not measured: by the planner's cost model, stage after stage, with a link that
-// `npm run bench -- machines` measured between two machines (--rate, --round). A device's own work
-// has the constants of a core of a small server. Overlap is not counted, so steps are upper bounds.
+// the tables are the same? PREDICTED, not measured: by the planner's cost model, stage after stage,
+// with a link that `npm run bench -- machines` measured between two machines (--rate, --round). A
+// device's own work has the constants of a core of a small server. Overlap is not counted, so steps
+// are upper bounds.
 //
-//   weak.hierarchical.HOSTS.step, exposed   devices of a host share its memory, and one sum of it
-//   weak.flat.HOSTS.step, exposed           every device exchanges alone, with its share of the link
+//   weak.hierarchical.HOSTS.step, exposed   devices of a host share memory, and one sum of it
+//   weak.flat.HOSTS.step, exposed           each device exchanges alone, by its share of the link
 
 import { Option } from "commander";
 import { assessPlan } from "../../src/planner/assess.ts";

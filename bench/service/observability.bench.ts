@@ -1,8 +1,8 @@
 // Question: what does observability cost, as processor time over that of training? Limit: 1 %.
 //
-// `steps`: the meter, the timeline and the trace of a device of several hosts, run repeatedly on one
-// thread: every wait twice, every 100th step traced and handed over, and the figures of the caches of
-// 26 tables. `process`:
+// `steps`: the meter, the timeline and the trace of a device of several hosts, run repeatedly on
+// one thread: every wait twice, every 100th step traced and handed over, and the figures of the
+// caches of 26 tables. `process`:
 // logs, traces and metrics of the whole process. A run of two devices is traced, and all its
 // observations and events are recorded; then the recording is replayed repeatedly: logged at
 // `debug`, exported to a collector, and scraped by Prometheus once a second. All processor time of

@@ -7,8 +7,8 @@
 //   words C+1..2C+1   waits of the host's devices for them, as far as bytes were in flight
 //   words 2C+2..      when the last of them landed, since 1970
 //
-// All only grow; the host samples the first two groups. Where flights of a channel overlap, the time counts
-// once.
+// All only grow; the host samples the first two groups. Where flights of a channel overlap, the
+// time counts once.
 //
 // A bridge stamps its frames with the time at which their oldest bytes were due. The clocks of two
 // hosts differ. The least transit of a frame, seen at both ends, gives offset and delay, as in NTP:
@@ -42,7 +42,10 @@ export function flightOf(channel: string): number | undefined {
 export interface FlightWaits {
   /** Milliseconds that bytes of a channel were in flight; 0: of any. */
   flown(channel: number): number;
-  /** Adds a wait from `fromMs`, since 1970, on, as far as bytes flew; `flownMs`: `flown` at its start. */
+  /**
+   * Adds a wait from `fromMs`, since 1970, on, as far as bytes flew; `flownMs`: `flown` at its
+   * start.
+   */
   add(channel: number, fromMs: number, flownMs: number): void;
 }
 

@@ -10,7 +10,7 @@ import { startHost } from "../helpers/processes/host-processes.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
-/** An event of the format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU */
+/** An event of the Trace Event Format. */
 interface TraceEvent {
   readonly ph: string;
   readonly name: string;

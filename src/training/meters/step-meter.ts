@@ -218,7 +218,9 @@ export interface StepTimes {
 export interface ExchangeTimes {
   /** Devices wait for others: the sum of the shares of waits for channels. */
   readonly exposed: number;
-  /** The part of `exposed` in which bytes were in flight; the rest waits for devices that compute. */
+  /**
+   * The part of `exposed` in which bytes were in flight; the rest waits for devices that compute.
+   */
   readonly inFlight: number;
   /** Bytes are in flight while the device computes. */
   readonly hidden: number;

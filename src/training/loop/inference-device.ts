@@ -22,7 +22,13 @@ export function createSoloDevice(options: {
 
 function placeOf(input: TopologyInput, kernels: Kernels) {
   const topology = topologyOf(input, 1);
-  const none = { gradientLength: 0, subtrees: [[]], topK: undefined };
+  const none = {
+    gradientLength: 0,
+    buckets: [],
+    subtrees: [[]],
+    rounding: undefined,
+    topK: undefined,
+  };
   const shape = { ...exchangeShapeOf(topology), ...none };
   const { bytes, cells } = layoutOf(shape);
   const exchange = createSharedMemoryExchange({

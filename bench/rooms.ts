@@ -78,12 +78,12 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 124_000,
+  core: 131_000,
   ...Object.fromEntries(packages.map((name) => [name, 13_000])),
-  cli: 7_500,
-  bench: 11_200,
-  test: 82_000,
-  native: 11_800,
+  cli: 7_750,
+  bench: 13_300,
+  test: 84_500,
+  native: 13_600,
   "examples, docs": 2_600,
 };
 

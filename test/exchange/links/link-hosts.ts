@@ -146,8 +146,7 @@ export async function rawSender(to: LinkHost, from = 0): Promise<Socket> {
 export async function endingOf(socket: Socket, chunks: readonly Uint8Array[]): Promise<Ending> {
   const received: Buffer[] = [];
   socket.on("data", (bytes: Buffer) => received.push(bytes));
-  const closed = once(socket, "close");
   for (const chunk of chunks) socket.write(chunk);
-  await closed;
+  await until("the end of the connection", () => socket.closed);
   return decodeFarewell(Buffer.concat(received));
 }

@@ -187,7 +187,8 @@ function flipped(bytes: Buffer, at: number): Buffer {
   return copy;
 }
 
-const tooMany = Buffer.alloc(32);
+const empty = { ...frameOf(0, 0, []), missing: [] };
+const tooMany = encodeHeader(empty, { bytes: 0, crc: 0 });
 tooMany.writeUInt16LE(65, 12);
 
 const hostile: readonly [string, Ending, readonly Buffer[]][] = [

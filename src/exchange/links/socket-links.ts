@@ -105,7 +105,7 @@ class SocketLinks implements DirectLinks {
   async dial(host: number, address: LinkAddress, token: Uint8Array): Promise<void> {
     this.hangUp(host);
     const { local, version } = address;
-    const name = `to host ${host} at ${address.host}:${address.port}`;
+    const name = `to ${address.host}:${address.port}`;
     if (version !== linkVersion) {
       const versions = `it has ${version}, this host ${linkVersion}`;
       throw new LinkUnusableError(name, `the versions of direct links differ: ${versions}`);
@@ -149,9 +149,11 @@ class SocketLinks implements DirectLinks {
     for (const host of [...this.#incoming.keys()]) this.fence(host);
     this.#carrier.close();
     const servers = this.#servers.splice(0);
-    await Promise.all(servers.map((one) => new Promise((closed) => one.close(closed))));
+    const closed = servers.map((one) => new Promise((done) => one.close(done)));
+    // First: the thread may end before the last connection has closed.
     if (this.#localFolder !== undefined)
       rmSync(this.#localFolder, { recursive: true, force: true });
+    await Promise.all(closed);
   }
 
   /** Connects and says the hello. Resolves to false where a Unix socket cannot be connected. */

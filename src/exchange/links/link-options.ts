@@ -2,6 +2,12 @@
 
 import { z } from "zod";
 
+/** Whether the ports of an address, if it has any, exist and are in order. */
+function hasPorts(address: string): boolean {
+  const [, first, last = first] = /:(\d+)(?:-(\d+))?$/.exec(address) ?? [];
+  return Number(first ?? 0) <= Number(last ?? 0) && Number(last ?? 0) <= 65_535;
+}
+
 export const linkOptions = {
   /**
    * Address on which this host takes direct links from other hosts, and that they are told, with
@@ -12,6 +18,7 @@ export const linkOptions = {
     .string()
     .regex(/^(?!$)(?:\[[0-9A-Fa-f:.]+\]|[^\s:[\]]+)?(?::\d{1,5}(?:-\d{1,5})?)?$/)
     .max(255)
+    .refine(hasPorts, "expected ports up to 65535, and FIRST-LAST in that order")
     .optional(),
   /**
    * Whether this host encrypts the direct links that it takes over TCP. "auto": where its

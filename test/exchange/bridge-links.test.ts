@@ -132,7 +132,7 @@ test("hosts of another version, and clocks that are apart, are told by name", as
   const told = hosts.news[0] ?? [];
   t.true(told.some((one) => one.type === "apart" && one.aheadMs === 5000));
   for (const [way, reason] of [
-    ["outgoing", `Cannot use the direct link to host 1: ${differ}`],
+    ["outgoing", `Cannot use the direct link to the other host: ${differ}`],
     ["incoming", differ],
   ] as const) {
     const news = { type: "unusable", host: 1, way, reason };

@@ -109,8 +109,9 @@ interface Peer {
   /** Connections to the host that have ended; and from it, when it last asked for one. */
   endedTo: number;
   endedFrom: number;
-  /** Why its frames travel over the broker, as last told. */
+  /** Why frames to it, and from it, travel over the broker, as last told. */
   told: string | undefined;
+  toldFrom: string | undefined;
   isLeft: boolean;
   cancel: Cancel;
   /** Called when the connection is open, or known to be unusable. */
@@ -129,7 +130,8 @@ export class Negotiation {
   constructor(options: NegotiationOptions) {
     this.#options = options;
     const nothing = () => {};
-    const fresh = { attempts: 0, openedMs: 0, endedTo: 0, endedFrom: 0, told: undefined };
+    const untold = { told: undefined, toldFrom: undefined };
+    const fresh = { attempts: 0, openedMs: 0, endedTo: 0, endedFrom: 0, ...untold };
     this.#peers = new Map(
       options.others.map((other) => {
         return [other, { host: other, ...fresh, isLeft: false, cancel: nothing, tried: nothing }];
@@ -173,8 +175,10 @@ export class Negotiation {
 
   /** The connection from a host has ended. */
   lostFrom(host: number, reason: string): void {
-    if (this.#peers.get(host)?.isLeft === false)
-      this.#options.tell({ type: "unusable", host, way: "incoming", reason });
+    const peer = this.#peers.get(host);
+    if (peer === undefined) return;
+    peer.toldFrom = undefined;
+    this.#tellFrom(peer, reason);
   }
 
   /** Opens no further connection to a host. */
@@ -190,6 +194,14 @@ export class Negotiation {
     this.#subscription?.unsubscribe();
     for (const { cancel } of this.#peers.values()) cancel();
     await this.#options.links.close();
+  }
+
+  /** Tells once why frames from a host travel over the broker, however often it asks. N3 */
+  #tellFrom(peer: Peer, reason: string): void {
+    const { isLeft, toldFrom, host } = peer;
+    if (isLeft || toldFrom === reason) return;
+    peer.toldFrom = reason;
+    this.#options.tell({ type: "unusable", host, way: "incoming", reason });
   }
 
   #try(peer: Peer): void {
@@ -234,7 +246,7 @@ export class Negotiation {
     const tripMs = clock.date().getTime() - askedMs;
     const aheadMs = Math.round(answer.date - askedMs - tripMs / 2);
     if (Math.abs(aheadMs) > apartMs + tripMs / 2) tell({ type: "apart", host: other, aheadMs });
-    const name = `to host ${other}`;
+    const name = "to the other host";
     if (answer.version !== linkVersion) {
       throw new LinkUnusableError(name, versions(answer.version));
     }
@@ -283,11 +295,12 @@ export class Negotiation {
       throw new FrameCorruptError(frame.subject, "its sender is not a host of this generation");
     }
     const { reply } = frame;
-    if (unusable !== undefined) this.lostFrom(other, visible(unusable));
+    if (unusable !== undefined) this.#tellFrom(peer, visible(unusable));
     if (unusable !== undefined || reply === undefined) return;
-    if (theirs !== linkVersion) this.lostFrom(other, versions(theirs)); // N3
+    if (theirs !== linkVersion) this.#tellFrom(peer, versions(theirs));
     void this.#listening?.then((address) => {
       if (this.#isClosed) return;
+      if (typeof address === "string") this.#tellFrom(peer, address);
       const { clock, transport } = this.#options;
       const own = { version: linkVersion, date: clock.date().getTime() };
       const answer =

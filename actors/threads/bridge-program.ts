@@ -103,6 +103,7 @@ export async function runBridge(
     await Promise.race([bridge.run(), ...replicating]);
   } catch (error) {
     if (error instanceof GenerationAbortedError) return;
+    board?.report(bridge.traffic); // Logs the links that were lost before.
     throw error instanceof PeerLostError ? named(error, spec) : error;
   } finally {
     cancelReport();

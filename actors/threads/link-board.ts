@@ -18,6 +18,7 @@ export class LinkBoard {
   #refused = 0;
   #apart: LinkReport["apart"];
   #told = "";
+  readonly #losses: (() => void)[] = [];
 
   /** `hosts`: the hosts of the generation, by their index in the cluster. */
   constructor(hosts: readonly number[], log: Log["write"]) {
@@ -36,7 +37,9 @@ export class LinkBoard {
         const { host, way, reason } = news;
         const which = `the direct link ${way === "outgoing" ? "to" : "from"} ${this.#names[host]}`;
         const fields = { code: "LINK_UNUSABLE", reason };
-        this.#log("warn", `${which} cannot be used; frames travel over the broker`, fields);
+        this.#losses.push(() => {
+          this.#log("warn", `${which} cannot be used; frames travel over the broker`, fields);
+        });
         if (way === "incoming") break; // The sender reports it.
         this.#open.delete(host);
         this.#reasons.set(host, reason);
@@ -58,8 +61,12 @@ export class LinkBoard {
     }
   }
 
-  /** The report, if it is another than the last one. */
+  /**
+   * The report, if it is another than the last one. Lines of lost links are logged only now: where
+   * a generation ends, its links do too, and nobody is to look into that.
+   */
   report({ ways }: Pick<BridgeTraffic, "ways">): LinkReport | undefined {
+    for (const write of this.#losses.splice(0)) write();
     const reasons = [...this.#reasons].slice(0, reasonsMax).map(([host, reason]) => {
       return { to: this.#names[host] ?? "", reason };
     });

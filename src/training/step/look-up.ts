@@ -85,7 +85,6 @@ export function* lookUp(
     const { rows, runs } = axisAt(axes, block.axis);
     const out = take(floats, [rows, columns]);
     const rowsMax = Math.max(1, Math.floor(floatsMax / columns));
-    found.add(block, out);
     let row = 0;
     for (const { first, count } of runs) {
       for (let at = 0; at < count; at += rowsMax) {
@@ -97,6 +96,7 @@ export function* lookUp(
       }
     }
     floats += rows * columns;
+    found.add(block, out); // Not before the last of its runs.
     yield floats;
   }
 }

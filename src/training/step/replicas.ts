@@ -12,6 +12,7 @@ import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
+import { subtreeMaxOf } from "../topology/gradient-trees.ts";
 import { tableOf } from "../topology/topology.ts";
 import { closeGaps } from "./axes.ts";
 import { type PackingDevice, roundColumns } from "./group-vectors.ts";
@@ -114,7 +115,8 @@ export function backwardReplicas(
 ): void {
   if (bags === undefined) return;
   const dPooled = replicaVectorGradients(device, rows, plan);
-  const slices = { ...plan.mine, most: undefined }; // Tables are not rounded.
+  // Tables are not rounded, so that no grain cuts their subtrees.
+  const slices = { ...plan.mine, most: subtreeMaxOf(device.topology) };
   for (const [place, { dRows, counts }] of device.replicaGradients.entries()) {
     device.replicas.gradients(place, dRows, counts, bags, dPooled, slices);
   }

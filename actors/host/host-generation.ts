@@ -112,11 +112,9 @@ type HostGenerationEvent =
 const readerIntensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
 /** G2: aborts the generation when the machine stops, for any reason. */
-const abortingAtStop = fromCallback<{ type: string }, HostGenerationContext>(
-  ({ input }) =>
-    () =>
-      abort(input.generation),
-);
+const abortingAtStop = fromCallback<{ type: string }, HostGenerationContext>(({ input }) => {
+  return () => abort(input.generation);
+});
 
 const machine = setup({
   types: {} as {
@@ -229,10 +227,8 @@ const machine = setup({
         return;
       }
       enqueue.stopChild(id);
-      const children = readersOf(context).map((reader) => ({
-        id: `reader:${reader}`,
-        restart: "permanent" as const,
-      }));
+      const restart = "permanent" as const;
+      const children = readersOf(context).map((reader) => ({ id: `reader:${reader}`, restart }));
       const decision = decide(
         { supervisor, strategy: "one-for-one", children, intensity: readerIntensity, backoff },
         context.history,

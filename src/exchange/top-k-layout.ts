@@ -27,6 +27,11 @@ export function topKShapeOf(
   return { length, share: topk.share, groups: topk.groups ?? Math.min(usualGroups, slices) };
 }
 
+/** Most slices of a subtree that a device finishes: those of a group; undefined: no limit. */
+export function subtreeMaxOf(topK: TopKShape | undefined, slices: number): number | undefined {
+  return topK && slices / topK.groups;
+}
+
 /** A range of the sum of a group of slices. */
 export interface TopKUnit {
   /** The slice whose device owns the unit. */

@@ -221,7 +221,6 @@ type Restored = MessageEvent<"device.ready">["body"]["restored"];
 export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const spec = specOf(input);
-  const assembly = JSON.stringify({ ...spec, job: undefined });
   const startMs = network.clock.now();
   const assembled = input.membership.assemble(input.hosts);
   const answers = await request({
@@ -229,12 +228,11 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
     mailbox,
     to: hostsOf(input),
     type: "host.assemble",
-    body: { command, job: jobTextOf(job), assembly },
+    body: { command, job: jobTextOf(job), assembly: JSON.stringify({ ...spec, job: undefined }) },
     answer: everyHost(spec),
     executing: ({ type, body }) => {
       if (type !== "host.progress") return [];
-      const at = input.hosts.findIndex(({ host }) => host === body.host);
-      return at < 0 ? [] : [at];
+      return input.hosts.flatMap(({ host }, at) => (host === body.host ? [at] : []));
     },
     // Slabs are filled and checkpoints read: as much memory and disk traffic as in many steps.
     deadlineMs: transferDeadlines(input).assembly,

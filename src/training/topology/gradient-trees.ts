@@ -1,14 +1,9 @@
 // The subtrees of slices over which a device adds up gradients, before they leave it.
 
 import { grainsOf } from "../../exchange/layout.ts";
-import { topKUnitsOf } from "../../exchange/top-k-layout.ts";
+import { subtreeMaxOf, topKUnitsOf } from "../../exchange/top-k-layout.ts";
 import { type Subtree, subtreesOf } from "../../kernels/contract/slices.ts";
 import type { Topology } from "./topology.ts";
-
-/** Most slices of a subtree that a device finishes: those of a group; undefined: no limit. */
-export function subtreeMaxOf({ topK, input }: Topology): number | undefined {
-  return topK && input.slices / topK.groups;
-}
 
 /**
  * The subtrees of slices for each of which a device requests a row of a table with `dedup` once,
@@ -24,7 +19,7 @@ export function distinctTreesIn(topology: Topology, device: number): Subtree[] {
 /** The subtrees of slices that a device finishes, left to right. */
 export function subtreesIn(topology: Topology, device: number): Subtree[] {
   const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
-  return subtreesOf(firstSlice, slices, subtreeMaxOf(topology));
+  return subtreesOf(firstSlice, slices, subtreeMaxOf(topology.topK, topology.input.slices));
 }
 
 /** The same, cut into the grains of rounded gradients: those of the dense layers. */

@@ -13,7 +13,7 @@ import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
 import type { GradientRounding, TopKShape } from "../../exchange/exchange.ts";
 import type { ExchangeSpec } from "../../exchange/options.ts";
 import { type Scales, scalesOf } from "../../exchange/scales.ts";
-import { topKShapeOf } from "../../exchange/top-k-layout.ts";
+import { subtreeMaxOf, topKShapeOf } from "../../exchange/top-k-layout.ts";
 import { type Slices, sliceStart, slicesOf } from "../../kernels/contract/slices.ts";
 import { featuresOf, type Lookup, lookupsOf } from "../../model/features.ts";
 import type { Graph } from "../../model/graph/graph.ts";
@@ -32,7 +32,6 @@ import {
   readsOf,
 } from "./fresh-and-stale.ts";
 import { type GradientBuckets, gradientBuckets, roundingOf } from "./gradient-buckets.ts";
-import { subtreeMaxOf } from "./gradient-trees.ts";
 import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
 import { axesOf, bagSizesIn, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
 import { type ShardGroups, shardGroupsIn } from "./shard-groups.ts";
@@ -314,8 +313,9 @@ export function samplesOf(
 /** The slices of a batch of `samples` that a device runs, relative to the device's first sample. */
 export function slicesIn(topology: Topology, device: number, samples: number): Slices {
   const { firstSlice, slices } = topology.sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
-  const own = slicesOf(firstSlice, slices, topology.input.slices, samples);
-  return { ...own, most: topology.rounding?.grain ?? subtreeMaxOf(topology) };
+  const { rounding, topK, input } = topology;
+  const own = slicesOf(firstSlice, slices, input.slices, samples);
+  return { ...own, most: rounding?.grain ?? subtreeMaxOf(topK, input.slices) };
 }
 
 /** Room for the ids of a lookup in `samples` samples (ids-room.ts). */

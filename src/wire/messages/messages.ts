@@ -69,10 +69,7 @@ const someParts = { cut: step, device, of: z.int().min(0) };
 const bytes = z.int().min(0);
 const restoredBytes = z.object({ memoryBytes: bytes, storeBytes: bytes, keptBytes: bytes });
 
-/**
- * Rows of durable tables on disk, which need not be read from a checkpoint; `reason`: why there are
- * none.
- */
+/** Rows of durable tables on disk, not read from a checkpoint; `reason`: why there are none. */
 const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
 
 const tierStatus = z.object({

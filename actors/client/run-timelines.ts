@@ -89,12 +89,13 @@ export async function collectTimelines(
   );
   const threads = hosts.flatMap((host) => (found.get(host) ?? []).map((one) => ({ ...one, host })));
   const missing = hosts.filter((host) => !found.has(host));
-  return { run, generation, ...stepsOf(threads), hosts, threads, missing };
+  return { run, generation, ...stepsOf(threads, fromStep), hosts, threads, missing };
 }
 
-function stepsOf(threads: readonly ThreadTimeline[]) {
+/** The steps from `fromStep` on; of the step before, what overlaps them is there, too. */
+function stepsOf(threads: readonly ThreadTimeline[], fromStep: number) {
   const steps = (threads[0]?.records ?? [])
     .filter(([kind]) => kind === "stage")
     .map((one) => one[2]);
-  return { fromStep: Math.min(...steps), toStep: Math.max(...steps) };
+  return { fromStep: Math.max(fromStep, Math.min(...steps)), toStep: Math.max(...steps) };
 }

@@ -12,6 +12,7 @@ import {
 import { decodeFrame, encodeFrame, type FrameStamp } from "../../src/exchange/frame.ts";
 import { SimulatedClock } from "../../src/ports/clock.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
+import { openTimeline, readTimeline, timelineBytes } from "../../src/ports/timeline.ts";
 import { createStepMeter, meterWords, timesBetween } from "../../src/training/meters/step-meter.ts";
 
 /** A clock that is `aheadMs` ahead of a common one. */
@@ -97,7 +98,9 @@ test("a flight during a wait is exposed, the rest of it hidden", async (t) => {
   const memory = new SharedArrayBuffer(flightBytes);
   const log = new FlightLog({ clock, hosts: [1], memory });
   const meters = new BigInt64Array(new SharedArrayBuffer(8 * meterWords));
-  const meter = createStepMeter(meters, clock, { flights: openFlightWaits(memory) });
+  const waits = new SharedArrayBuffer(timelineBytes(4));
+  const timeline = openTimeline(waits, 0, 4);
+  const meter = createStepMeter(meters, clock, { flights: openFlightWaits(memory), timeline });
   const cells = meter.cellsFor("stalePooled", {
     load: () => 0,
     store() {},
@@ -107,13 +110,15 @@ test("a flight during a wait is exposed, the rest of it hidden", async (t) => {
       clock.advance(10); // The other device is late: no bytes fly.
     },
   });
+  const wait = () =>
+    cells.waitUntil(
+      () => "",
+      () => true,
+      1,
+    );
   meter.begin(1);
   clock.advance(70); // It computes; for 30 ms of this its vectors are in flight.
-  await cells.waitUntil(
-    () => "",
-    () => true,
-    1,
-  );
+  await wait();
   meter.end();
   const idle = Array.from({ length: meterWords }, () => 0);
   const devices = [Array.from(meters, Number), idle];
@@ -123,4 +128,7 @@ test("a flight during a wait is exposed, the rest of it hidden", async (t) => {
   t.deepEqual(exchange, { exposed: 0.3, inFlight: 0.2, hidden: 0.8, hiddenBy: { pooled: 0.8 } });
   const alone = timesBetween([{ from: undefined, to: { ...to, devices: devices.slice(0, 1) } }]);
   t.is(alone?.exchange, undefined);
+  for (let batch = 0; batch < 5; batch++) await wait(); // Of an evaluation.
+  const noted = readTimeline(waits, 0, 4).map(({ fromMs, toMs }) => [fromMs, toMs]);
+  t.deepEqual(noted, [[70, 100]], "the waits of an evaluation do not overwrite those of steps");
 });

@@ -90,7 +90,7 @@ const notedWaitMs = 0.02;
 
 /**
  * A meter over a device's words. `flights`: what flies to its host; left out: there is no other
- * host. `timeline`: where it notes its waits.
+ * host. `timeline`: where it notes the waits of its steps.
  */
 export function createStepMeter(
   words: BigInt64Array,
@@ -106,6 +106,7 @@ export function createStepMeter(
   const waits = new Float64Array(waitedFor.length);
   let inputMs = 0;
   let beganMs = 0;
+  let isInStep = false;
   const waitedMs = () => waits.reduce((sum, ms) => sum + ms, 0);
   const add = (word: number, count: number) => {
     // A difference of sums may be slightly negative, which a heartbeat must not carry.
@@ -122,7 +123,10 @@ export function createStepMeter(
         const endMs = clock.now();
         const ms = endMs - startMs;
         waits[at] = (waits[at] ?? 0) + ms;
-        if (ms >= notedWaitMs) timeline?.add("wait", at, 0, epochMs + startMs, epochMs + endMs);
+        // The many waits of an evaluation would overwrite the steps before it.
+        if (isInStep && ms >= notedWaitMs) {
+          timeline?.add("wait", at, 0, epochMs + startMs, epochMs + endMs);
+        }
         return ms;
       };
       if (flights === undefined || flight === undefined) {
@@ -153,6 +157,7 @@ export function createStepMeter(
       waits.fill(0);
       inputMs = 0;
       beganMs = clock.now();
+      isInStep = true;
       add(1, batches);
     },
 
@@ -173,6 +178,7 @@ export function createStepMeter(
     },
 
     end(tiers) {
+      isInStep = false;
       for (const [at, name] of tierCounts.entries()) {
         const word = tiersFirst + at;
         if (tiers !== undefined) add(word, tiers[name] - (totals[word] ?? 0));

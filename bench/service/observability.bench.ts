@@ -201,7 +201,10 @@ async function stepWorkMs(rounds: number): Promise<number[]> {
   const words = new BigInt64Array(new SharedArrayBuffer(8 * meterWords));
   const flights = openFlightWaits(new SharedArrayBuffer(flightBytes));
   const timeline = openTimeline(new SharedArrayBuffer(timelineBytes(2048)), 0, 2048);
-  const meter = createStepMeter(words, realClock, { flights, timeline });
+  let calls = 0;
+  // Each wait seems long enough to be noted in the timeline.
+  const clock = { ...realClock, now: () => realClock.now() + 0.03 * calls++ };
+  const meter = createStepMeter(words, clock, { flights, timeline });
   const trace = createStepTrace({
     ...{ everySteps, clock: realClock, timeline },
     report: (traced) => void structuredClone(traced),

@@ -1,7 +1,8 @@
-// Question: what do vectors in fewer bits cost in log loss and AUC on real data? Models of each
-// format train side by side on Frappe's training samples, with the same seed and order, and are
-// scored on its test samples. No limit: figures are means over seeds of the difference from
-// float32. The rows `perturbed` show the noise: float32, beginning with weights cut to bfloat16.
+// Question: what do vectors and dense gradients in fewer bits cost in log loss and AUC on real data?
+// Models of each format train side by side on Frappe's training samples, with the same seed and
+// order, and are scored on its test samples. No limit: figures are means over seeds of the
+// difference from float32. The rows `perturbed` show the noise: float32, beginning with weights cut
+// to bfloat16.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -43,13 +44,14 @@ const contenders: Readonly<Record<string, object>> = {
   "float8e4m3-both": { forward: "float8e4m3", backward: "float8e4m3" },
   "float8-forward": { forward: "float8e4m3" },
   "float8-backward": { backward: "float8e5m2" },
+  "dense-bfloat16": { dense: "bfloat16" },
 };
 const names = Object.keys(contenders);
 const figures = ["logLoss", "auc"] as const;
 const units = { logLoss: "% more log loss", auc: "1e-4 less AUC" } as const;
 
 export const wireBench: Bench<WireBenchOptions> = {
-  question: "what exchanged vectors in fewer bits cost on real data, beside float32",
+  question: "what vectors and dense gradients in fewer bits cost on real data, beside float32",
   options: [
     new Option("--data <folder>", "Frappe's train.csv.gz and test.csv.gz").default(
       "../shared/data/frappe",

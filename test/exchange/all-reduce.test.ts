@@ -1,5 +1,6 @@
 // The all-reduce in buckets and in fewer bits: its sum is a function of the slices and the rounding
-// alone. Rounding itself is compared with values of PyTorch.
+// alone. It is compared with the definition: a recursion over the slice tree, which rounds plain
+// numbers (rounds.ts).
 
 import test from "ava";
 import type { Exchange, ExchangeShape, GradientRounding } from "../../src/exchange/exchange.ts";

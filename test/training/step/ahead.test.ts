@@ -239,7 +239,7 @@ test("stale tables beside tables that are read ahead are late, and these are not
   t.true(ahead.deferred > 0);
 });
 
-test("a refused id ends the run in the step before, which waits for its bags", async (t) => {
+test("a refused id of a table read ahead ends the run in the step before, which waits for its bags", async (t) => {
   const batches = batchesOf(0.3, 52);
   const ids = batches[6]?.ids.slice() ?? new Int32Array(0);
   ids[0] = 300;

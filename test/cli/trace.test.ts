@@ -96,7 +96,7 @@ test.serial("a finished run on two hosts is traced: threads, frames, arrows", as
   for (const [pid, own] of rows.entries()) {
     // Frames travel directly once the link is open.
     const names = new Set(
-      [...namesOf(pid)].map((name) => name.replace(/ \((direct|broker)\)$/, "")),
+      [...namesOf(pid)].map((name) => `${name}`.replace(/ \((direct|broker)\)$/, "")),
     );
     for (const row of own) t.true(names.has(row), `${row} in ${[...names]}`);
   }

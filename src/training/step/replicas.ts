@@ -10,9 +10,9 @@ import {
 } from "../../embedding/lookup/bag-frames.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
+import { subtreeMaxOf } from "../../exchange/top-k-layout.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
-import { subtreeMaxOf } from "../topology/gradient-trees.ts";
 import { tableOf } from "../topology/topology.ts";
 import { closeGaps } from "./axes.ts";
 import { type PackingDevice, roundColumns } from "./group-vectors.ts";
@@ -116,7 +116,10 @@ export function backwardReplicas(
   if (bags === undefined) return;
   const dPooled = replicaVectorGradients(device, rows, plan);
   // Tables are not rounded, so that no grain cuts their subtrees.
-  const slices = { ...plan.mine, most: subtreeMaxOf(device.topology) };
+  const slices = {
+    ...plan.mine,
+    most: subtreeMaxOf(device.topology.topK, device.topology.input.slices),
+  };
   for (const [place, { dRows, counts }] of device.replicaGradients.entries()) {
     device.replicas.gradients(place, dRows, counts, bags, dPooled, slices);
   }

@@ -194,8 +194,8 @@ class ExchangeBridge implements Bridge {
       const sent = link.next(this.#ways.frameBytesMax, this.#options.clock.now());
       if (sent === undefined) return;
       this.traffic.frames++;
+      this.#noteSent(link, sent); // Before it may land.
       this.#send(link, sent, link.way);
-      this.#noteSent(link, sent);
     }
   }
 

@@ -165,7 +165,7 @@ export class FlightLog {
     return stamp === undefined ? nowMs : (this.#peers.get(host)?.due(stamp, nowMs) ?? nowMs);
   }
 
-  /** Bytes of a round were handed to the transport, as a piece of a frame. */
+  /** Bytes of a round are handed to the transport now, as a piece of a frame. */
   sent(round: Flight): void {
     this.#note(round.isDirect === true ? "sentDirect" : "sent", round, this.#clock.epochMs());
   }

@@ -4,6 +4,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import type { HostClock } from "../../actors/client/chrome-trace.ts";
 import { Cluster, type JobOptions } from "../../internal.ts";
 import { runCli } from "../helpers/processes/cli.ts";
 import { startHost } from "../helpers/processes/host-processes.ts";
@@ -21,6 +22,14 @@ interface TraceEvent {
   readonly dur: number;
   readonly id: number;
   readonly args: Readonly<Record<string, number | string>>;
+}
+
+/** What the command prints with `--json`. */
+interface TraceReport {
+  readonly report: string;
+  readonly run: string;
+  readonly missing: readonly number[];
+  readonly clocks: readonly HostClock[];
 }
 
 /** What is wrong with these events, by the rules of the format. */
@@ -82,7 +91,10 @@ test.serial("a finished run on two hosts is traced: threads, frames, arrows", as
     directory,
   );
   t.is(traced.code, 0, traced.stderr);
-  t.like(lastJson(traced), { report: "trace", run: run.run, missing: [] });
+  const report = lastJson<TraceReport>(traced);
+  t.like(report, { report: "trace", run: run.run, missing: [] });
+  const { offsetMs, precisionMs = 0 } = report.clocks[1] ?? { offsetMs: Number.NaN };
+  t.true(Math.abs(offsetMs) <= precisionMs, "both processes have the clock of one machine");
   const events = JSON.parse(readFileSync(file, "utf8")) as TraceEvent[];
   t.deepEqual(problemsIn(events), []);
   const namesOf = (pid: number) => {

@@ -197,7 +197,7 @@ export const messages = defineMessages({
    */
   "host.announce": z.object({
     key: z.int().min(0),
-    isAsking: z.boolean(), // For an answer.
+    isAsking: z.boolean().default(true), // For an answer; hosts of older versions always do.
     devices: z.int().min(1),
     arithmetic: z.string(),
     version: z.string(),

@@ -61,7 +61,7 @@ function startHosts(overrides: Partial<Network> = {}) {
     ...place,
     membership,
     refused,
-    announce: (changes: Partial<Announcement> & { isAsking?: boolean } = {}) =>
+    announce: (changes: Partial<Announcement> & { isAsking?: boolean | undefined } = {}) =>
       sayTo(place, hosts, "host.announce", { ...announcement, isAsking: true, ...changes }),
     indices: () => membership.present().map(({ host }) => host),
     answers: (key: number) => place.heard({ role: "joining", index: key }),
@@ -174,7 +174,7 @@ test("a host that leaves is removed at once; a doubted host is removed until it 
 
 test("a process with another version or arithmetic is refused, and the error names both", async (t) => {
   const { announce, answers, indices, pass, refused } = startHosts();
-  announce({ version: "1.0.1" });
+  announce({ version: "1.0.1", isAsking: undefined }); // A version without that field.
   announce({ arithmetic: "native-3" });
   await pass(0);
   const errors = answers(1).map(({ body }) => (body as { error: ErrorRecord }).error);

@@ -75,7 +75,7 @@ function problemsIn(events: readonly TraceEvent[]): string[] {
 test.serial("a finished run on two hosts is traced: threads, frames, arrows", async (t) => {
   const directory = directoryOf(t);
   const file = join(directory, "trace.json");
-  await using cluster = await Cluster.start({ devices: 1 });
+  await using cluster = await Cluster.start({ devices: 1, links: "direct" });
   const at = ["--nats", cluster.url, "--token", cluster.token ?? ""];
   await startHost(t, cluster, { devices: 1, cwd: directory });
   const { data, ...rest } = jobOf(join(directory, "checkpoints"), 6000);

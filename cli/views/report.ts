@@ -148,7 +148,7 @@ export function exchangeOf({ exposed, inFlight, hidden, hiddenBy }: ExchangeTime
   const most = Object.entries(hiddenBy)
     .filter(([, share]) => share >= 0.05)
     .map(([name, share]) => `${percent(share)} ${shareNames[name as keyof typeof shareNames]}`);
-  const parts = most.length === 0 ? "" : `: ${most.join(", ")}`;
+  const parts = most.length === 0 ? "" : ` (by channel ${most.join(", ")})`;
   return `exposed ${percent(exposed)} of a step${flying}, hidden ${percent(hidden)}${parts}`;
 }
 

@@ -209,7 +209,7 @@ test("the shares of a step's time are printed in step order, without shares belo
     hiddenBy: { ids: 0.2, losses: 0.01 },
   };
   const communication =
-    "Communication        exposed 30.0 % of a step (20.0 % with bytes in flight), hidden 25.0 %: 20.0 % for ids";
+    "Communication        exposed 30.0 % of a step (20.0 % with bytes in flight), hidden 25.0 % (by channel 20.0 % for ids)";
   t.true(reportOf({ ...result, times: { ...times, exchange } }).includes(communication));
 });
 

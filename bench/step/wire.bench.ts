@@ -1,8 +1,8 @@
-// Question: what do vectors and dense gradients in fewer bits cost in log loss and AUC on real data?
-// Models of each format train side by side on Frappe's training samples, with the same seed and
-// order, and are scored on its test samples. No limit: figures are means over seeds of the
-// difference from float32. The rows `perturbed` show the noise: float32, beginning with weights cut
-// to bfloat16.
+// Question: what do vectors and dense gradients in fewer bits cost in log loss and AUC on real
+// data? Models of each format train side by side on Frappe's training samples, with the same seed
+// and order, and are scored on its test samples. No limit: figures are means over seeds of the
+// difference from float32. The rows `perturbed` show the noise: float32, beginning with weights
+// cut to bfloat16.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -143,3 +143,16 @@ for (const [what, headers, bytes] of [
     });
   });
 }
+
+test("frames turn to another way only once none is in flight", (t) => {
+  const link = linkWith({ windowBytes: 1e6, total: 2 * frameBytes });
+  t.true(link.turnTo("broker"));
+  link.next(frameBytes, 0);
+  t.false(link.turnTo("direct"));
+  t.is(link.way, "broker");
+  link.acknowledge(2, [], 0);
+  t.true(link.turnTo("direct"));
+  t.is(link.way, "direct");
+  link.next(frameBytes, 0);
+  t.false(link.turnTo("broker"));
+});

@@ -18,7 +18,7 @@ export const linkOptions = {
     .string()
     .regex(/^(?!$)(?:\[[0-9A-Fa-f:.]+\]|[^\s:[\]]+)?(?::\d{1,5}(?:-\d{1,5})?)?$/)
     .max(255)
-    .refine(hasPorts, "expected ports up to 65535, and FIRST-LAST in that order")
+    .refine(hasPorts, "an address with ports up to 65535, FIRST-LAST in that order")
     .optional(),
   /**
    * Whether this host encrypts the direct links that it takes over TCP. "auto": where its

@@ -6,7 +6,8 @@
 //   S1. At most one connection of each host sends to this one: a new one ends the one before.
 //   S2. Every connection that is opening has a deadline, and their number is bounded.
 
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -78,7 +79,6 @@ class SocketLinks implements DirectLinks {
   readonly #opening = new Set<Socket>();
   readonly #outgoing = new Map<number, OutgoingConnection>();
   readonly #incoming = new Map<number, IncomingConnection>();
-  #localFolder: string | undefined;
   #isClosed = false;
 
   constructor(options: DirectLinksOptions, carrier: LinkCarrier) {
@@ -149,11 +149,7 @@ class SocketLinks implements DirectLinks {
     for (const host of [...this.#incoming.keys()]) this.fence(host);
     this.#carrier.close();
     const servers = this.#servers.splice(0);
-    const closed = servers.map((one) => new Promise((done) => one.close(done)));
-    // First: the thread may end before the last connection has closed.
-    if (this.#localFolder !== undefined)
-      rmSync(this.#localFolder, { recursive: true, force: true });
-    await Promise.all(closed);
+    await Promise.all(servers.map((one) => new Promise((closed) => one.close(closed))));
   }
 
   /** Connects and says the hello. Resolves to false where a Unix socket cannot be connected. */
@@ -197,8 +193,8 @@ class SocketLinks implements DirectLinks {
   /** A Unix socket for the processes of this machine; undefined where there can be none. */
   async #listenLocally(): Promise<string | undefined> {
     try {
-      this.#localFolder = mkdtempSync(join(tmpdir(), "osiris-link-")); // Only this user may enter.
-      const path = join(this.#localFolder, "socket");
+      // No folder of its own, which would stay where the thread is terminated.
+      const path = join(tmpdir(), `osiris-link-${randomUUID()}`);
       await this.#serve({ path }, false);
       return path;
     } catch {

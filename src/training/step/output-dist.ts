@@ -19,7 +19,7 @@ import { aheadBytesMin } from "../../exchange/frame.ts";
 import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import { vectorsOf } from "../../model/graph/network.ts";
-import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
+import { isReadNext, type Read, rangeOf } from "../topology/fresh-and-stale.ts";
 import { type SendList, sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { tableOf } from "../topology/topology.ts";
 import { type Axes, copyToPlaces } from "./axes.ts";
@@ -182,7 +182,8 @@ export async function receiveVectors(
   }
   assemble(device, rows, plan, parts);
   decayVectors(device, plan, steps);
-  for (const { vectors, hasVectors } of [stale, fresh]) if (hasVectors) exchange[vectors].close();
+  if (fresh.hasVectors) exchange[fresh.vectors].close();
+  if (stale.hasVectors) exchange[stale.vectors].close(isReadNext(topology.reads, plan));
 }
 
 /** Sets `parts` of a read's shard groups, from the inbox; valid until the channel is closed. */

@@ -97,6 +97,17 @@ export function readsOf(options: {
   };
 }
 
+/**
+ * Whether a device that has received the early read of a step sends that of the next step at once.
+ * It sends nothing else before, so the release of the inbox must wake the bridge.
+ */
+export function isReadNext(
+  { isAhead, isStale }: Reads,
+  { isTraining }: { readonly isTraining: boolean },
+): boolean {
+  return isTraining && isAhead && !isStale;
+}
+
 /** Returns the range of a device's lookups that belongs to a read. */
 export function rangeOf(read: Read, device: number): LookupRange {
   const range = read.held[device];

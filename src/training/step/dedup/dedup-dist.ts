@@ -19,7 +19,7 @@ import type { SampleRows } from "../../../embedding/lookup/sample-rows.ts";
 import type { Bags, Kernels, PackedAt, Rows, Tensor } from "../../../kernels/contract/kernels.ts";
 import { packedBytes, type WirePrecision } from "../../../kernels/contract/precision.ts";
 import type { Slices } from "../../../kernels/contract/slices.ts";
-import type { Read } from "../../topology/fresh-and-stale.ts";
+import { isReadNext, type Read } from "../../topology/fresh-and-stale.ts";
 import type { HeldLookup, HeldShard } from "../../topology/held-shard.ts";
 import { closeGaps } from "../axes.ts";
 import { type DeferredMemory, patchRows, type Resent } from "../deferred.ts";
@@ -150,7 +150,8 @@ async function receiveRowsOf(
       at += packedBytes(rows, shard.columns, forward);
     }
   }
-  channel.close();
+  const isLast = read === topology.reads.stale && !read.hasVectors;
+  channel.close(isLast && isReadNext(topology.reads, plan));
 }
 
 /**

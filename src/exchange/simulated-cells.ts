@@ -17,6 +17,8 @@ interface Parked {
   readonly participant: number;
   /** Whether to look at the condition. */
   isAwake: boolean;
+  /** Whether it was true. Nobody looks again: a bridge's condition takes what it finds. */
+  isMet: boolean;
   readonly wait: () => string;
   readonly isTrue: () => boolean;
   readonly resume: () => void;
@@ -60,8 +62,8 @@ export function createSimulatedCells(options: {
 
   const isReady = (task: Parked): boolean => {
     if (isAborted(task.host)) return true;
-    task.isAwake &&= task.isTrue();
-    return task.isAwake;
+    if (task.isAwake && !task.isMet) task.isMet = task.isAwake = task.isTrue();
+    return task.isMet;
   };
 
   function step(): void {
@@ -93,7 +95,16 @@ export function createSimulatedCells(options: {
       },
       waitUntil: (wait, isTrue) =>
         new Promise<void>((resume, fail) => {
-          parked.push({ host, participant, isAwake: true, wait, isTrue, resume, fail });
+          parked.push({
+            host,
+            participant,
+            isAwake: true,
+            isMet: false,
+            wait,
+            isTrue,
+            resume,
+            fail,
+          });
         }),
     }),
 

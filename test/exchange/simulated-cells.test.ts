@@ -137,3 +137,23 @@ test("the same seed gives the same interleaving of tasks, another seed another o
   t.is(await orderOf(1), await orderOf(1));
   t.not(await orderOf(1), await orderOf(2));
 });
+
+test("a condition that takes what it finds is looked at once, like that of a bridge", async (t) => {
+  for (let seed = 0; seed < 20; seed++) {
+    const cells = createSimulatedCells({ cells: 1, seed });
+    let news = 1;
+    const take = () => news-- === 1;
+    const of = (participant: number) => cells.cellsOf(participant);
+    const busy = async (participant: number) => {
+      for (let i = 0; i < 5; i++)
+        await of(participant).waitUntil(
+          () => "a turn",
+          () => true,
+          0,
+        );
+    };
+    await t.notThrowsAsync(
+      cells.run([() => of(0).waitUntil(() => "news", take, 1), () => busy(1), () => busy(2)]),
+    );
+  }
+});

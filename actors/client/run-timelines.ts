@@ -1,7 +1,7 @@
 // Collects the timelines of a run from all hosts that keep some, page by page through the leader.
 // Nothing has to be configured: every thread keeps what it did last.
 
-import { TraceMissingError } from "../../src/errors/errors.ts";
+import { RemoteError, TraceMissingError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { ThreadTimeline, TimelinePage } from "../host/kept-timelines.ts";
 
@@ -15,7 +15,7 @@ export interface RunTimelines {
   /** The hosts of the generation, in its order. */
   readonly hosts: readonly number[];
   readonly threads: readonly (ThreadTimeline & { readonly host: number })[];
-  /** Hosts of the generation that keep nothing of it, or have ended. */
+  /** Hosts of the generation that keep nothing of it, have ended, or do not answer. */
   readonly missing: readonly number[];
 }
 
@@ -40,18 +40,20 @@ export async function collectTimelines(
   ports: { readonly ask: Ask; readonly clock: Clock; readonly isOver: () => Promise<boolean> },
 ): Promise<RunTimelines> {
   const { ask, clock } = ports;
-  const { hosts: present } = await ask<{ readonly hosts: readonly number[] }>({ run });
+  let present: readonly number[] = [];
   const pageOf = async (host: number, fromStep: number, first = 0) => {
-    const { page } = await ask<{ readonly page: TimelinePage | null }>({
-      run,
-      host,
-      fromStep,
-      first,
-    });
-    return page;
+    try {
+      const of = { run, host, fromStep, first };
+      return (await ask<{ readonly page: TimelinePage | null }>(of)).page;
+    } catch (error) {
+      // A host that has just died, or is too busy: the others have theirs.
+      if (error instanceof RemoteError && error.code === "STEP_TIMEOUT") return null;
+      throw error;
+    }
   };
   /** The newest generation that a host keeps, without its records. */
   const newest = async () => {
+    ({ hosts: present } = await ask<{ readonly hosts: readonly number[] }>({ run }));
     const pages = await Promise.all(present.map((host) => pageOf(host, Number.MAX_SAFE_INTEGER)));
     return pages.reduce((last, page) => {
       return page !== null && page.generation >= (last?.generation ?? 0) ? page : last;

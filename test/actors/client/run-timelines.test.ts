@@ -4,6 +4,7 @@ import test from "ava";
 import { clocksOf } from "../../../actors/client/chrome-trace.ts";
 import { collectTimelines } from "../../../actors/client/run-timelines.ts";
 import type { PackedRecord, TimelinePage } from "../../../actors/host/kept-timelines.ts";
+import { RemoteError, recordError, StepTimeoutError } from "../../../src/errors/errors.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { openTimeline, readTimeline, timelineBytes } from "../../../src/ports/timeline.ts";
 
@@ -13,6 +14,7 @@ function asking(hosts: Readonly<Record<number, readonly TimelinePage[] | null>>)
   const ask = async (body: unknown) => {
     const { host, first = 0 } = body as { readonly host?: number; readonly first?: number };
     asked.push(body);
+    if (host === 9) throw new RemoteError(recordError(new StepTimeoutError("host:9", 1000)));
     if (host === undefined) return { hosts: Object.keys(hosts).map(Number) };
     return { page: hosts[host]?.[first] ?? null };
   };
@@ -25,7 +27,7 @@ function asking(hosts: Readonly<Record<number, readonly TimelinePage[] | null>>)
 const stage = (step: number): PackedRecord => ["stage", 0, step, step, step + 1, 0, 0, 0];
 
 test("timelines come page by page from all hosts of the newest generation; others are missing", async (t) => {
-  const page = { generation: 3, hosts: [0, 1, 2, 4], lastStep: 8 };
+  const page = { generation: 3, hosts: [0, 1, 2, 4, 9], lastStep: 8 };
   const of = (actor: string, ...steps: number[]) => [{ actor, records: steps.map(stage) }];
   const { ports, asked } = asking({
     0: [
@@ -35,9 +37,10 @@ test("timelines come page by page from all hosts of the newest generation; other
     1: [{ ...page, threads: of("device:1", 8) }],
     2: [{ ...page, generation: 2, threads: of("device:2", 90) }],
     7: null,
+    9: [{ ...page, threads: of("device:9", 8) }], // It does not answer.
   });
   const found = await collectTimelines("r1", { steps: 4 }, ports);
-  t.like(found, { generation: 3, fromStep: 4, toStep: 8, missing: [2, 4] });
+  t.like(found, { generation: 3, fromStep: 4, toStep: 8, missing: [2, 4, 9] });
   t.deepEqual(
     found.threads.map(({ host, actor }) => [host, actor]),
     [

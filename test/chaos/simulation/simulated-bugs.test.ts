@@ -176,10 +176,13 @@ test.serial(
   async (t) => {
     // The whole input dist was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is below zero in floating
     // point.
-    const times = [0.1, 0.1, 0.1, 0.4, 0.4, 0.4];
+    const times = [0, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4]; // The first is read as the meter is made.
     const words = new BigInt64Array(meterWords);
-    const clock = { ...new SimulatedClock(), now: () => times.shift() ?? 0.4 };
-    const meter = createStepMeter(words, clock as Clock);
+    const clock: Clock = Object.assign(new SimulatedClock(), {
+      now: () => times.shift() ?? 0.4,
+      epochMs: () => 0,
+    });
+    const meter = createStepMeter(words, clock);
     const cells = meter.cellsFor("batch", createSoloCells(1));
     meter.begin(0);
     await meter.exchangeInput(() =>

@@ -309,7 +309,7 @@ test("small parts of all devices of a host share a frame, and so do releases and
   // A bridge may look between the last release and the last part of a stage.
   for (const [devices, most] of [
     [1, 44],
-    [4, 70],
+    [4, 75],
   ] as const) {
     const { traffic } = await roundsOf(devices, ["ids", "pooled"], false);
     for (const { bytes, frames } of traffic) {

@@ -10,6 +10,7 @@
 //   sum       device    (all)     the sum of a bucket over the device's range
 //   group     host      device    the sums of gradients of the device's units (top-k-layout.ts)
 //   selected  device    (all)     the selected elements of the device's units
+//   added     host      (all)     the round for which all devices of the host added selected elements
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached
 
 import { bytesIn, spanAt } from "./cells.ts";
@@ -83,7 +84,7 @@ const between = channelNames.filter((name) => !insideHost.has(name));
 
 type RouteKind =
   | { readonly kind: "part" | "closed" | "barrier"; readonly channel: RoutedChannel }
-  | { readonly kind: "group" | "selected"; readonly channel: "gradients" }
+  | { readonly kind: "group" | "selected" | "added"; readonly channel: "gradients" }
   | {
       readonly kind: "partial" | "sum";
       readonly channel: "gradients";
@@ -103,6 +104,7 @@ function kindsOf(buckets: readonly BucketLayout[]): RouteKind[] {
     ]),
     { kind: "group", channel: "gradients" },
     { kind: "selected", channel: "gradients" },
+    { kind: "added", channel: "gradients" },
     { kind: "barrier", channel: "barrier" },
   ];
 }
@@ -183,6 +185,9 @@ export class Routes {
         if (!isForAll || topK === undefined) return undefined;
         return { channel, region: topK.selected(from), cells: [topK.picked(from)], readers };
       }
+      case "added":
+        if (!isForAll || topK === undefined) return undefined;
+        return { channel, region: nothing, cells: ranks.map(topK.added), readers };
       default:
         return kind satisfies never;
     }
@@ -225,6 +230,8 @@ export class Routes {
         return `the sum of dense gradients of device ${from}`;
       case "selected":
         return `the selected dense gradients of device ${from}`;
+      case "added":
+        return `the devices of host ${from} adding up the selected dense gradients`;
       case "partial":
       case "group":
         return `the dense gradients of device ${folder(from, to)} for device ${to}`;
@@ -262,13 +269,12 @@ export class Routes {
       case "selected":
         if (topK === undefined) return [];
         return this.#own.map((from) => {
-          const { first: begin, bytes } = topK.selected(from);
-          const parts = (load: (cell: number) => number): PartToSend[] => {
-            const first = (load(topK.picked(from)) % 2) * (bytes / 2);
-            return [{ route: toAll(from), to: all, at: begin + first, first, bytes: bytes / 2 }];
-          };
-          return { channel, cells: [topK.picked(from)], parts };
+          const { first: at, bytes } = topK.selected(from);
+          const part = { route: toAll(from), to: all, at, first: 0, bytes };
+          return { channel, cells: [topK.picked(from)], parts: () => [part] };
         });
+      case "added":
+        return topK === undefined ? [] : ofHost(this.#own.map(topK.added));
       default:
         return kind satisfies never;
     }

@@ -15,9 +15,8 @@
 // Invariants
 //   T1. A unit's sum is in the order of the slice tree, and selected elements are added group by
 //       group. So the bits depend on groups, ranges and share, and on nothing else (law 4).
-//   T2. Selected elements of a round lie where those of the round before the last were. A device
-//       selects a round after all devices have selected the one before, which each does after it
-//       has added the one before that: nobody reads what is overwritten.
+//   T2. A device selects a round after all devices have added the one before: nobody reads what is
+//       overwritten, and the bytes of two rounds never travel on one route.
 //   T3. A device finishes a round after all devices have selected it, thus have read its subtrees.
 
 import type { Selected, Tensor } from "../kernels/contract/kernels.ts";
@@ -55,12 +54,13 @@ export function createTopKAllReduce(options: TopKOptions): AllReduce {
   const sum = kernels.view(memory, gradients.sum, [shape.gradientLength]);
   const perRound = sentPerRound(options);
   const toSend = (peer: number) => `device ${peer} to send the dense gradients`;
+  const toAdd = (peer: number) => `device ${peer} to add up the dense gradients`;
   let round = 0;
 
   const fold = ({ out, parts, trees, slices }: Fold) =>
     kernels.foldSubtrees(out, parts, trees, slices);
   const selectedOf = (unit: TopKUnit): Selected => {
-    const first = at.indices(unit, round);
+    const first = at.indices(unit);
     return {
       indices: new Int32Array(memory, first, unit.count),
       codes: new Uint16Array(memory, first + 4 * unit.count, unit.count),
@@ -78,6 +78,7 @@ export function createTopKAllReduce(options: TopKOptions): AllReduce {
       const partial = () => at.partialFolded(other, rank);
       await waitForEach(cells, [gradients.folder(other, rank)], partial, round, toSend);
     }
+    await waitForEach(cells, peers, at.added, round - 1, toAdd); // T2
     for (const [i, { unit, group }] of own.entries()) {
       const residual = residuals[i];
       if (residual === undefined || unit.count === 0) continue;
@@ -111,7 +112,6 @@ export function createTopKAllReduce(options: TopKOptions): AllReduce {
     await waitForEach(cells, peers, at.picked, round, toPick);
     add(partInHost(options));
     cells.store(at.added(rank), round, neighbours);
-    const toAdd = (peer: number) => `device ${peer} to add up the dense gradients`;
     await waitForEach(cells, neighbours, at.added, round, toAdd); // T3
     sent.shared += perRound.shared;
     sent.wire += perRound.wire;
@@ -230,7 +230,7 @@ function lowerBound(values: Int32Array, least: number): number {
 /** Bytes of selected elements and of partial sums that others receive of a device, per round. */
 function sentPerRound({ rank, layout, around, at }: TopKOptions) {
   const { hosts, gradients } = layout;
-  const bytes = at.selected(rank).bytes / 2;
+  const { bytes } = at.selected(rank);
   const folded = around.peers
     .filter((of) => !around.isLocal(of) && gradients.folder(around.host, of) === rank)
     .reduce((sum, of) => sum + at.partial(around.host, of).bytes, 0);

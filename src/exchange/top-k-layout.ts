@@ -66,13 +66,10 @@ export interface TopKLayout {
   readonly units: readonly TopKUnit[];
   /** The slices of a device, whose units it owns. */
   unitsOf(rank: number): readonly TopKUnit[];
-  /**
-   * A device's selected elements, in the memory of each host: those of one round at the first half,
-   * those of the next round at the second.
-   */
+  /** A device's selected elements, in the memory of each host. */
   selected(rank: number): Extent;
-  /** First byte of a unit's indices in a round; its codes follow. */
-  indices(unit: TopKUnit, round: number): number;
+  /** First byte of a unit's indices; its codes follow. */
+  indices(unit: TopKUnit): number;
   /** The finished subtrees of a host's slices inside the group of a unit. */
   treesIn(host: number, unit: TopKUnit): readonly Subtree[];
   /**
@@ -83,7 +80,7 @@ export interface TopKLayout {
   picked(rank: number): number;
   /** Cell: last round for which `host` has folded its part of the units of `rank`. */
   partialFolded(host: number, rank: number): number;
-  /** Cell: last round for which `rank`, a device of this host, has added its part of the sum. */
+  /** Cell: last round for which `rank` has added its part of the sum. */
   added(rank: number): number;
 }
 
@@ -120,7 +117,7 @@ export function topKLayout(
       before[unit.slice] = bytes;
       bytes += selectedBytes(unit);
     }
-    return { first: space.reserve(2 * bytes), bytes: 2 * bytes };
+    return { first: space.reserve(bytes), bytes };
   });
   const runOfHost = hosts.map((ranks) =>
     runOf(ranks.flatMap((rank) => shape.subtrees[rank] ?? [])),
@@ -143,22 +140,22 @@ export function topKLayout(
   const [firstOwn = 0] = hosts[host] ?? [];
   const count = hosts[host]?.length ?? 0;
   const picked = space.reserveCells(devices);
-  const added = space.reserveCells(count);
+  const added = space.reserveCells(devices);
   const partialFolded = space.reserveCells(hosts.length === 1 ? 0 : devices + hosts.length * count);
   return {
     units,
     unitsOf,
     selected: (rank) => selected[rank] ?? nothing,
-    indices(unit, round) {
-      const { first, bytes } = selected[rankOf[unit.slice] ?? 0] ?? nothing;
-      return first + (round % 2) * (bytes / 2) + (before[unit.slice] ?? 0);
+    indices(unit) {
+      const { first } = selected[rankOf[unit.slice] ?? 0] ?? nothing;
+      return first + (before[unit.slice] ?? 0);
     },
     treesIn,
     partial: (of, rank) => partials.get(of * devices + rank) ?? nothing,
     picked: (rank) => picked + rank,
     partialFolded: (of, rank) =>
       partialFolded + (of === host ? rank : devices + of * count + rank - firstOwn),
-    added: (rank) => added + rank - firstOwn,
+    added: (rank) => added + rank,
   };
 }
 

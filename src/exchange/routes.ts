@@ -10,7 +10,7 @@
 //   sum       device    (all)     the sum of a bucket over the device's range
 //   group     host      device    the sums of gradients of the device's units (top-k-layout.ts)
 //   selected  device    (all)     the selected elements of the device's units
-//   added     host      (all)     the round for which all devices of the host added selected elements
+//   added     host      (all)     the round for which all devices of the host have added these
 //   barrier   host      (all)     the number of barriers that all devices of the host have reached
 
 import { bytesIn, spanAt } from "./cells.ts";

@@ -43,7 +43,6 @@ export const scalingBench: Bench<ScalingBenchOptions> = {
       ...overlaps.map((overlap) => {
         return single(`ahead.1Gb.${overlap}`, runs(2, 2), () => readAhead(overlap, options));
       }),
-      single("leaving.1Gb", runs(2, 2), () => leaving(options)),
     ];
   },
 };
@@ -120,13 +119,6 @@ function semiSync(name: keyof typeof links, options: ScalingBenchOptions): Promi
   const tables = model.tables.map((table) => ({ ...table, staleness: 1 as const }));
   const stale = { ...work, input: { ...work.input, model: { ...model, tables } } };
   return gainOf(`semisync.${name}`, work, stale, options);
-}
-
-/** Gain of vectors and gradients that leave while they are written over whole rounds. */
-function leaving(options: ScalingBenchOptions): Promise<BenchRow> {
-  const work = linkedWork("1Gb", options);
-  const whole = { ...work, link: { ...links["1Gb"], isWhole: true } };
-  return gainOf("leaving.1Gb", whole, work, options);
 }
 
 function linkedWork(name: keyof typeof links, { seconds }: ScalingBenchOptions): TrainWork {

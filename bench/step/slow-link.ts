@@ -14,8 +14,6 @@ import { aheadBytesMin, tailBytes } from "../../src/exchange/frame.ts";
 
 export interface Link {
   readonly bitsPerSecond: number;
-  /** Whether a part leaves only once all parts are written. @default false */
-  readonly isWhole?: boolean;
 }
 
 /** Bytes of the memory in which devices publish the arrival times of their sends. */
@@ -77,7 +75,7 @@ export function overLink(
       const at = place(channel, rank, to);
       const before = left.get(at) ?? 0;
       const ready = Math.min(bytes, total - tailBytes);
-      if (link.isWhole === true || to === rank || ready - before < aheadBytesMin) return;
+      if (to === rank || ready - before < aheadBytesMin) return;
       sendTo(at, ready - before);
       left.set(at, ready);
     },

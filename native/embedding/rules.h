@@ -310,7 +310,9 @@ INLINE Finite changeRow(const Table& t, int64_t row, float* g, const Completed& 
     case Precision::float16: return applyCodedRow<Precision::float16>(t, row, g, known, room);
     case Precision::bfloat16: return applyCodedRow<Precision::bfloat16>(t, row, g, known, room);
     case Precision::int8: return applyCodedRow<Precision::int8>(t, row, g, known, room);
-    case Precision::float32: break;
+    case Precision::float32:
+    case Precision::float8e4m3:  // No rows are stored in float8.
+    case Precision::float8e5m2: break;
   }
   return takeGradient(t, t.weights + row * t.dim, t.ruleStateOf(row), g, known);
 }

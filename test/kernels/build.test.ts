@@ -95,7 +95,7 @@ test("a build prints compiler, parts and progress, and nothing if all is built",
 testIf(testAll)("a verbose build prints every command", (t) => {
   const { build } = startBuild(t);
   const { stdout } = build({ OSIRIS_VERBOSE: "1" });
-  t.is(stdout.match(/^osiris: \S+tried -O3 .*-c \S+\.cc$/gm)?.length, 17);
+  t.is(stdout.match(/^osiris: \S+tried -O3 .*-c \S+\.cc$/gm)?.length, 19);
   t.regex(stdout, /^osiris: \S+tried -shared build\/objects/m);
 });
 

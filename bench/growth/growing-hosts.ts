@@ -28,7 +28,7 @@ interface RunCost {
 /** How the frames of two hosts travel; `one`: there is one host. */
 const ways = ["one", "broker", "direct", "servers", "again"] as const;
 
-/** The costs of a round; `again`: of one host, whose distance from `one` is the error. */
+/** The costs of a round. `again` is `one`, measured once more: it shows the error of the bench. */
 export type HostRound = Readonly<Record<(typeof ways)[number], RunCost>>;
 
 export async function* hostRounds(rounds: number): AsyncGenerator<HostRound, void> {

@@ -16,19 +16,12 @@ import { gunzipSync } from "node:zlib";
 import { Option } from "commander";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
-import { createSoloCells } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import type { ExchangeSpec } from "../../src/exchange/options.ts";
-import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
-import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
-import {
-  createDeviceState,
-  type DeviceState,
-  type Recipe,
-} from "../../src/training/step/device-state.ts";
+import type { DeviceState, Recipe } from "../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../src/training/step/step.ts";
 import { exchangeShapeOf, partBytesOf } from "../../src/training/topology/exchange-shape.ts";
 import {
@@ -40,6 +33,7 @@ import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { benchWork, runDevices } from "./device-threads.ts";
 import { type Link, wayMs } from "./slow-link.ts";
+import { startSoloDevice } from "./solo-device.ts";
 
 interface TopKBenchOptions {
   readonly data: string;
@@ -223,17 +217,11 @@ function startDevice(
     ...layers,
   });
   const idsMax = rows.map(() => 1);
-  const topology = topologyOf({ model, batchSize, slices: 8, idsMax, exchange: spec }, 1);
-  const shape = exchangeShapeOf(topology);
-  const layout = layoutOf(shape);
-  const kernels = openKernels("auto");
-  const cells = createSoloCells(layout.cells);
-  const memory = new ArrayBuffer(layout.bytes);
-  const exchange = createSharedMemoryExchange({ shape, rank: 0, memory, cells, kernels });
-  const recipe = { optimizer: optimizerAt(0), seed };
-  const device = createDeviceState({ rank: 0, topology, recipe, kernels, exchange });
+  const input = { model, batchSize, slices: 8, idsMax, exchange: spec };
+  const device = startSoloDevice(input, { optimizer: optimizerAt(0), seed });
   if (isCut) {
-    const { flat } = device.network;
+    const { kernels, network } = device;
+    const { flat } = network;
     const bits = new Uint32Array(kernels.read(flat).buffer).map((word) => word & ~0xffff);
     kernels.write(flat, new Float32Array(bits.buffer));
   }

@@ -32,7 +32,7 @@ interface TraceReport {
   readonly clocks: readonly HostClock[];
 }
 
-/** What is wrong with these events, by the rules of the format. */
+/** The violations of the trace-event format in these events. */
 function problemsIn(events: readonly TraceEvent[]): string[] {
   const problems: string[] = [];
   const open = new Map<string, TraceEvent[]>();

@@ -196,7 +196,7 @@ export class Negotiation {
     await this.#options.links.close();
   }
 
-  /** Tells once why frames from a host travel over the broker, however often it asks. N3 */
+  /** Reports why frames from a host use the broker: once a reason, as the host asks again. N3 */
   #tellFrom(peer: Peer, reason: string): void {
     const { isLeft, toldFrom, host } = peer;
     if (isLeft || toldFrom === reason) return;

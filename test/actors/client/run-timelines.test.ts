@@ -66,7 +66,8 @@ test("the offset of clocks is half the difference of the least transits, known t
     return [kind, 0, 1, toMs - 1, toMs, 8, 0, id];
   };
   const to = (peer: number, record: PackedRecord): PackedRecord => {
-    return [...record.slice(0, 6), peer, record[7]] as unknown as PackedRecord;
+    const [kind, at, step, fromMs, toMs, bytes, , id] = record;
+    return [kind, at, step, fromMs, toMs, bytes, peer, id];
   };
   // Host 5 is 1000 ms ahead; 2 ms there, 4 ms back; the slower frames count less.
   const one = [frame("sent", 1, 10), frame("sent", 2, 20)].map((record) => to(1, record));

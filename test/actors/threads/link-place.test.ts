@@ -1,4 +1,4 @@
-// Where a host takes direct links, and what its bridge tells of them.
+// The address at which a host takes direct links, and the reports of its bridge about them.
 
 import { once } from "node:events";
 import { createServer } from "node:net";

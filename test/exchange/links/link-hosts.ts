@@ -45,7 +45,7 @@ export function regionOf(from: number): number {
   return regionBytes * (from + 1);
 }
 
-/** Opens the links of hosts, which listen and have dialled nobody. */
+/** Opens the links of some hosts: each listens, and no connection is open yet. */
 export async function startLinkHosts({
   sockets,
   way,

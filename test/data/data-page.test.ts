@@ -28,9 +28,10 @@ test("the error quoted in docs/data.md is the one that such a file gets", async 
 });
 
 test("docs/data.md and docs/jobs.md list every warning about data", (t) => {
-  const rooms = /^(src\/data|actors\/threads|actors\/run\/state)\/.*\.ts$/;
+  // Other threads, and the watch of links, warn about links and clocks.
+  const rooms = /^(src\/data|actors\/threads\/(data|preprocessing)|actors\/run\/state)\/.*\.ts$/;
   const codes = listTree()
-    .filter((path) => rooms.test(path) && !path.endsWith("/link-watch.ts")) // Warns about links.
+    .filter((path) => rooms.test(path) && !path.endsWith("/link-watch.ts"))
     .flatMap((path) => {
       return [...textOf(path).matchAll(/(?:code: |oneClass = )"([A-Z_]{8,})"/g)].map(
         ([, code = ""]) => code,

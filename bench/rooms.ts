@@ -28,6 +28,7 @@ const coreRooms: readonly string[] = [
 const packages: readonly string[] = [
   ...["packages/formats", "packages/serve", "packages/ingest", "packages/dashboard"],
   "packages/sharding",
+  "packages/what-if",
 ];
 
 /** Everything that uses the core and the packages, from the bottom up. */

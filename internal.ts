@@ -497,6 +497,17 @@ export { type MachineKey, machineKeyOf } from "./actors/threads/kept-constants.t
 export { measureOnThread, measureOnThreads } from "./actors/threads/measuring.ts";
 export { createAtomicCells, sleepTurning } from "./src/exchange/atomic-cells.ts";
 export { createBridge } from "./src/exchange/bridge.ts";
+export { type ChannelName, insideHost, leavesAhead } from "./src/exchange/exchange.ts";
+export {
+  type StepChannel,
+  type StepFacts,
+  type StepPlace,
+  type StepTask,
+  type StepTaskName,
+  stepFactsOf,
+  stepGraph,
+  stepPlaces,
+} from "./src/training/step/step-graph.ts";
 export { cellWords, abortCells } from "./src/exchange/cells.ts";
 export { layoutOf } from "./src/exchange/layout.ts";
 export type { Tensor } from "./src/kernels/contract/kernels.ts";

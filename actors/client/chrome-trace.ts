@@ -12,7 +12,7 @@
 
 import { flownChannels } from "../../src/exchange/flights.ts";
 import { type WaitedFor, waitedFor, waitOf } from "../../src/training/meters/step-meter.ts";
-import { stepStages } from "../../src/training/meters/step-trace.ts";
+import { stepTasks } from "../../src/training/step/step-graph.ts";
 import type { PackedRecord } from "../host/kept-timelines.ts";
 import type { RunTimelines } from "./run-timelines.ts";
 
@@ -166,8 +166,8 @@ function sliceOf(
   const { offsetMs } = at;
   const times = { fromMs: fromMs - offsetMs, toMs: Math.max(fromMs, toMs) - offsetMs };
   switch (kind) {
-    case "stage":
-      return { ...times, name: stepStages[what] ?? "", category: "stage", args: { step } };
+    case "task":
+      return { ...times, name: stepTasks[what] ?? "", category: "task", args: { step } };
     case "wait": {
       const waited = waitedFor[what] ?? "batch";
       return { ...times, name: `wait ${waited}`, category: "wait", args: {}, waited };
@@ -202,26 +202,26 @@ function sliceOf(
   }
 }
 
-/** C1. The slices in order. A wait lies within its stage: both have times of their own. */
+/** C1. The slices in order. A wait lies within its task: both have times of their own. */
 function nested(slices: readonly Slice[]): Slice[] {
-  const stages = slices.filter(({ category }) => category === "stage");
-  stages.sort((a, b) => a.fromMs - b.fromMs);
-  const others = slices.filter(({ category }) => category !== "stage");
+  const tasks = slices.filter(({ category }) => category === "task");
+  tasks.sort((a, b) => a.fromMs - b.fromMs);
+  const others = slices.filter(({ category }) => category !== "task");
   others.sort((a, b) => a.fromMs - b.fromMs);
   let at = 0;
   let lastMs = Number.NEGATIVE_INFINITY;
   for (const slice of others) {
     const middleMs = (slice.fromMs + slice.toMs) / 2;
-    while (at + 1 < stages.length && (stages[at + 1]?.fromMs ?? 0) <= middleMs) at++;
-    const stage = stages[at];
+    while (at + 1 < tasks.length && (tasks[at + 1]?.fromMs ?? 0) <= middleMs) at++;
+    const task = tasks[at];
     slice.fromMs = Math.max(slice.fromMs, lastMs);
-    if (stage !== undefined && stage.fromMs <= middleMs && middleMs < stage.toMs) {
-      slice.fromMs = Math.max(slice.fromMs, stage.fromMs);
-      slice.toMs = Math.min(slice.toMs, stage.toMs);
+    if (task !== undefined && task.fromMs <= middleMs && middleMs < task.toMs) {
+      slice.fromMs = Math.max(slice.fromMs, task.fromMs);
+      slice.toMs = Math.min(slice.toMs, task.toMs);
     }
     lastMs = slice.toMs;
   }
-  return [...stages, ...others].sort((a, b) => a.fromMs - b.fromMs || b.toMs - a.toMs);
+  return [...tasks, ...others].sort((a, b) => a.fromMs - b.fromMs || b.toMs - a.toMs);
 }
 
 /** C1. Slices that overlap, on as few rows as that takes. */

@@ -97,7 +97,7 @@ export async function collectTimelines(
 /** The steps from `fromStep` on; of the step before, what overlaps them is there, too. */
 function stepsOf(threads: readonly ThreadTimeline[], fromStep: number) {
   const steps = (threads[0]?.records ?? [])
-    .filter(([kind]) => kind === "stage")
+    .filter(([kind]) => kind === "task")
     .map((one) => one[2]);
   return { fromStep: Math.max(fromStep, Math.min(...steps)), toStep: Math.max(...steps) };
 }

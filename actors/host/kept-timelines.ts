@@ -101,11 +101,11 @@ export class TimelineKeeper {
   }
 }
 
-/** The stages of the host's first device. With a pipeline, those of several steps alternate. */
+/** The tasks of the host's first device. With a pipeline, those of several steps alternate. */
 function stepsIn({ spec, memory }: KeptTimelines): TimelineRecord[] {
   const [device] = timelinePlaces(spec, memory.position);
   if (device === undefined) return [];
-  return recordsAt(memory.timelines, device).filter(({ kind }) => kind === "stage");
+  return recordsAt(memory.timelines, device).filter(({ kind }) => kind === "task");
 }
 
 function packed(one: TimelineRecord): PackedRecord {

@@ -94,13 +94,13 @@ export function spansOf({ run, generation, step, actor, intervals }: TracedActor
   };
   const isDevice = actor.startsWith("device:");
   const parent = isDevice ? actor : root;
-  const stages = intervals.map((one, at) => spanOf({ ...one, id: `${actor} ${at}`, parent }));
-  if (!isDevice) return stages;
+  const tasks = intervals.map((one, at) => spanOf({ ...one, id: `${actor} ${at}`, parent }));
+  if (!isDevice) return tasks;
   const fromMs = Math.min(...intervals.map((one) => one.fromMs));
   const toMs = Math.max(...intervals.map((one) => one.toMs));
   const device = spanOf({ id: actor, parent: root, name: "device", fromMs, toMs });
-  if (actor !== "device:0") return [device, ...stages];
-  return [spanOf({ id: root, name: root, fromMs, toMs }), device, ...stages];
+  if (actor !== "device:0") return [device, ...tasks];
+  return [spanOf({ id: root, name: root, fromMs, toMs }), device, ...tasks];
 }
 
 const root = "step";

@@ -21,9 +21,9 @@ interface TimelinePlace {
 }
 
 /** Records of a thread: some 70 steps of a device, and what its bridge sends and receives then. */
-const recordsMax = { device: 2048, writer: 256, reader: 256, bridge: 8192 } as const;
+const recordsMax = { device: 2560, writer: 256, reader: 256, bridge: 8192 } as const;
 /** Records of all devices of a host: with many of them, each keeps fewer steps. */
-const deviceRecordsMax = 2 ** 17;
+const deviceRecordsMax = 64 * recordsMax.device;
 
 type Sized = Pick<GenerationSpec, "hosts"> & { readonly job: { readonly readers: number } };
 

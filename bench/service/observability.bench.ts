@@ -29,8 +29,9 @@ import {
 } from "../../src/ports/launcher.ts";
 import { openTimeline, timelineBytes } from "../../src/ports/timeline.ts";
 import { createStepMeter, meterWords, waitedFor } from "../../src/training/meters/step-meter.ts";
-import { createStepTrace, stepStages } from "../../src/training/meters/step-trace.ts";
+import { createStepTrace } from "../../src/training/meters/step-trace.ts";
 import { columnWords, writeHbm } from "../../src/training/meters/tier-column.ts";
+import { stepTasks } from "../../src/training/step/step-graph.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { type Bench, positive } from "../bench.ts";
@@ -224,7 +225,7 @@ async function stepWorkMs(rounds: number): Promise<number[]> {
       meter.begin(3);
       trace.begin();
       await meter.exchangeInput(async () => trace.enter(step + 1, "ids"));
-      for (const stage of stepStages) trace.enter(step, stage);
+      for (const task of stepTasks) trace.enter(step, task);
       for (const wait of waits) {
         await wait.waitUntil(nothing, yes, 0);
         await wait.waitUntil(nothing, yes, 0);

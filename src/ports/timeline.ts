@@ -10,7 +10,7 @@
 
 /** What a record is about; `what` counts in the list that the kind names. */
 export const timelineKinds = [
-  "stage", // of a device's step: `stepStages`
+  "task", // of a device's step: `stepTasks`
   "wait", // of a device: `waitedFor`
   "read", // of a reader: a batch
   "write", // of a writer: a part of a checkpoint

@@ -112,7 +112,7 @@ test.serial("a finished run on two hosts is traced: threads, frames, arrows", as
     );
     for (const row of own) t.true(names.has(row), `${row} in ${[...names]}`);
   }
-  for (const category of ["stage", "wait", "read", "write", "sent", "landed"]) {
+  for (const category of ["task", "wait", "read", "write", "sent", "landed"]) {
     t.true(
       events.some(({ cat }) => cat === category),
       category,

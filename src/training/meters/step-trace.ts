@@ -1,37 +1,23 @@
-// The trace of a device's steps: which stage runs at what time. The last steps are in the device's
+// The trace of a device's steps: which task runs at what time. The last steps are in the device's
 // timeline (src/ports/timeline.ts). Every `everySteps`-th step is exported, too: the step before a
 // multiple of `everySteps`, so that the trace shows a checkpoint after it. No computation reads the
 // trace, so no weight depends on it.
 //
-// A device does one thing at a time. `enter` sets the stage that the device begins, and the step
-// that the stage serves: with a pipeline, that may be a step after the one that it computes.
+// A device does one thing at a time. `enter` sets the task that the device begins, and the step
+// that the task serves: with a pipeline, that may be a step after the one that it computes.
 
 import type { Clock } from "../../ports/clock.ts";
 import type { Timeline } from "../../ports/timeline.ts";
+import { type StepTaskName, stepTasks } from "../step/step-graph.ts";
 
-/** What a device does for a step. */
-export const stepStages = [
-  "batch", // waits for a batch from its readers
-  "ids", // maps ids to rows, and sends them to the devices that hold the rows
-  "compute", // dense layers, forward and backward, and the loss
-  "tiers", // receives ids, and prefetches rows from below device memory
-  "lookup", // reads rows, pools them, and sends the vectors
-  "exchange", // waits for vectors, gradients or losses of other devices
-  "update", // applies gradients to rows and dense weights
-  "allReduce", // waits for the dense gradients of all devices
-  "checkpoint", // hands its part of the model to its writer, after the step
-] as const;
-
-export type StepStage = (typeof stepStages)[number];
-
-/** The time of a stage, in milliseconds since 1970. */
+/** The time of a task, in milliseconds since 1970. */
 export interface Interval {
-  readonly name: StepStage | "read";
+  readonly name: StepTaskName | "read";
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** The stages of one thread in a step. Plain data. */
+/** The tasks of one thread in a step. Plain data. */
 export interface TracedStep {
   readonly step: number;
   readonly intervals: readonly Interval[];
@@ -40,8 +26,8 @@ export interface TracedStep {
 export interface StepTrace {
   /** A step begins: the traces of all steps before it are complete. */
   begin(): void;
-  /** The device begins a stage for a step; undefined: for a step that is not traced. */
-  enter(step: number | undefined, stage: StepStage): void;
+  /** The device begins a task for a step; undefined: for a step that is not traced. */
+  enter(step: number | undefined, task: StepTaskName): void;
   /** The step is over. */
   end(step: number): void;
   /**
@@ -65,7 +51,7 @@ export function isTraced(step: number, everySteps: number): boolean {
 
 /**
  * A trace that passes every `everySteps`-th step to `report` once the step is complete, and notes
- * the stages of all steps in `timeline`.
+ * the tasks of all steps in `timeline`.
  */
 export function createStepTrace(options: {
   readonly everySteps: number;
@@ -76,8 +62,11 @@ export function createStepTrace(options: {
   const { everySteps, clock, report, timeline } = options;
   if (everySteps === 0 && timeline === undefined) return noTrace;
   const open = new Map<number, Interval[]>();
-  let current: { readonly step: number; readonly name: StepStage; readonly fromMs: number } | null =
-    null;
+  let current: {
+    readonly step: number;
+    readonly name: StepTaskName;
+    readonly fromMs: number;
+  } | null = null;
   /** A finished step that a checkpoint may still extend. */
   let last: TracedStep | undefined;
 
@@ -85,13 +74,13 @@ export function createStepTrace(options: {
     if (current === null) return;
     const { step, name, fromMs } = current;
     current = null;
-    timeline?.add("stage", stepStages.indexOf(name), step, fromMs, toMs);
+    timeline?.add("task", stepTasks.indexOf(name), step, fromMs, toMs);
     if (!isTraced(step, everySteps)) return;
     const intervals = open.get(step) ?? [];
     intervals.push({ name, fromMs, toMs });
     open.set(step, intervals);
   };
-  const enter = (step: number | undefined, name: StepStage) => {
+  const enter = (step: number | undefined, name: StepTaskName) => {
     const isOurs = step !== undefined && (timeline !== undefined || isTraced(step, everySteps));
     if (!isOurs && current === null) return;
     const fromMs = clock.epochMs();

@@ -42,9 +42,9 @@ interface Cursor {
   byteOffset: number;
 }
 
-/** Whether no host has host sums: the same on all devices of a generation. */
-function isIdle({ hostSumsOf }: VectorRoutes): boolean {
-  return hostSumsOf.every((hostSums) => hostSums.length === 0);
+/** Whether any host adds vectors up for others: the same on all devices of a generation. */
+export function addsOnHosts({ hostSumsOf }: Pick<VectorRoutes, "hostSumsOf">): boolean {
+  return hostSumsOf.some((hostSums) => hostSums.length > 0);
 }
 
 /**
@@ -71,7 +71,7 @@ export async function openPartials(
   plan: StepPlan,
   read: Read,
 ): Promise<Cursor[]> {
-  if (isIdle(read)) return [];
+  if (!addsOnHosts(read)) return [];
   const partials = device.exchange[read.partials];
   await partials.open(plan.bytes[read.partials]);
   return plan.counts.map((_, peer) => ({ ...partials.outbox(peer) }));
@@ -109,7 +109,7 @@ export async function addPartials(
   read: Read,
   used: number[],
 ): Promise<void> {
-  if (isIdle(read)) return;
+  if (!addsOnHosts(read)) return;
   const { exchange, rank, topology } = device;
   const { forward } = topology.exchange;
   const partials = exchange[read.partials];
@@ -154,7 +154,7 @@ export async function broadcastGradients(
   plan: StepPlan,
   dPooled: Region,
 ): Promise<void> {
-  if (isIdle(device.topology)) return;
+  if (!addsOnHosts(device.topology)) return;
   const { exchange, kernels, rank, rounded, topology } = device;
   const { backward } = topology.exchange;
   await exchange.dPartials.open(plan.bytes.dPartials);

@@ -8,7 +8,6 @@ import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import type { Pass } from "../../model/graph/graph.ts";
-import type { StepStage } from "../meters/step-trace.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
 import { receiveBagLengths, sendBagLengths } from "./bag-lengths.ts";
 import { receiveRows, sendRows } from "./dedup/dedup-dist.ts";
@@ -17,6 +16,7 @@ import type { DeviceState } from "./device-state.ts";
 import { receiveVectors, sendVectors } from "./output-dist.ts";
 import { arriveRows, type StagedRows, stageRows } from "./prefetch.ts";
 import { lookupReplicas, replicaBagsOf } from "./replicas.ts";
+import type { StepTaskName } from "./step-graph.ts";
 import type { StepPlan } from "./step-plan.ts";
 
 /** A step that has begun: its bags are being sent to the devices of the rows. */
@@ -47,7 +47,7 @@ export interface LateStep extends StagedStep {
 /** Receives the bags of a step and requests its rows, while another step may still compute. */
 export async function stageStep(device: DeviceState, begun: BegunStep): Promise<StagedStep> {
   // Stage 3: prefetch.
-  enter(device, begun.plan, "tiers");
+  enter(device, begun.plan, "receiveIds");
   return { ...begun, staged: await stageRows(device, begun.plan) };
 }
 
@@ -56,8 +56,8 @@ export async function arriveStep(
   device: DeviceState,
   begun: BegunStep | StagedStep,
 ): Promise<StagedStep> {
-  enter(device, begun.plan, "tiers");
   const step = "staged" in begun ? begun : await stageStep(device, begun);
+  enter(device, begun.plan, "tiers");
   await arriveRows(device, step.staged);
   return step;
 }
@@ -73,7 +73,7 @@ export async function readAhead(
 ): Promise<LateStep> {
   const step = await arriveStep(device, begun);
   const { plan, rows, staged } = step;
-  enter(device, plan, "lookup");
+  enter(device, plan, "lookupAhead");
   const { stale, isStale, isAhead } = device.topology.reads;
   await sendRead(device, step, stale);
   // The previous step still uses the memory of replicas, unless it waits for its last gradients.
@@ -85,7 +85,7 @@ export async function readAhead(
 
 /** Reads all other rows of a step after the previous step's update, and again those it changed. */
 export async function readRest(device: DeviceState, step: LateStep): Promise<LateStep> {
-  await sendReads(device, step);
+  await sendReads(device, step, "lookupRest");
   return { ...step, isSent: true };
 }
 
@@ -100,10 +100,14 @@ async function sendRead(device: DeviceState, step: StagedStep, read: Read): Prom
 }
 
 /** Reads what `readAhead` has not read, unless `readRest` has. */
-export async function sendReads(device: DeviceState, step: StagedStep | LateStep): Promise<void> {
+export async function sendReads(
+  device: DeviceState,
+  step: StagedStep | LateStep,
+  task: "lookup" | "lookupRest" = "lookup",
+): Promise<void> {
   if ("isLate" in step && step.isSent) return;
   const { plan, staged } = step;
-  enter(device, plan, "lookup");
+  enter(device, plan, task);
   const { fresh, stale } = device.topology.reads;
   if (!("isLate" in step)) await sendRead(device, step, stale);
   else if (step.deferred) await sendDeferred(device, staged, step.deferred, plan);
@@ -113,7 +117,9 @@ export async function sendReads(device: DeviceState, step: StagedStep | LateStep
 
 /** Looks up the replicated tables that `readAhead` has not read. Returns their bags. */
 export function readReplicas(device: DeviceState, step: StagedStep | LateStep): Bags | undefined {
-  const { fresh, stale } = device.topology.reads;
+  const { replicated, reads } = device.topology;
+  const { fresh, stale } = reads;
+  if (replicated.length > 0) enter(device, step.plan, "lookupReplicas");
   const late = "isLate" in step ? step.replicaBags : undefined;
   const bags = late ?? replicaBagsOf(device, step.rows, step.plan);
   lookupReplicas(device, bags, step.plan, fresh);
@@ -127,7 +133,7 @@ export async function receiveReads(
   step: StagedStep | LateStep,
 ): Promise<void> {
   const { rows, requested, plan } = step;
-  enter(device, plan, "exchange");
+  enter(device, plan, "receiveReads");
   const isResent = "isLate" in step && step.deferred !== undefined;
   const resent = isResent ? await receiveDeferred(device) : undefined;
   await receiveRows(device, requested, plan, resent);
@@ -137,7 +143,7 @@ export async function receiveReads(
   if (isResent) device.frames.deferred.close();
 }
 
-/** Records in the trace that a stage begins. An evaluation is not traced. */
-export function enter(device: DeviceState, plan: StepPlan, stage: StepStage): void {
-  device.trace.enter(plan.isTraining ? plan.step : undefined, stage);
+/** Records in the trace that a task of the step graph begins. An evaluation is not traced. */
+export function enter(device: DeviceState, plan: StepPlan, task: StepTaskName): void {
+  device.trace.enter(plan.isTraining ? plan.step : undefined, task);
 }

@@ -18,6 +18,7 @@ import {
 } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
+import type { Topology } from "../topology/topology.ts";
 import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
@@ -55,9 +56,7 @@ export async function completeRows(
 ): Promise<ReadonlyMap<number, RowSums> | undefined> {
   const { kernels, recipe, topology } = device;
   const { kind } = recipe.optimizer.sparse;
-  if (topology.columnGroups.length === 0 || !(takesMean(kind) || takesTrust(kind))) {
-    return undefined;
-  }
+  if (rowSumRounds(topology, kind) === 0) return undefined;
   let means: WholeRows = new Map();
   if (takesMean(kind)) {
     const squares: SumsOf<Float32Array> = (own, of) =>
@@ -81,6 +80,14 @@ export async function completeRows(
       return [shard, { means: means.get(shard), trust: trust.get(shard) }];
     }),
   );
+}
+
+/** Rounds of the exchange in a step: the same on all devices of a generation. */
+export function rowSumRounds(
+  { columnGroups }: Pick<Topology, "columnGroups">,
+  kind: SparseOptimizerSpec["kind"],
+): number {
+  return columnGroups.length === 0 ? 0 : Number(takesMean(kind)) + Number(takesTrust(kind));
 }
 
 /** A range of the shards of a slab. */

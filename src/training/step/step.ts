@@ -3,7 +3,8 @@
 // Stages are numbered as in docs/architecture.md, "One step"; readers run stage 1, the reading. A
 // step is an async function that suspends only at the exchange's named waits; kernels are ordinary
 // calls. On a device's thread the waits block and the promises are already resolved; in the
-// simulator the waits suspend the function. The same code runs in both.
+// simulator the waits suspend the function. The same code runs in both. `enter` names the tasks of
+// the step graph (step-graph.ts), which lists what each of them sends and waits for.
 //
 // b = samples of this device, B = samples of the batch, F = features, D = dim.
 //
@@ -119,7 +120,7 @@ export async function finishStep(
   const { batch, plan, rows, requested, pass } = current;
   const { step } = plan;
   const { dense, labels, weights } = tensorsOf(device, batch);
-  enter(device, plan, "compute");
+  enter(device, plan, "forwardEarly");
   await forwardEarly(network, dense, pass); // Overlaps the sending of bags or vectors.
   const isLate = "isLate" in current;
   const arrived = isLate ? current : await arriveStep(device, current);
@@ -137,7 +138,7 @@ export async function finishStep(
   if (!isStale) await ahead.read(staged);
 
   // Stage 5: the blocks that need vectors, and the loss, forward and backward.
-  enter(device, plan, "compute");
+  enter(device, plan, "forwardLate");
   await forwardLate(network, pass);
   const logits = logitsOf(network, batch.samples);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
@@ -146,6 +147,7 @@ export async function finishStep(
   const labelled = await countLabels(device, batch, plan);
   kernels.loss(losses, dLogits, logits, labels, terms, batchSamples, plan.mine, weights, labelled);
 
+  enter(device, plan, "backwardLate");
   await exchange.gradients.open();
   const ended = (node: number) => {
     exchange.gradients.start(topology.readyAfter[node]);
@@ -154,9 +156,11 @@ export async function finishStep(
   await backwardLate(network, pass, ended);
 
   // Stage 6: output dist, backward; and the blocks that need no vectors.
+  enter(device, plan, "sendGradients");
   await sendVectorGradients(device, rows, plan);
   exchange.gradients.progress();
   await sendRowGradients(device, rows, requested, plan);
+  enter(device, plan, "backwardEarly");
   await backwardEarly(network, pass, ended); // Overlaps the sending.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
@@ -165,7 +169,7 @@ export async function finishStep(
   await ahead.begin(stopAfter);
   if (isStale) await ahead.read(staged);
 
-  enter(device, plan, "exchange");
+  enter(device, plan, "receiveGradients");
   const dPooled = await receiveVectorGradients(device, staged.axes, plan);
   exchange.gradients.progress();
   const dRows = await receiveRowGradients(device, lookups);
@@ -173,7 +177,7 @@ export async function finishStep(
 
   // Stage 7: update of the rows.
   const pooled = { slab, bags, dPooled, slices: plan.all };
-  enter(device, plan, "update");
+  enter(device, plan, "updateRows");
   const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
   await releaseRows(device, staged);
   exchange.dPooled.close();
@@ -182,13 +186,13 @@ export async function finishStep(
   // Stage 8: all-reduce, and update of the dense weights.
   enter(device, plan, "allReduce");
   const gradient = await exchange.gradients.finish();
-  enter(device, plan, "update");
+  enter(device, plan, "updateDense");
   staleRows.takeReplicas(kernels, gradient, { step, isLate });
   const badDense = applyDenseGradient(device, gradient, step); // S1
   exchange.gradients.close();
   device.trained.steps = step + 1;
 
-  enter(device, plan, "exchange");
+  enter(device, plan, "losses");
   const loss = foldSlices(await receivePerSlice(device)) / batch.batchSamples;
   const findings = { step, loss, badDense, badRows };
   await refuseNonFinite(device, batch, pass, plan, findings); // S3

@@ -24,11 +24,11 @@ function asking(hosts: Readonly<Record<number, readonly TimelinePage[] | null>>)
   };
 }
 
-const stage = (step: number): PackedRecord => ["stage", 0, step, step, step + 1, 0, 0, 0];
+const task = (step: number): PackedRecord => ["task", 0, step, step, step + 1, 0, 0, 0];
 
 test("timelines come page by page from all hosts of the newest generation; others are missing", async (t) => {
   const page = { generation: 3, hosts: [0, 1, 2, 4, 9], lastStep: 8 };
-  const of = (actor: string, ...steps: number[]) => [{ actor, records: steps.map(stage) }];
+  const of = (actor: string, ...steps: number[]) => [{ actor, records: steps.map(task) }];
   const { ports, asked } = asking({
     0: [
       { ...page, threads: of("device:0", 4, 5, 8), next: 1 },
@@ -92,7 +92,7 @@ test("a timeline keeps the last records, and none that may be half overwritten",
   const timeline = openTimeline(memory, 8, 5);
   const steps = () => readTimeline(memory, 8, 5).map(({ step }) => step);
   t.deepEqual(steps(), []);
-  for (let step = 0; step < 3; step++) timeline.add("stage", 1, step, step, step + 0.5);
+  for (let step = 0; step < 3; step++) timeline.add("task", 1, step, step, step + 0.5);
   t.deepEqual(steps(), [0, 1, 2]);
   for (let step = 3; step < 13; step++) timeline.add("sent", 1, step, step, step + 0.5, 7, 2, 9);
   t.deepEqual(steps(), [9, 10, 11, 12]);

@@ -101,7 +101,7 @@ watched.test(
       const devices = ["device device:0", "device device:1"];
       t.deepEqual(names, [...devices, "read reader:0", "read reader:1"]);
       for (const device of children.filter(({ name }) => name === "device")) {
-        checkStages(t.deepEqual, own, device);
+        checkTasks(t.deepEqual, own, device);
       }
     }
   },
@@ -227,32 +227,40 @@ function pathIn(lines: readonly string[], actor: string): string[] {
 }
 
 /**
- * Checks that a device's stages lie in its span, one after the other, and each kind in its order.
+ * Checks that a device's tasks lie in its span, one after the other, and each kind in its order.
  */
-function checkStages(
+function checkTasks(
   equal: (actual: unknown, expected: unknown, message?: string) => void,
   spans: readonly CollectedSpan[],
   device: CollectedSpan,
 ): void {
-  const stages = spans.filter(({ parentSpanId }) => parentSpanId === device.spanId);
-  stages.sort((a, b) => Number(a.from - b.from));
-  equal(stages[0]?.from, device.from);
-  equal(stages.at(-1)?.to, device.to);
-  for (const [at, stage] of stages.entries()) {
-    const next = stages[at + 1];
-    equal(stage.from <= stage.to && (next === undefined || stage.to <= next.from), true);
+  const tasks = spans.filter(({ parentSpanId }) => parentSpanId === device.spanId);
+  tasks.sort((a, b) => Number(a.from - b.from));
+  equal(tasks[0]?.from, device.from);
+  equal(tasks.at(-1)?.to, device.to);
+  for (const [at, task] of tasks.entries()) {
+    const next = tasks[at + 1];
+    equal(task.from <= task.to && (next === undefined || task.to <= next.from), true);
   }
-  // The first span of each kind gives a step's stages in order. A wait for the batch may be
+  // The first span of each kind gives a step's tasks in order. A wait for the batch may be
   // missing.
-  const first = [...new Set(stages.map(({ name }) => name))].filter((name) => name !== "batch");
+  const first = [...new Set(tasks.map(({ name }) => name))].filter((name) => name !== "batch");
   equal(first, [
     "ids",
-    "compute",
+    "forwardEarly",
+    "receiveIds",
     "tiers",
     "lookup",
-    "exchange",
-    "update",
+    "receiveReads",
+    "forwardLate",
+    "backwardLate",
+    "sendGradients",
+    "backwardEarly",
+    "receiveGradients",
+    "updateRows",
     "allReduce",
+    "updateDense",
+    "losses",
     "checkpoint",
   ]);
 }

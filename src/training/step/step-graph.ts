@@ -109,8 +109,10 @@ export function stepGraph(facts: StepFacts): StepTask[] {
     if (first === undefined || place.ahead > first.ahead) firstOf.set(place.name, place);
   }
   return places.flatMap((place) => {
-    const { isEager: _, ...task } = place;
-    return firstOf.get(place.name) === place ? task : [];
+    const { isEager, ...task } = place;
+    if (place.name !== "batch") return firstOf.get(place.name) === place ? task : [];
+    const ids = firstOf.get("ids"); // A batch that is sent ahead is there: nobody waits for it.
+    return ids?.isEager === isEager ? task : [];
   });
 }
 
@@ -131,13 +133,12 @@ export function stepPlaces(facts: StepFacts): StepPlace[] {
   const bagLengths = only(facts.hasBagLengths, "bagLengths");
   const deferred = only(isAhead, "deferred");
   /** Bags of later steps: the receipt of one step's makes room for the next one's. */
-  const goAhead =
-    depth === 3
-      ? [
-          ...(prefetch > 0 ? [taskOf("receiveIds", { ahead: prefetch, waits: ["ids"] })] : []),
-          taskOf("ids", { ahead: prefetch + 1, sends: ["ids"] }),
-        ].map((task) => ({ ...task, isEager: true }))
-      : [];
+  const goAhead = (): StepPlace[] => {
+    const ids = taskOf("ids", { ahead: prefetch + 1, sends: ["ids"] });
+    const staged = taskOf("receiveIds", { ahead: prefetch, waits: ["ids"] });
+    const all = depth < 3 ? [] : prefetch > 0 ? [staged, ids] : [ids];
+    return all.map((task) => ({ ...task, isEager: true }));
+  };
   const begin = (ahead: number) => [
     taskOf("batch", { ahead }),
     taskOf("ids", { ahead, sends: ["ids"] }),
@@ -160,7 +161,7 @@ export function stepPlaces(facts: StepFacts): StepPlace[] {
     ...(isReadEarly ? [] : arrive(0)),
     ...(isAhead ? [] : [taskOf("lookup", { rounds: partials, sends: sent })]),
     ...(facts.hasReplicas ? [taskOf("lookupReplicas", {})] : []),
-    ...goAhead,
+    ...goAhead(),
     taskOf("receiveReads", {
       waits: [
         ...deferred,
@@ -182,7 +183,7 @@ export function stepPlaces(facts: StepFacts): StepPlace[] {
       rounds: times(statistics.backwardEarly, "statistics"),
       sends: [...times(buckets.backwardEarly, "gradients"), "losses"],
     }),
-    ...goAhead,
+    ...goAhead(),
     ...(isStale ? readAhead : []),
     taskOf("receiveGradients", {
       waits: ["dPooled", ...only(facts.hasRowGradients, "dRows")],

@@ -3,6 +3,7 @@
 // so a partition is a function of its arguments.
 
 import { type Devices, deviceCount } from "./shards.ts";
+import { createTournament } from "./tournament.ts";
 
 /** The load of a part. */
 export interface Load {
@@ -129,13 +130,14 @@ export function partitionGreedily(
   const { starts } = partStarts(groups);
   const to = startPartition(groups, room);
   if (!fits(to, room)) return undefined;
+  const choice = choiceOf(to, room, preference.least);
   for (const group of largestFirst(groups, preference.order)) {
     const { level, parts } = groups[group] ?? { level: "device", parts: [] };
     const start = starts[group] ?? 0;
     const isPlaced =
       level === "host"
-        ? placeOnHost(to, parts, start, room, preference.least)
-        : placeOnDevice(to, parts[0], start, room, preference.least);
+        ? placeOnHost(to, parts, start, room, choice)
+        : placeOnDevice(to, parts[0], start, room, choice);
     if (!isPlaced) return undefined;
   }
   return to;
@@ -150,25 +152,79 @@ function largestFirst(groups: readonly LoadGroup[], order: Preference["order"]):
   return indices.sort((a, b) => (size[b] ?? 0) - (size[a] ?? 0) || a - b);
 }
 
+/**
+ * Finds the least loaded device, or host, with room for new parts; -1: none. It is the last one for
+ * which `hasRoom` returned true.
+ */
+interface Choice {
+  readonly least: Preference["least"];
+  device(load: Load, hasRoom: (device: number) => boolean): number;
+  host(loads: readonly Load[], hasRoom: (host: number) => boolean): number;
+  /** A device has another load than before. */
+  changed(device: number): void;
+}
+
+function choiceOf(to: Partition, room: Room, least: Preference["least"]): Choice {
+  const { hosts, perHost } = room.devices;
+  const hostLoad = (host: number, loads: readonly Load[]) => {
+    let sum = 0;
+    for (let i = 0; i < perHost; i++) {
+      sum += loadWith(to, i === 0 ? loads : [], host * perHost + i, room, least);
+    }
+    return sum;
+  };
+  if (room.each !== undefined) {
+    return {
+      least,
+      device: (load, hasRoom) =>
+        leastBy(hosts * perHost, (device) => loadWith(to, [load], device, room, least), hasRoom),
+      host: (loads, hasRoom) => leastBy(hosts, (host) => hostLoad(host, loads), hasRoom),
+      changed: () => {},
+    };
+  }
+  const devices = createTournament(to[least]);
+  const ofHosts = createTournament(Float64Array.from({ length: hosts }, (_, i) => hostLoad(i, [])));
+  return {
+    least,
+    device: (_, hasRoom) => devices.find(hasRoom),
+    host: (_, hasRoom) => ofHosts.find(hasRoom),
+    changed: (device) => {
+      const host = Math.floor(device / perHost);
+      devices.set(device, to[least][device] ?? 0);
+      ofHosts.set(host, hostLoad(host, []));
+    },
+  };
+}
+
+/** As `Tournament.find`, where loads depend on the parts: looks at all. */
+function leastBy(
+  count: number,
+  loadAt: (index: number) => number,
+  isAllowed: (index: number) => boolean,
+): number {
+  let best = -1;
+  let bestLoad = Infinity;
+  for (let index = 0; index < count; index++) {
+    const own = loadAt(index);
+    if (own < bestLoad && isAllowed(index)) [best, bestLoad] = [index, own];
+  }
+  return best;
+}
+
 function placeOnDevice(
   to: Partition,
   load: Load | undefined,
   part: number,
   room: Room,
-  least: Preference["least"],
+  choice: Choice,
 ): boolean {
   if (load === undefined) return false;
-  let best = -1;
-  let bestLoad = Infinity;
-  for (let device = 0; device < to.cost.length; device++) {
-    const own = loadWith(to, [load], device, room, least);
-    if (own < bestLoad && (to.bytes[device] ?? 0) + load.bytes <= roomAt(room, device)) {
-      best = device;
-      bestLoad = own;
-    }
-  }
+  const best = choice.device(load, (device) => {
+    return (to.bytes[device] ?? 0) + load.bytes <= roomAt(room, device);
+  });
   if (best < 0) return false;
   put(to, part, load, best, room);
+  choice.changed(best);
   return true;
 }
 
@@ -197,32 +253,34 @@ function placeOnHost(
   loads: readonly Load[],
   start: number,
   room: Room,
-  least: Preference["least"],
+  choice: Choice,
 ): boolean {
-  const { hosts, perHost } = room.devices;
-  const sums = Array.from({ length: hosts }, (_, host) => {
-    const first = host * perHost;
-    return Array.from({ length: perHost }, (_, i) => {
-      return loadWith(to, i === 0 ? loads : [], first + i, room, least);
-    }).reduce((a, b) => a + b, 0);
-  });
-  const order = [...sums.keys()].sort((a, b) => (sums[a] ?? 0) - (sums[b] ?? 0) || a - b);
+  const { perHost } = room.devices;
+  const { least } = choice;
   const parts = [...loads.keys()].sort((a, b) => {
     return (loads[b]?.[least] ?? 0) - (loads[a]?.[least] ?? 0) || a - b;
   });
-  for (const host of order) {
+  /** The host's devices, the least loaded first. */
+  const devicesOf = (host: number) => {
     const own = Array.from({ length: perHost }, (_, i) => host * perHost + i);
-    own.sort((a, b) => (to[least][a] ?? 0) - (to[least][b] ?? 0) || a - b);
+    return own.sort((a, b) => (to[least][a] ?? 0) - (to[least][b] ?? 0) || a - b);
+  };
+  let own: readonly number[] = [];
+  const best = choice.host(loads, (host) => {
+    const theirs = devicesOf(host);
     const hasRoom = parts.every((part, i) => {
-      const bytes = (to.bytes[own[i] ?? -1] ?? Infinity) + (loads[part]?.bytes ?? 0);
-      return bytes <= roomAt(room, own[i] ?? -1);
+      const bytes = (to.bytes[theirs[i] ?? -1] ?? Infinity) + (loads[part]?.bytes ?? 0);
+      return bytes <= roomAt(room, theirs[i] ?? -1);
     });
-    if (!hasRoom) continue;
-    for (const [i, part] of parts.entries()) {
-      const load = loads[part];
-      if (load !== undefined) put(to, start + part, load, own[i] ?? 0, room);
-    }
-    return true;
+    if (hasRoom) own = theirs;
+    return hasRoom;
+  });
+  if (best < 0) return false;
+  for (const [i, part] of parts.entries()) {
+    const load = loads[part];
+    if (load === undefined) continue;
+    put(to, start + part, load, own[i] ?? 0, room);
+    choice.changed(own[i] ?? 0);
   }
-  return false;
+  return true;
 }

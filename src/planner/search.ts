@@ -13,6 +13,13 @@ import { deviceCount, type PlacedShard, type Plan, type PlannedTable } from "./s
 
 /** Limit of a search's effort: devices examined, once per placed part. */
 const looksMax = { best: 100_000_000, first: 10_000_000 } as const;
+/** Most devices that are examined for a part (tournament.ts). */
+const looksOfPart = 128;
+/**
+ * Most numbers in the tuples of a differencing, which has one for each part and device: beyond, its
+ * memory and time exceed those of the search.
+ */
+const tupleNumbersMax = 8_000_000;
 /** How many of the best candidates are placed again by differencing. */
 const refined = 3;
 /**
@@ -58,6 +65,9 @@ export function searchPlan(
   enumerate: Enumerate = (table) => enumerateOptions(setting, table),
 ): SearchResult {
   const room = roomOf(setting);
+  // No part is without bytes, so that options need not be enumerated.
+  const isEmpty = setting.workload.tables.length === 0;
+  if (!isEmpty && roomOfAll(room) === 0) return { best: undefined, considered: [] };
   const options: OptionTable = setting.workload.tables.map((table) => {
     return enumerate(table).filter((option) => option.partBytes <= room.bytes);
   });
@@ -71,8 +81,12 @@ export function searchPlan(
   if (first === undefined) return { best: undefined, considered };
   if (effort === "first") return { best: bestOf(setting, options, first), considered };
   const all = [...candidates];
+  const W = deviceCount(room.devices);
   for (const candidate of candidates.slice(0, refined)) {
-    const partition = partitionByDifferencing(groupsOf(options, candidate.proposal), room);
+    const groups = groupsOf(options, candidate.proposal);
+    const parts = groups.reduce((sum, group) => sum + group.parts.length, 0);
+    if (W * parts > tupleNumbersMax) continue;
+    const partition = partitionByDifferencing(groups, room);
     if (partition === undefined) continue;
     all.push({ ...candidate, partitioner: "differencing", partition, score: scoreOf(partition) });
   }
@@ -119,7 +133,8 @@ function tryProposals(
     }
     const groups = groupsOf(options, proposal);
     const placed = placeAll(groups, room, bound);
-    looks += W * groups.reduce((sum, group) => sum + group.parts.length, 0);
+    const looksAtPart = room.each === undefined ? Math.min(W, looksOfPart) : W;
+    looks += looksAtPart * groups.reduce((sum, group) => sum + group.parts.length, 0);
     seen.set(key, placed.length > 0);
     if (placed.length === 0) note(considered, { proposer });
     for (const { partitioner, partition } of placed) {

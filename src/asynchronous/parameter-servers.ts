@@ -13,6 +13,7 @@
 //   al., 2015):  d = a (x - c), x <- x - d, c <- c + d.
 // - Batch n of the run's order belongs to trainer n mod trainers, there to one thread (samples.ts).
 
+import type { OptimizerStep } from "../embedding/tables/row-rule.ts";
 import type { CutPart } from "../training/checkpoint/parts.ts";
 import type { Metrics, Scores } from "../training/loop/metrics.ts";
 
@@ -47,10 +48,10 @@ export interface SparseServer {
   /** The current weights of rows; changes nothing. */
   pull(wanted: readonly ShardRows[]): ShardVectors[];
   /**
-   * Applies the row rule of batch `step` once to each row; a push with a known id is dropped.
-   * @throws NonFiniteLossError where a row is no longer finite
+   * Applies the row rule at a step once to each row; a push with a known id is dropped.
+   * @throws NonFiniteGradientError where a row is no longer finite
    */
-  push(id: PushId, step: number, gradients: readonly ShardVectors[]): void;
+  push(id: PushId, at: OptimizerStep, gradients: readonly ShardVectors[]): void;
   /** The parts of its rows with their state; no push may arrive until they are read. */
   cut(): CutPart[];
   /** Restores a part of a checkpoint, if it has rows of this server. As `restorePart`. */

@@ -66,6 +66,17 @@ const rules = {
     share: 1 / 16,
     msMax: 2000,
   },
+  parameters: {
+    within: "step",
+    what: "a trainer waits for a parameter server (mode: async)",
+    share: 3 / 4,
+  },
+  parametersAgain: {
+    within: "parameters",
+    what: "a trainer repeats a request to a parameter server",
+    share: 1 / 16,
+    msMax: 2000,
+  },
   drain: { within: "step", what: "a reader that is drained finishes its batch", share: 1 / 4 },
   disk: { within: "step", what: "a tier or a writer waits for room on a full disk", share: 1 / 2 },
   diskSlow: { within: "disk", what: "a tier reports that its disk is slow", share: 1 / 10 },

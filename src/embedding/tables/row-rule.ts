@@ -2,6 +2,7 @@
 
 import type { AdamNumbers, RowRule } from "../../kernels/contract/kernels.ts";
 import { power } from "../../kernels/contract/row-average.ts";
+import { type Key, purposes } from "../../ports/random.ts";
 import type { AdamSpec, SparseOptimizerSpec } from "./options.ts";
 import { rateShare } from "./rate-schedule.ts";
 import type { RateSchedule } from "./schedule-options.ts";
@@ -20,6 +21,11 @@ export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, at: Optimi
   const rule = updateOf(optimizer, l2, at);
   const average = ema && { decay: at.step === 0 ? 0 : ema.decay, steps: at.step + 1 };
   return { ...rule, ...(clip && { clip: clip.value }), ...(average && { average }) };
+}
+
+/** Adds to the rule of table number `table` at a step how new weights are rounded. */
+export function roundedRule(rule: RowRule, key: Key, table: number, step: number): RowRule {
+  return { ...rule, rounding: { key, purpose: purposes.rowRounding + table, step } };
 }
 
 function updateOf(optimizer: SparseOptimizerSpec, l2: number, at: OptimizerStep): RowRule {

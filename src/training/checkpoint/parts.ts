@@ -9,15 +9,9 @@
 
 import { createHash } from "node:crypto";
 import { encodeIds, idLeavesOf, restoreIds } from "../../embedding/checkpoint/ids-part.ts";
-import { withoutRows, withRows } from "../../embedding/checkpoint/incremental-files.ts";
-import { decodeRows, encodeRows } from "../../embedding/checkpoint/rows-part.ts";
-import { leavesOf } from "../../embedding/rows/digest.ts";
-import type { RowRecords } from "../../embedding/rows/row-records.ts";
-import { createRowSet } from "../../embedding/rows/row-set.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
-import { rowStateOf, rowStateWidth } from "../../embedding/tables/row-state.ts";
-import { extentOf } from "../../embedding/tables/shards.ts";
+import { rowStateWidth } from "../../embedding/tables/row-state.ts";
 import { CheckpointCorruptError } from "../../errors/errors.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { SliceRun } from "../../planner/placement.ts";
@@ -30,11 +24,11 @@ import {
   densePart,
   idsOfPart,
   idsPartNameOf,
-  partNameOf,
   residualsOfPart,
   tableOfPart,
 } from "./part-names.ts";
 import { residualsBytes, residualsParts, restoreResiduals } from "./residuals-part.ts";
+import { placesIn, placesOf, restoreRows, rowsPartsOf } from "./table-parts.ts";
 
 /** A part as it is written: its bytes in chunks, and the hashes of their logical content. */
 export interface Part {
@@ -245,47 +239,13 @@ export async function restorePart(
     for (const layer of layers) restoreDense(device, wholeOf(layer), name);
     return;
   }
-  const { rows } = tableOf(tables, part.table);
-  const extent = extentOf(tableOf(tables, part.table), part);
-  const { columns: dim } = extent;
   const { sparse } = device.recipe.optimizer;
-  const width = rowStateWidth(sparse, dim);
-  const leftOut = withElements ? 0 : rowStateOf(sparse).perElement * dim;
-  const seen = createRowSet();
-  for (const [layer, bytes] of layers.entries()) {
-    const isLast = layer === layers.length - 1;
-    for (const all of decodeRows(bytes, { dim, width, path: name, rows, leftOut })) {
-      const records = layer === 0 ? all : withoutRows(all, seen);
-      if (!isLast) for (const row of records.rows) seen.add(row);
-      for (const slab of [...ownSlabs(device), device.replicas]) {
-        for (const at of placesIn(slab, part.table)) {
-          if (kept.has(slab.shards[at]?.shard ?? -1)) continue;
-          const ids = slab === device.slab ? device.ids[at] : undefined;
-          const own = ids === undefined ? records : withRows(records, (row) => ids.hasRow(row));
-          await slab.restore(at, extent, own, !isLast);
-        }
-      }
-    }
-  }
-}
-
-const placesBySlab = new WeakMap<Slab, ReadonlyMap<number, readonly number[]>>();
-
-/** The places of a table's shards in a slab: restoring each part must not search all of them. */
-function placesIn(slab: Slab, table: number): readonly number[] {
-  const known = placesBySlab.get(slab) ?? placesOf(slab.shards);
-  placesBySlab.set(slab, known);
-  return known.get(table) ?? [];
-}
-
-function placesOf(shards: readonly { readonly table: number }[]): Map<number, number[]> {
-  const places = new Map<number, number[]>();
-  for (const [at, { table }] of shards.entries()) {
-    const known = places.get(table);
-    if (known === undefined) places.set(table, [at]);
-    else known.push(at);
-  }
-  return places;
+  const slabs = [...ownSlabs(device), device.replicas];
+  const isOwned = (slab: Slab, at: number) => {
+    const own = slab === device.slab ? device.ids[at] : undefined;
+    return own && ((row: number) => own.hasRow(row));
+  };
+  await restoreRows({ tables, sparse, slabs, isOwned }, name, layers, kept, withElements);
 }
 
 /** Slabs of the shards that only this device has. */
@@ -293,22 +253,9 @@ function ownSlabs({ slab, distinct }: DeviceState): Slab[] {
   return [slab, ...distinct.slabs];
 }
 
-/** The parts of a slab's shards, in their order. */
 function rowsParts(device: DeviceState, slab: Slab) {
   const { tables } = device.topology.input.model;
-  const { sparse } = device.recipe.optimizer;
-  return slab.shards.map((shard, at) => {
-    const spec = tableOf(tables, shard.table);
-    const width = rowStateWidth(sparse, shard.columns);
-    const encode = (records: AsyncIterable<RowRecords>) =>
-      encodeRows(shard.columns, width, records, spec.precision);
-    return {
-      name: partNameOf(shard, tables),
-      leaves: () => leavesOf(shard, spec, rowStateOf(sparse), slab.records(at)),
-      bytes: () => encode(slab.records(at)),
-      encode,
-    };
-  });
+  return rowsPartsOf({ tables, sparse: device.recipe.optimizer.sparse }, slab);
 }
 
 /** The parts with the map from dynamic ids to rows, and the candidate ids without a row. */

@@ -10,7 +10,7 @@ import { createSlab, type Slab, type SlabShard } from "../../embedding/rows/slab
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import { rowDecayOf } from "../../embedding/tables/row-decay.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import type { Kernels, LossTerm } from "../../kernels/contract/kernels.ts";
+import type { Kernels, LossTerm, Tensor } from "../../kernels/contract/kernels.ts";
 import { createDenseState, type DenseState } from "../../model/dense-optimizer.ts";
 import { createNetwork } from "../../model/graph/network.ts";
 import { initParameters } from "../../model/graph/parameters.ts";
@@ -104,6 +104,10 @@ export function createDeviceState(options: {
   readonly trace?: StepTrace | undefined;
   /** As of `DeviceState`. */
   readonly heat?: Float64Array | undefined;
+  /** Rows that lie elsewhere (src/asynchronous). @default the device's own */
+  readonly rows?: Slab | undefined;
+  /** Dense weights and optimizer state that several devices change. @default the device's own */
+  readonly dense?: { readonly flat: Tensor; readonly state: DenseState } | undefined;
 }): DeviceState {
   const { rank, topology, recipe, kernels, exchange, backing, hasIncrements, keeper } = options;
   const { graph, replicated, heldBy } = topology;
@@ -114,13 +118,15 @@ export function createDeviceState(options: {
   const flats = exchange.gradients.subtrees;
   const whole = flats.slice(0, subtreesIn(topology, rank).length);
   const { precision } = spec;
-  const network = createNetwork({ kernels, graph, precision, samplesMax, flats });
-  initParameters(kernels, network.flat, graph.layout, key);
+  const { flat } = options.dense ?? {};
+  const own = { kernels, graph, precision, samplesMax, flats };
+  const network = createNetwork(flat === undefined ? own : { ...own, flat });
+  if (flat === undefined) initParameters(kernels, network.flat, graph.layout, key);
   const { sparse: optimizer } = recipe.optimizer;
   const tiers = backing && { backing, shapeOf: cachesOf(topology, rank, optimizer) };
-  const own = { kernels, specs: spec.tables, optimizer, key, tiers, hasIncrements, keeper };
-  const slabOf = (shards: readonly SlabShard[]) => createSlab({ ...own, shards });
-  const slab = slabOf(heldBy[rank] ?? []);
+  const held = { kernels, specs: spec.tables, optimizer, key, tiers, hasIncrements, keeper };
+  const slabOf = (shards: readonly SlabShard[]) => createSlab({ ...held, shards });
+  const slab = options.rows ?? slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
   // Distinct rows are looked up one by one, whichever lookups request them.
   const slabs = (topology.distinctBy[rank] ?? []).map((shard) => {
@@ -136,7 +142,8 @@ export function createDeviceState(options: {
     plateau: { share: 1 },
     trained: { steps: 0 },
     decays: spec.tables.map((table) => rowDecayOf(recipe.optimizer.sparse, table)),
-    denseState: createDenseState(kernels, recipe.optimizer.dense, graph.layout.length),
+    denseState:
+      options.dense?.state ?? createDenseState(kernels, recipe.optimizer.dense, graph.layout.length),
     slab,
     ids: createShardIds(topology, rank, key),
     bagLengths: createBagLengths(topology, samplesMax),

@@ -18,7 +18,7 @@
 import { oneLabel } from "../../data/targets.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import { decayedRule } from "../../embedding/tables/row-decay.ts";
-import { type OptimizerStep, rowRuleOf } from "../../embedding/tables/row-rule.ts";
+import { type OptimizerStep, roundedRule, rowRuleOf } from "../../embedding/tables/row-rule.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import { applyDense, swapAverage } from "../../model/dense-optimizer.ts";
@@ -30,7 +30,6 @@ import {
   forwardLate,
   logitsOf,
 } from "../../model/graph/network.ts";
-import { purposes } from "../../ports/random.ts";
 import { countHeat } from "../meters/shard-heat.ts";
 import { tableOf } from "../topology/topology.ts";
 import { passOf } from "./axes.ts";
@@ -307,9 +306,9 @@ function rulesOf(device: DeviceState, slab: Slab, at: OptimizerStep): RowRule[] 
   const { decays, key, recipe, topology } = device;
   return slab.shards.map(({ table }) => {
     const { l2 } = tableOf(topology.input.model.tables, table);
-    const rounding = { key, purpose: purposes.rowRounding + table, step: at.step };
     const rule = rowRuleOf(recipe.optimizer.sparse, l2, at);
     const decay = decays[table];
-    return { ...(decay ? decayedRule(rule, decay.shareAt(at.step + 1)) : rule), rounding };
+    const own = decay ? decayedRule(rule, decay.shareAt(at.step + 1)) : rule;
+    return roundedRule(own, key, table, at.step);
   });
 }

@@ -39,6 +39,8 @@ export const roles = [
   "splits",
   "master",
   "pool",
+  "sparse",
+  "dense",
 ] as const;
 
 export type SubjectRole = (typeof roles)[number];

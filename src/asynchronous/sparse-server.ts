@@ -1,0 +1,139 @@
+// A sparse server: shards of rows in memory, each a slab whose rows are looked up one by one.
+//
+// Invariants
+//   P1. A push is applied once: the numbers that a sender may still have in flight are remembered,
+//       and a sender has at most `pushesMax` of them.
+//   P2. A push is applied whole, between two other calls.
+
+import { createSlab, type Slab } from "../embedding/rows/slab.ts";
+import type { TableSpec } from "../embedding/tables/options.ts";
+import { roundedRule, rowRuleOf } from "../embedding/tables/row-rule.ts";
+import type { Shard } from "../embedding/tables/shards.ts";
+import { FrameCorruptError, NonFiniteGradientError } from "../errors/errors.ts";
+import type { Bags, Kernels, Tensor } from "../kernels/contract/kernels.ts";
+import { slicesOf } from "../kernels/contract/slices.ts";
+import { keyOf } from "../ports/random.ts";
+import { tableOfPart } from "../training/checkpoint/part-names.ts";
+import { restoreRows, rowsPartsOf } from "../training/checkpoint/table-parts.ts";
+import type { Recipe } from "../training/step/device-state.ts";
+import type { PushId, ShardRows, SparseServer } from "./parameter-servers.ts";
+
+export interface SparseServerOptions {
+  readonly kernels: Kernels;
+  readonly tables: readonly TableSpec[];
+  /** The shards of this server. */
+  readonly shards: readonly Shard[];
+  readonly recipe: Pick<Recipe, "optimizer" | "seed">;
+  /** Pushes that a sender may have in flight. */
+  readonly pushesMax: number;
+}
+
+/** Creates a server with initial rows. */
+export function createSparseServer(options: SparseServerOptions): SparseServer {
+  const { kernels, tables, shards, recipe, pushesMax } = options;
+  const { sparse } = recipe.optimizer;
+  const key = keyOf(recipe.seed);
+  const lookups = [{ pooling: "sum" as const }];
+  const slabs = shards.map((shard) => {
+    const own = { kernels, specs: tables, optimizer: sparse, key };
+    return createSlab({ ...own, shards: [{ ...shard, lookups }] });
+  });
+  const held = new Map(shards.map((shard, i) => [shard.shard, { shard, slab: slabs[i] as Slab }]));
+  const scratch = scratchOf(kernels);
+  const senders = new Map<number, Set<number>>();
+  const counts = { updates: 0, updatesSinceCut: 0, rows: 0, duplicates: 0 };
+
+  /** @throws FrameCorruptError where a row lies on another server */
+  const heldRows = ({ shard: index, rows }: ShardRows) => {
+    const found = held.get(index);
+    if (found === undefined) throw new FrameCorruptError("rows", `shard ${index} is not here`);
+    const { shard } = found;
+    let least = 0;
+    for (const row of rows) {
+      if (row < least || row >= shard.rows) {
+        const order = `rows of \`${shard.name}\` are ascending, below ${shard.rows}`;
+        throw new FrameCorruptError("rows", `row ${row}; ${order}`);
+      }
+      least = row + 1;
+    }
+    return found;
+  };
+  /** Whether a push is new. P1 */
+  const isNew = ({ sender, number }: PushId): boolean => {
+    const known = senders.get(sender) ?? new Set<number>();
+    senders.set(sender, known);
+    const last = Math.max(-1, ...known);
+    if (number <= last - pushesMax || known.has(number)) return false;
+    known.add(number);
+    for (const one of known) if (one <= number - pushesMax) known.delete(one);
+    return true;
+  };
+  return {
+    pull: (wanted) =>
+      wanted.map(({ shard, rows }) => {
+        const { slab } = heldRows({ shard, rows });
+        const out = scratch([rows.length, slab.columns]);
+        slab.lookup(out, singleBags(rows), 0, rows.length);
+        return { shard, rows, vectors: kernels.read(out) };
+      }),
+    push(id, at, gradients) {
+      const checked = gradients.map((own) => {
+        const { shard, slab } = heldRows(own);
+        const floats = own.rows.length * slab.columns;
+        if (own.vectors.length === floats) return { ...own, of: shard, slab };
+        const found = `${own.vectors.length} floats of gradients, expected ${floats}`;
+        throw new FrameCorruptError("rows", `table \`${shard.name}\`: ${found}`);
+      });
+      if (!isNew(id)) {
+        counts.duplicates++;
+        return;
+      }
+      for (const { of, slab, rows, vectors } of checked) {
+        const { table, name } = of;
+        const rule = rowRuleOf(sparse, tables[table]?.l2 ?? 0, at);
+        const gradient = scratch([rows.length, slab.columns]);
+        kernels.write(gradient, vectors);
+        const slices = slicesOf(0, 1, 1, rows.length);
+        const rules = [roundedRule(rule, key, table, at.step)];
+        if (slab.update(singleBags(rows), gradient, slices, rules) >= 0) {
+          throw new NonFiniteGradientError(at.step, `table \`${name}\``, []);
+        }
+        counts.rows += rows.length;
+      }
+      counts.updates++;
+      counts.updatesSinceCut++;
+    },
+    cut() {
+      counts.updatesSinceCut = 0;
+      return slabs.flatMap((slab) => rowsPartsOf({ tables, sparse }, slab)).map((part) => {
+        return { ...part, isWhole: true };
+      });
+    },
+    async restore(name, layers) {
+      const table = tableOfPart(name, tables)?.table;
+      const own = slabs.filter((_, i) => shards[i]?.table === table);
+      await restoreRows({ tables, sparse, slabs: own }, name, layers);
+    },
+    counts,
+  };
+}
+
+/** A bag with one id for each row. */
+function singleBags(rows: Int32Array): Bags<Int32Array> {
+  const offsets = Int32Array.from({ length: rows.length + 1 }, (_, i) => i);
+  return { tables: 1, samples: rows.length, offsets, ids: rows };
+}
+
+/** Returns a function that gives tensors in one grow-only memory; each ends the one before. */
+export function scratchOf(kernels: Kernels): (shape: readonly [number, number]) => Tensor {
+  let floats = 0;
+  let memory = kernels.tensor([0]);
+  return ([rows, columns]) => {
+    if (floats < rows * columns) {
+      floats = Math.ceil(1.5 * rows * columns);
+      memory = kernels.tensor([floats]);
+    }
+    return kernels.reshape(memory, [rows, columns]);
+  };
+}
+

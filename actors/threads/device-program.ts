@@ -39,6 +39,7 @@ import { writeHbm } from "../../src/training/meters/tier-column.ts";
 import { writeCurves } from "../../src/training/planning/tier-advice.ts";
 import { createDeviceState, type DeviceState } from "../../src/training/step/device-state.ts";
 import { idCountsOf, type TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
+import { repairedIdsOf } from "../../src/training/step/step-plan.ts";
 import type { RestoreSource } from "../../storage/checkpoints/replicas/restore-source.ts";
 import { sendItem } from "../../storage/checkpoints/store/part-stream.ts";
 import type { SavedPart } from "../../storage/checkpoints/store/part-writer.ts";
@@ -306,7 +307,7 @@ async function runWindow(
   watch: () => void,
 ) {
   device.plateau.share = plateau;
-  const repairedBefore = repairedIds(device);
+  const repairedBefore = repairedIdsOf(device);
   const staleBefore = [...device.staleRows.counts];
   const idsBefore = idCountsOf(device);
   let lossSum = lossesBefore;
@@ -328,7 +329,7 @@ async function runWindow(
     lossSum,
     steps: step - from,
     isPaused: isPaused && step < toStep,
-    repairedIds: repairedIds(device).map((ids, table) => ids - (repairedBefore[table] ?? 0)),
+    repairedIds: repairedIdsOf(device).map((ids, table) => ids - (repairedBefore[table] ?? 0)),
     staleRows: device.staleRows.counts.map((rows, table) => rows - (staleBefore[table] ?? 0)),
     dynamicIds: countsSince(idCountsOf(device), idsBefore),
   };
@@ -342,13 +343,6 @@ function countsSince(now: TableIdCounts, before: TableIdCounts): TableIdCounts {
     evicted: since("evicted"),
     dropped: since("dropped"),
   };
-}
-
-/** Per table of the job: ids clamped or hashed on this device since the generation began. */
-function repairedIds({ lanes, topology }: DeviceState): number[] {
-  return topology.input.model.tables.map(({ name }) =>
-    lanes.reduce((sum, { localRows }) => sum + (localRows.repaired.get(name) ?? 0), 0),
-  );
 }
 
 const undoLogWasFull =

@@ -50,7 +50,11 @@ export function createSparseClient(
     async pull(wanted) {
       const vectors = new Map<ShardRows, Float32Array>();
       const asking = [...byServer(wanted)].map(async ([server, groups]) => {
-        const parts = groups.map(({ shard, rows }) => ({ id: shard, ints: rows, floats: noFloats }));
+        const parts = groups.map(({ shard, rows }) => ({
+          id: shard,
+          ints: rows,
+          floats: noFloats,
+        }));
         const answer = await ask(server, frameOf("pull", { sender, parts }));
         for (const [i, group] of groups.entries()) {
           const { floats = noFloats } = answer.parts[i] ?? {};
@@ -103,7 +107,7 @@ export function answerOfSparse(
 
 /** The dense server. */
 export interface DenseClient {
-  /** The difference that a trainer with these weights takes off them; `number` counts from 1. */
+  /** The difference that a trainer with these weights takes off them. */
   exchange(number: number, weights: Float32Array): Promise<Float32Array>;
   center(): Promise<Center>;
   /** Keeps optimizer state for the next checkpoint. */

@@ -68,8 +68,8 @@ export interface Center {
 /** The center of dense weights. */
 export interface DenseServer {
   /**
-   * d = a (x - c) for a trainer's weights; adds d to the center. A repeated number of a trainer
-   * gets the answer that it got before.
+   * d = a (x - c) for a trainer's weights; adds d to the center. If the number is that of the
+   * trainer's last exchange, it gets the same answer again.
    */
   exchange(trainer: number, number: number, weights: Float32Array): Float32Array;
   /** Keeps the optimizer state of trainer 0 for the next cut. */

@@ -3,9 +3,9 @@
 // pushes the sum of each row's gradients. So a step computes what it computes with rows at hand,
 // except that rows may have changed between their pull and their update.
 
+import { firstColumnsOf, type Run, runsOf } from "../embedding/rows/lookup-runs.ts";
 import type { Slab, SlabShard } from "../embedding/rows/slab.ts";
 import type { StagedBags } from "../embedding/rows/staging.ts";
-import { firstColumnsOf, type Run, runsOf } from "../embedding/rows/lookup-runs.ts";
 import type { OptimizerStep } from "../embedding/tables/row-rule.ts";
 import type { Shard } from "../embedding/tables/shards.ts";
 import { type Bags, bagsFrom, type Kernels, type Rows } from "../kernels/contract/kernels.ts";
@@ -13,6 +13,7 @@ import { finishedSubtrees } from "../kernels/contract/slices.ts";
 import type { SparseClient } from "./clients.ts";
 import type { ShardRows, ShardVectors } from "./parameter-servers.ts";
 import { rowsByShard } from "./row-shards.ts";
+import { scratchOf } from "./sparse-server.ts";
 
 /** A slab over sparse servers. */
 export interface RemoteRows extends Slab {
@@ -33,7 +34,7 @@ export interface RemoteRowsOptions {
 
 /** Memory of a batch in flight; later batches use it again. */
 interface Flight {
-  /** The pulled rows of each table, for one table at a time as many as there is room for. */
+  /** Memory for the pulled rows of each table. */
   rows: readonly Rows[];
   lookedUp: readonly Rows[];
   rowsAt: (of: Run) => readonly Rows[];
@@ -64,6 +65,7 @@ export function createRemoteRows(options: RemoteRowsOptions): RemoteRows {
     if (flight === undefined) throw new RangeError("The bags were not staged");
     return flight;
   };
+  const [sums, touched] = [scratchOf(kernels), scratchOf(kernels)];
   let push: { readonly number: number; readonly at: OptimizerStep } | undefined;
 
   /** Gives a flight room for these numbers of rows. */
@@ -86,7 +88,10 @@ export function createRemoteRows(options: RemoteRowsOptions): RemoteRows {
     const wanted: ShardRows[] = [];
     const places: { readonly rows: Rows; readonly at: number }[] = [];
     for (const [i, shard] of held.entries()) {
-      for (const { at, ...own } of rowsByShard(serversOf(shard), flight.distinct[i] as Int32Array)) {
+      for (const { at, ...own } of rowsByShard(
+        serversOf(shard),
+        flight.distinct[i] as Int32Array,
+      )) {
         wanted.push(own);
         places.push({ rows: flight.rows[i] as Rows, at });
       }
@@ -156,8 +161,8 @@ export function createRemoteRows(options: RemoteRowsOptions): RemoteRows {
         const distinct = flight.distinct[i] as Int32Array;
         if (distinct.length === 0) continue;
         const { rows } = flight.rows[i] as Rows;
-        const dRows = kernels.tensor([rows, columns]);
-        const counts = kernels.tensor([rows]);
+        const dRows = sums([rows, columns]);
+        const counts = kernels.reshape(touched([rows, 1]), [rows]);
         const ownBags = bagsFrom(bags, run.first, run.count);
         const tables = flight.rowsAt(run);
         const column = columnOf[run.first] ?? 0;

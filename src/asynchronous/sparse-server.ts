@@ -105,9 +105,11 @@ export function createSparseServer(options: SparseServerOptions): SparseServer {
     },
     cut() {
       counts.updatesSinceCut = 0;
-      return slabs.flatMap((slab) => rowsPartsOf({ tables, sparse }, slab)).map((part) => {
-        return { ...part, isWhole: true };
-      });
+      return slabs
+        .flatMap((slab) => rowsPartsOf({ tables, sparse }, slab))
+        .map((part) => {
+          return { ...part, isWhole: true };
+        });
     },
     async restore(name, layers) {
       const table = tableOfPart(name, tables)?.table;
@@ -136,4 +138,3 @@ export function scratchOf(kernels: Kernels): (shape: readonly [number, number]) 
     return kernels.reshape(memory, [rows, columns]);
   };
 }
-

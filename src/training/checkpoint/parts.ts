@@ -20,13 +20,7 @@ import { residualLengths } from "../topology/gradient-trees.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
-import {
-  densePart,
-  idsOfPart,
-  idsPartNameOf,
-  residualsOfPart,
-  tableOfPart,
-} from "./part-names.ts";
+import { densePart, idsOfPart, idsPartNameOf, residualsOfPart, tableOfPart } from "./part-names.ts";
 import { residualsBytes, residualsParts, restoreResiduals } from "./residuals-part.ts";
 import { placesIn, placesOf, restoreRows, rowsPartsOf } from "./table-parts.ts";
 

@@ -143,7 +143,8 @@ export function createDeviceState(options: {
     trained: { steps: 0 },
     decays: spec.tables.map((table) => rowDecayOf(recipe.optimizer.sparse, table)),
     denseState:
-      options.dense?.state ?? createDenseState(kernels, recipe.optimizer.dense, graph.layout.length),
+      options.dense?.state ??
+      createDenseState(kernels, recipe.optimizer.dense, graph.layout.length),
     slab,
     ids: createShardIds(topology, rank, key),
     bagLengths: createBagLengths(topology, samplesMax),

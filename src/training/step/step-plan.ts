@@ -121,3 +121,10 @@ function laneOf({ lanes }: PlanningDevice, step: number): Lane {
   if (lane === undefined) throw new RangeError("The device has no lanes");
   return lane;
 }
+
+/** Per table of the job: ids clamped or hashed on this device so far. */
+export function repairedIdsOf({ lanes, topology }: PlanningDevice): number[] {
+  return topology.input.model.tables.map(({ name }) =>
+    lanes.reduce((sum, { localRows }) => sum + (localRows.repaired.get(name) ?? 0), 0),
+  );
+}

@@ -1,0 +1,136 @@
+// The memory that the threads of a trainer share: dense weights and optimizer state, which all
+// change without locks; the batch ring, with a column of slots for each thread; and counters.
+//
+//   words      cells: participants are the threads, then the reader; the ring's cells, then `begun`
+//   counters   Int32: pause, exchange lock, batches, exchanges; then Float64 of each thread
+
+import { type RingShape, ringLayoutOf } from "../exchange/batch-ring.ts";
+import { abortCells, cellWords, ringDoorbell } from "../exchange/cells.ts";
+import { ringShapeOf, type Topology } from "../training/topology/topology.ts";
+
+export interface TrainerMemory {
+  /** (n): dense weights. */
+  readonly weights: SharedArrayBuffer;
+  /** (n) each: the optimizer's state. */
+  readonly slots: readonly SharedArrayBuffer[];
+  readonly ring: SharedArrayBuffer;
+  readonly words: SharedArrayBuffer;
+  readonly counters: SharedArrayBuffer;
+}
+
+/** The shape of a trainer's ring, and its cells. */
+export interface TrainerLayout {
+  readonly ring: RingShape;
+  readonly participants: number;
+  readonly cells: number;
+  /** The cell that says that the dense weights are there. */
+  readonly begun: number;
+}
+
+/** `topology`: of the trainer's single device (`soloInput`). */
+export function trainerLayoutOf(
+  topology: Topology,
+  { threads, prefetch, isTested }: { threads: number; prefetch: number; isTested: boolean },
+): TrainerLayout {
+  const solo = ringShapeOf(topology);
+  const each = <T>(value: T | undefined): T[] => new Array<T>(threads).fill(value as T);
+  const ring = {
+    ...{ ...solo, devices: threads, slots: solo.slots + prefetch, isTested },
+    ...{ idsRoom: each(solo.idsRoom[0]), samplesMax: each(solo.samplesMax[0]) },
+  };
+  const begun = ringLayoutOf(ring).cells;
+  return { ring, participants: threads + 1, cells: begun + 1, begun };
+}
+
+/** Allocates the memory. `length`: dense parameters; `slots`: tensors of the optimizer's state. */
+export function createTrainerMemory(
+  { ring, participants, cells }: TrainerLayout,
+  { length, slots }: { readonly length: number; readonly slots: number },
+): TrainerMemory {
+  const counters = new SharedArrayBuffer(4 * sharedWords + 8 * threadWords * ring.devices);
+  new Int32Array(counters)[sharedAt.pause] = -1;
+  return {
+    weights: new SharedArrayBuffer(4 * length),
+    slots: Array.from({ length: slots }, () => new SharedArrayBuffer(4 * length)),
+    ring: new SharedArrayBuffer(ringLayoutOf(ring).bytes),
+    words: new SharedArrayBuffer(4 * cellWords(participants, cells)),
+    counters,
+  };
+}
+
+const sharedAt = { pause: 0, lock: 1, batches: 2, exchanges: 3 } as const;
+const sharedWords = 4;
+const threadWords = 4;
+
+/** Progress of a thread. */
+export interface ThreadCounts {
+  readonly batches: number;
+  readonly samples: number;
+  /** Of its last batch. */
+  readonly loss: number;
+  /** The batches of the run before this one are not its own, or trained. */
+  readonly nextStep: number;
+}
+
+/** The counters of a trainer, as one of its threads uses them. */
+export interface TrainerWords {
+  /** The step before which to pause; -1: none. */
+  pausedAt(): number;
+  /** Counts a batch; returns the batches of all threads of the trainer. */
+  trained(step: number, samples: number, loss: number): number;
+  /** Exchanges of the trainer so far. */
+  exchanges(): number;
+  /** Begins an exchange, unless one is under way. */
+  lockExchange(): boolean;
+  unlockExchange(): void;
+}
+
+export function trainerWords({ counters }: TrainerMemory, thread: number): TrainerWords {
+  const shared = new Int32Array(counters, 0, sharedWords);
+  const own = ofThread(counters, thread);
+  return {
+    pausedAt: () => Atomics.load(shared, sharedAt.pause),
+    trained(step, samples, loss) {
+      own.set([(own[0] ?? 0) + 1, (own[1] ?? 0) + samples, loss, step + 1]);
+      return Atomics.add(shared, sharedAt.batches, 1) + 1;
+    },
+    exchanges: () => Atomics.load(shared, sharedAt.exchanges),
+    lockExchange: () => Atomics.compareExchange(shared, sharedAt.lock, 0, 1) === 0,
+    unlockExchange() {
+      Atomics.add(shared, sharedAt.exchanges, 1);
+      Atomics.store(shared, sharedAt.lock, 0);
+    },
+  };
+}
+
+function ofThread(counters: SharedArrayBuffer, thread: number): Float64Array {
+  return new Float64Array(counters, 4 * sharedWords + 8 * threadWords * thread, threadWords);
+}
+
+/** What the host of a trainer reads of it. */
+export function countsOf({ counters }: TrainerMemory, thread: number): ThreadCounts {
+  const [batches = 0, samples = 0, loss = 0, nextStep = 0] = ofThread(counters, thread);
+  return { batches, samples, loss, nextStep };
+}
+
+/** Exchanges of a trainer with the center. */
+export function exchangesOf({ counters }: TrainerMemory): number {
+  return Atomics.load(new Int32Array(counters), sharedAt.exchanges);
+}
+
+/** Lets the trainer pause before the batch of step `step`; -1: it may go on. */
+export function pauseTrainer({ counters, words }: TrainerMemory, step: number): void {
+  Atomics.store(new Int32Array(counters), sharedAt.pause, step);
+  for (let thread = 0; thread < threadsOf(counters); thread++) {
+    ringDoorbell(new Int32Array(words), thread);
+  }
+}
+
+/** Ends all waits of the trainer's threads and of its reader. */
+export function abortTrainer({ counters, words }: TrainerMemory): void {
+  abortCells(new Int32Array(words), threadsOf(counters) + 1);
+}
+
+function threadsOf(counters: SharedArrayBuffer): number {
+  return (counters.byteLength - 4 * sharedWords) / (8 * threadWords);
+}

@@ -1,0 +1,133 @@
+// Asynchronous training over the memory transport, against exact training and against what each
+// batch is.
+
+import test from "ava";
+import { type AsyncRunOptions, startAsyncRun } from "../../bench/step/async-run.ts";
+import { startSoloDevice } from "../../bench/step/solo-device.ts";
+import { batchesOf } from "../../src/asynchronous/samples.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { digestOf } from "../../src/training/checkpoint/part-names.ts";
+import { type CutPart, type Part, partsOf } from "../../src/training/checkpoint/parts.ts";
+import { placesOf, scheduleOf } from "../../src/training/loop/schedule.ts";
+import { forwardStep, trainStep } from "../../src/training/step/step.ts";
+import { topologyOf } from "../../src/training/topology/topology.ts";
+import { randomBatch } from "../helpers/batches/random-batch.ts";
+import { localPart } from "../helpers/devices/local-devices.ts";
+import { bytesOf } from "../helpers/devices/parts.ts";
+
+const rows = [50, 400, 7];
+const idsMax = [1, 5, 3];
+const batchSize = 24;
+
+/** Tables of which one has row blocks on all servers, one is pooled to means, one has half floats. */
+function inputOf(rowBlocks: number) {
+  const model = modelOptions.parse({
+    ...{ kind: "dlrm", dense: 4, bottom: [8, 16], top: [16, 1], interaction: "dot" },
+    tables: [
+      { name: "plain", rows: 50, dim: 16, l2: 0.01 },
+      { name: "blocks", rows: 400, dim: 16, pooling: "mean", rowBlocks },
+      { name: "half", rows: 7, dim: 16, precision: "float16" },
+    ],
+  });
+  return { model, batchSize, slices: 1, idsMax };
+}
+
+const recipe = {
+  optimizer: {
+    dense: denseOptimizerOptions.parse({ kind: "adam", learningRate: 0.01, clip: { norm: 1 } }),
+    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 }),
+  },
+  seed: 3,
+};
+
+const alone = topologyOf(inputOf(1), 1);
+
+function batchAt(step: number) {
+  return localPart(alone, 0, randomBatch({ rows, idsMax, dense: 4 }, step, batchSize));
+}
+
+function start(options: Partial<AsyncRunOptions> = {}) {
+  const spec = { everySteps: 1, elasticity: 0, prefetch: 0, pushesMax: 1 };
+  const run = { input: inputOf(4), recipe, spec, trainers: 1, servers: 2, batchAt };
+  return startAsyncRun({ ...run, ...options });
+}
+
+async function digestOfParts(parts: readonly (Part | CutPart)[], isCut: boolean) {
+  const leaves = new Map<string, readonly string[]>();
+  for (const part of parts) {
+    if (isCut) await bytesOf(part.bytes());
+    leaves.set(part.name, await part.leaves());
+  }
+  return digestOf(leaves, inputOf(isCut ? 4 : 1).model.tables);
+}
+
+test("one thread without prefetch trains bit by bit what exact training does", async (t) => {
+  const exact = startSoloDevice(inputOf(1), recipe);
+  let lossSum = 0;
+  for (let step = 0; step < 12; step++) {
+    lossSum += (await trainStep(exact, batchAt(step), step, -1)).loss;
+  }
+  const faults = { delayMs: [1, 20] as const, drop: 0.1, duplicate: 0.2 };
+  const run = start({ faults });
+  const [reached] = await run.run({ fromStep: 0, toStep: 12, plateau: 1 });
+  t.is(reached?.lossSum, lossSum);
+  t.true(run.traffic.repeated > 0, "frames were lost");
+  const [device] = run.threads.map((one) => one.device);
+  const [dense] = device ? partsOf(device) : [];
+  const parts = run.sparse.flatMap((server) => server.cut());
+  t.true(parts.length > 3, "row blocks lie on both servers");
+  const digest = await digestOfParts(dense ? [dense, ...parts] : parts, true);
+  t.is(digest, await digestOfParts(partsOf(exact), false));
+  const batch = batchAt(99);
+  const [own, wanted] = [device ?? exact, exact].map((one) => forwardStep(one, batch));
+  const logits = async (of: typeof own) => exact.kernels.read((await of) ?? exact.network.flat);
+  t.deepEqual((await run.drive(logits(own))).slice(0, 24), (await logits(wanted)).slice(0, 24));
+});
+
+test("a push that arrives twice is applied once, and a lost one is sent again", async (t) => {
+  const faults = { delayMs: [1, 30] as const, drop: 0.05, duplicate: 0.5, reorder: 0.2 };
+  const spec = { everySteps: 2, elasticity: 0.2, prefetch: 2, pushesMax: 4 };
+  const run = start({ faults, spec, trainers: 3, servers: 2, threads: 2 });
+  const reached = await run.run({ fromStep: 0, toStep: 60, plateau: 1 });
+  t.is(sum(reached, "batches"), 60);
+  const counts = run.sparse.map(({ counts }) => counts);
+  t.true(sum(counts, "duplicates") > 10);
+  // Of 24 samples of three tables, each server has some rows in each batch.
+  for (const { updates, updatesSinceCut } of counts)
+    t.deepEqual([updates, updatesSinceCut], [60, 60]);
+  t.true(run.dense.exchanges >= 27, "each trainer exchanges after two batches of its 20");
+});
+
+test("trainers train each sample of an epoch once, whichever windows they are given", async (t) => {
+  const schedule = scheduleOf({ samples: 250, batchSize, passes: 2 });
+  const seen = new Map<number, number>();
+  const counted = (step: number) => {
+    const { first, count } = placesOf(schedule, step);
+    for (let i = first; i < first + count; i++) seen.set(i, (seen.get(i) ?? 0) + 1);
+    return localPart(alone, 0, randomBatch({ rows, idsMax, dense: 4 }, step, count));
+  };
+  const spec = { everySteps: 3, elasticity: 0.1, prefetch: 2, pushesMax: 2 };
+  const run = start({ batchAt: counted, spec, trainers: 4, servers: 3 });
+  let [samples, step] = [0, 0];
+  for (const toStep of [1, 9, 10, schedule.steps]) {
+    const reached = await run.run({ fromStep: step, toStep, plateau: 1 });
+    t.true(reached.every((one) => one.step === toStep && !one.isPaused));
+    samples += sum(reached, "samples");
+    step = toStep;
+  }
+  t.is(samples, 500);
+  t.deepEqual(new Set(seen.values()), new Set([2]));
+  t.is(seen.size, 250);
+  const own = [0, 1, 2, 3].map((trainer) =>
+    batchesOf({ trainer, trainers: 4, thread: 0, threads: 1 }),
+  );
+  t.deepEqual(
+    own.map((one) => one.from(6)),
+    [8, 9, 6, 7],
+  );
+});
+
+function sum<Name extends string>(all: readonly Record<Name, number>[], name: Name): number {
+  return all.reduce((total, one) => total + one[name], 0);
+}

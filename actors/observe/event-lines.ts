@@ -13,6 +13,7 @@ const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.alert": "warn",
   "run.cache": "warn",
   "run.damaged": "warn",
+  "run.lost": "warn",
   "run.draining": "warn",
   "run.straggler": "warn",
   "run.incident": "warn",

@@ -120,7 +120,7 @@ export function hasBuddies({
   readonly job: JobSpec;
   readonly hosts: readonly unknown[];
 }): boolean {
-  return hosts.length > 1 && job.checkpoint.buddyBytes !== 0;
+  return hosts.length > 1 && job.checkpoint.buddyBytes !== 0 && job.mode !== "async";
 }
 
 /** Share of a host's memory for replicas. */

@@ -156,6 +156,10 @@ function beginOf(
 function refuse(job: JobSpec, from: Manifest | undefined, to: Manifest): Descent[] {
   const interval = `Training from step ${from?.cut ?? 0} to ${to.cut}`;
   const { bits } = job.checkpoint;
+  if (to.mode === "async") {
+    const why = "its trainers and servers kept no common order of updates";
+    throw new NotReplayableError(interval, `${why} (mode: "async")`);
+  }
   if (bits !== 32) {
     const why = `its checkpoints round weights to ${bits} bits, so a replay starts from other weights`;
     throw new NotReplayableError(interval, why);

@@ -1,7 +1,7 @@
 // Incidents for people: the first cause, the failures that followed, the actions and the end.
 
-import type { IncidentRecord } from "../../internal.ts";
-import { count, duration } from "../support/format.ts";
+import type { IncidentRecord, RunEvent } from "../../internal.ts";
+import { count, duration, plural } from "../support/format.ts";
 
 /** The lines of one incident. */
 export function incidentLines(incident: IncidentRecord): string[] {
@@ -30,6 +30,12 @@ function whereOf({ step, batch, host, context, generation, noticedBy }: Incident
     ...(noticedBy === undefined ? [] : [`noticed by ${noticedBy}`]),
   ];
   return parts.join(", ");
+}
+
+/** The line of updates that asynchronous training lost. */
+export function lostLine({ actor, from, updates }: RunEvent & { type: "run.lost" }): string {
+  const lost = updates === 0 ? "" : `; ${plural(updates, "update")} since then lost`;
+  return `  ${actor} continues from the ${from}${lost}; the others trained on`;
 }
 
 /** How an incident ended; "lasts" for an open one. */

@@ -47,6 +47,9 @@ export function reportOf(result: RunResult): string[] {
     ...(result.staleness === undefined
       ? []
       : [`Rows read late       ${staleCounts(result.staleness)}`]),
+    ...(result.asynchronous === undefined
+      ? []
+      : [`Asynchronous         ${lossesOf(result.asynchronous)}`]),
     ...(result.dynamicIds ?? []).map((table) => `Dynamic ids          ${idCounts(table)}`),
     `Digest               ${result.digest}`,
     `Checkpoint           ${result.directory}`,
@@ -219,6 +222,13 @@ function idCounts(of: NonNullable<RunResult["dynamicIds"]>[number]): string {
 function staleCounts({ tables, freshSteps }: NonNullable<RunResult["staleness"]>): string {
   const late = tables.map(({ table, rows }) => `${count(rows)} of \`${table}\``).join(", ");
   return `${late}; ${count(freshSteps)} steps read only fresh rows`;
+}
+
+function lossesOf(done: NonNullable<RunResult["asynchronous"]>): string {
+  const { samples, updates, restarts } = done;
+  const { trainer, rows, center } = restarts;
+  const killed = `restarts: ${trainer} of trainers, ${rows} of row servers, ${center} of the center`;
+  return `${plural(samples, "sample")} trained, ${plural(updates, "update")} lost; ${killed}`;
 }
 
 const curveLinesMax = 12;

@@ -13,6 +13,7 @@ import {
 import { sharingOf } from "../../src/data/columnar/value-watch.ts";
 import { count, duration, metric, plural } from "../support/format.ts";
 import { figuresLine } from "./figures.ts";
+import { lostLine } from "./incidents.ts";
 import { planLine } from "./plan-report.ts";
 import { repairedCounts, timeOf } from "./report.ts";
 
@@ -203,15 +204,14 @@ function lineOf(event: RunEvent): string | undefined {
         `${count(fromStep)}: ${plural(samples, "sample")} lost there (PLS ${pls.toFixed(5)})`
       );
     }
+    case "run.lost":
+      return lostLine(event);
     case "run.straggler": {
-      const { device, host, factor } = event;
-      const name = `device:${device} of host:${host}`;
-      return `  ! ${name} computes a step ${factor.toFixed(1)} times as long as the others do`;
+      const name = `device:${event.device} of host:${event.host}`;
+      return `  ! ${name} computes a step ${event.factor.toFixed(1)} times as long as the others do`;
     }
-    case "run.draining": {
-      const { host, reason, seconds } = event;
-      return `  ! host:${host} leaves within ${duration(seconds)}: ${reason}`;
-    }
+    case "run.draining":
+      return `  ! host:${event.host} leaves within ${duration(event.seconds)}: ${event.reason}`;
     case "run.scaled":
     case "run.moved":
     case "run.replanned":

@@ -159,7 +159,7 @@ export function checkPlan({ model, devices, exchange, plan: file }: PlannedJob):
 
 /** The part of a job that depends on its mode. */
 interface JobOfMode {
-  readonly mode: "exact" | "bounded";
+  readonly mode: "exact" | "bounded" | "async";
   readonly slices: number;
   readonly exchange: Pick<ExchangeSpec, "topk" | "dense">;
   readonly model: ModelSpec;
@@ -169,7 +169,7 @@ interface JobOfMode {
 /** @throws InvalidOptionError where a table of an exact job may be stale */
 export function checkStaleness({ mode, model }: JobOfMode): void {
   const table = model.tables.findIndex(({ staleness }) => staleness > 0);
-  if (mode === "bounded" || table < 0) return;
+  if (mode !== "exact" || table < 0) return;
   throw expected(
     `model.tables[${table}].staleness`,
     '0 in an exact job, whose steps read the rows of the step before; set `mode: "bounded"` to allow it',
@@ -182,7 +182,7 @@ export function checkStaleness({ mode, model }: JobOfMode): void {
  * have
  */
 export function checkBits({ mode, checkpoint }: JobOfMode): void {
-  if (mode === "bounded" || checkpoint.bits === 32) return;
+  if (mode !== "exact" || checkpoint.bits === 32) return;
   const why =
     '32 in an exact job, whose restores bring back every bit; set `mode: "bounded"` to allow less';
   throw expected("checkpoint.bits", why, checkpoint.bits);
@@ -191,7 +191,7 @@ export function checkBits({ mode, checkpoint }: JobOfMode): void {
 /** @throws InvalidOptionError where gradients may not be sent late, or have too many groups */
 export function checkTopK({ mode, slices, exchange: { topk, dense } }: JobOfMode): void {
   if (topk === undefined) return;
-  if (mode !== "bounded") {
+  if (mode === "exact") {
     const why =
       'left out in an exact job, whose steps use their whole gradients; set `mode: "bounded"` to allow it';
     throw expected("exchange.topk", why, topk);
@@ -210,7 +210,7 @@ export function checkPartial({ mode, checkpoint, model }: JobOfMode): void {
   const { partial } = checkpoint;
   if (partial === undefined) return;
   const refuse = (why: string) => expected("checkpoint.partial", `left out ${why}`, partial);
-  if (mode !== "bounded") {
+  if (mode === "exact") {
     throw refuse(
       'in an exact job, whose rows all have the state of one step; set `mode: "bounded"` to allow it',
     );

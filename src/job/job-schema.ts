@@ -12,6 +12,7 @@ import { planFileSchema } from "../planner/plan-file.ts";
 import { pathOption } from "../ports/option-schemas.ts";
 import { checkpointOptions, checkpointPlace } from "../training/checkpoint/checkpoint-options.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
+import { asynchronousOptions } from "./asynchronous-options.ts";
 import { evaluationOptions } from "./evaluation-options.ts";
 
 const adapt = z.strictObject({
@@ -188,10 +189,15 @@ export const jobSchema = z.strictObject({
     .default("job")
     .describe("Name of the job: letters, digits, - and _, at most 64."),
   mode: z
-    .enum(["exact", "bounded"])
+    .enum(["exact", "bounded", "async"])
     .default("exact")
     .describe(
-      "`exact`: each step reads the rows that the previous step wrote, and a failure loses no update. `bounded`: rows may be read one update late (`staleness`), checkpoints may have fewer bits, gradients may be sent late (`exchange.topk`), and partial recovery may lose some updates.",
+      "`exact`: each step reads the rows that the previous step wrote, and a failure loses no update. `bounded`: rows may be read one update late (`staleness`), checkpoints may have fewer bits, gradients may be sent late (`exchange.topk`), and partial recovery may lose some updates. `async`: trainers and parameter servers without common steps, a baseline that promises no bits.",
+    ),
+  async: asynchronousOptions
+    .optional()
+    .describe(
+      'Trainers and parameter servers, only with `mode: "async"`. Left out: one server a host, one thread a trainer.',
     ),
   model: modelOptions.describe("The model: its architecture by `kind`, its tables and its layers."),
   data: dataOptions.describe("The training data, by `kind`: files, or generated samples."),

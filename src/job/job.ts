@@ -19,6 +19,7 @@ import type { ModelOptions } from "../model/options.ts";
 import { checkAll, checkEach, checkOptions, expected } from "../ports/check-options.ts";
 import { atOnce, type Steps } from "../ports/turns.ts";
 import { isSection, type Written } from "../ports/written.ts";
+import { checkAsynchronous, withAsynchronous } from "./check-asynchronous.ts";
 import { checkDecay } from "./check-decay.ts";
 import {
   checkAdapt,
@@ -69,8 +70,9 @@ export function* resolvingJob(options: unknown): Steps<JobSpec> {
   if (isWide) yield;
   const checked = checkOptions(jobSchema, isWide ? yield* withEach(written) : written);
   if (isWide) yield;
-  const job = withChosenCuts(checked, written);
+  const job = withAsynchronous(withChosenCuts(checked, written));
   checkAll([
+    () => checkAsynchronous(job),
     () => checkEvaluation(job, shapesOf(job.model)),
     () => checkData(job),
     () => checkTasks(job),
@@ -272,11 +274,12 @@ function identityOfJob(job: JobSpec): string {
   const cuts = job.model.tables.some(({ staleness }) => staleness > 0)
     ? [checkpoint.everySteps, evaluation?.everySteps]
     : undefined;
+  const elastic = job.async?.elastic;
   const begin = warmStartIdentity(job);
   const { dense, denseParts, ...vectors } = exchange;
   const rounded = dense === "float32" ? vectors : exchange;
   const decides = { mode, model, data, optimizer, loss, exchange: rounded, seed, slices };
-  const parts = { ...decides, split, stop, cuts, begin };
+  const parts = { ...decides, split, stop, cuts, begin, elastic };
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 

@@ -117,8 +117,8 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
     metrics: cut.metrics,
     position: { step: cut.cut },
     means: cut.means,
-    best: cut.best,
-    createdBy: network.createdBy,
+    ...(job.mode === "async" && { mode: job.mode }),
+    ...{ best: cut.best, createdBy: network.createdBy },
   });
   await turn();
   const { generation } = scope;

@@ -61,6 +61,8 @@ export interface TrainingCoordinatorContext
   /** The last step reported by a heartbeat. */
   readonly seenStep: number;
   readonly seenLoss: number;
+  /** By host: the sum of its trainers' steps, where these are asynchronous. */
+  readonly seenOf: ReadonlyMap<number, number>;
   readonly watch: PipelineWatch;
   readonly tierWatch: TierWatch;
   readonly linkWatch: LinkWatch;
@@ -94,6 +96,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     indexedSteps: 0,
     restored: { memoryBytes: 0, storeBytes: 0, keptBytes: 0 },
     step: input.latest?.cut ?? 0,
+    ahead: 0,
     cut: undefined,
     metrics: restoredMetrics(input.latest),
     manifest: input.latest?.sha256,
@@ -105,6 +108,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,
+    seenOf: new Map(),
     watch: emptyWatch,
     tierWatch: noTiers,
     linkWatch: noLinks,

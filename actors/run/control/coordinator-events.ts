@@ -9,6 +9,7 @@ import { adviseTiers, type TableTiers } from "../../../src/training/planning/tie
 import { devicesOf } from "../../host/membership.ts";
 import type { MessageEvent } from "../../runtime/mailbox.ts";
 import { roomWaitMs } from "../../threads/generation-spec.ts";
+import { withLoss } from "../state/asynchronous-metrics.ts";
 import { timesOfAll } from "../state/pipeline-watch.ts";
 import { resultOf } from "../state/run-metrics.ts";
 import type { RunResult } from "../state/run-result.ts";
@@ -53,9 +54,12 @@ export function publishPrepared({
   });
 }
 
+const asynchronousNotice =
+  "asynchronous training: results depend on timing, and no run can be repeated bit by bit";
+
 /** Publishes run.started. */
 export function publishStarted(context: TrainingCoordinatorContext): void {
-  const { record, scope, schedule, hosts, arithmetic, step, placement, links } = context;
+  const { record, scope, job, schedule, hosts, arithmetic, step, placement, links } = context;
   record.append(scope.generation, {
     type: "run.started",
     fromStep: step,
@@ -67,7 +71,7 @@ export function publishStarted(context: TrainingCoordinatorContext): void {
     pins: pinStates(context),
     links,
     arithmetic,
-    notice: kernelNotice(),
+    notice: job.mode === "async" ? asynchronousNotice : kernelNotice(),
   });
 }
 
@@ -181,17 +185,23 @@ function publishScaled(context: TrainingCoordinatorContext): void {
 }
 
 /**
- * Publishes run.incident for a failure that a host repaired without a restart of the generation.
+ * Publishes run.incident for a failure that a host repaired without a restart of the generation,
+ * and run.lost where it lost updates. Returns the metrics that count them.
  */
 export function publishMended(
   context: TrainingCoordinatorContext,
   mended: MessageEvent<"host.mended">["body"],
-): void {
+): Partial<Pick<TrainingCoordinatorContext, "metrics">> {
   const { record, scope, network } = context;
   const { host, delayMs } = mended;
   const incident = incidentOf(context, { ...mended, waits: [] });
   const action = { by: `host:${host}`, did: `starts a replacement after ${delayMs} ms` };
   record.mended(scope.generation, { ...incident, waits: undefined }, action, network.clock.date());
+  const { actor, lost } = mended;
+  if (lost === undefined) return {};
+  const step = Math.max(context.step, context.seenStep);
+  record.append(scope.generation, { type: "run.lost", actor, step, ...lost });
+  return withLoss(context.metrics, lost);
 }
 
 /** Publishes run.evaluated. */

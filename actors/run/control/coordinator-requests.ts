@@ -36,10 +36,11 @@ import {
   hostPlaceOf,
   hostPlaces,
 } from "../../threads/generation-spec.ts";
-import { addCounts, addIdCounts, type RunMetrics } from "../state/run-metrics.ts";
+import type { RunMetrics } from "../state/run-metrics.ts";
 import type { RunRecord } from "../state/run-record.ts";
 import { type FollowedPins, followPins } from "./follow-pins.ts";
 import { type HostHardware, hardwareOf, lacksLinks, withMeasuredLinks } from "./host-hardware.ts";
+import { type JoinedWindow, joinWindows } from "./join-windows.ts";
 import { isRunDone, type RunPosition, windowEnd } from "./next-action.ts";
 import { stayPlaced } from "./stay-placed.ts";
 import { transferDeadlines } from "./transfer-deadlines.ts";
@@ -205,7 +206,8 @@ export interface Assembled {
   readonly arithmetic: string;
   /** Restored bytes of the checkpoint, by source. */
   readonly restored: Restored;
-  readonly layout: () => GenerationLayout;
+  /** Undefined where its trainers are asynchronous. */
+  readonly layout: (() => GenerationLayout) | undefined;
   /** The rate limit with which its readers started. */
   readonly readerLimit: number;
   /** Duration of assembly and restore. */
@@ -250,7 +252,8 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   };
   const { readerLimit = 0 } = spec;
   const assemblyMs = network.clock.now() - startMs;
-  return { arithmetic: first, restored, layout: layoutOnDemand(spec), readerLimit, assemblyMs };
+  const layout = job.mode === "async" ? undefined : layoutOnDemand(spec);
+  return { arithmetic: first, restored, layout, readerLimit, assemblyMs };
 });
 
 function specOf(input: RequestInput): GenerationSpec {
@@ -285,44 +288,33 @@ function everyHost(spec: GenerationSpec) {
   };
 }
 
-/**
- * Runs the window up to the cut. The result is that of device 0, with the counts of all devices
- * summed.
- */
-export const running = fromPromise<
-  MessageEvent<"device.reached">["body"],
-  RequestInput & RunPosition
->(async ({ input, signal }) => {
-  const { network, mailbox, command, metrics } = input;
-  const toStep = windowEnd(input);
-  if (toStep === undefined) throw new RangeError("There is no window to run");
-  const answers = await request({
-    network,
-    mailbox,
-    to: allDevices(input),
-    type: "device.run",
-    body: {
-      ...{ command, toStep, lossSum: metrics.lossSum },
-      plateau: metrics.plateau?.share ?? 1,
-    },
-    answer: (message) =>
-      message.type === "device.reached" && message.body.command === command
-        ? { from: message.body.device, answer: message.body }
-        : undefined,
-    executing: (message) => devicesUnderWay(message, input, toStep),
-    executingMs: 3 * beatMs,
-    deadlineMs: Number.POSITIVE_INFINITY, // The coordinator's step watch detects a stall.
-    signal,
-  });
-  const [first] = answers;
-  if (first === undefined) throw new RangeError("There is no device 0");
-  return {
-    ...first,
-    repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts),
-    staleRows: answers.map((one) => one.staleRows).reduce(addCounts),
-    dynamicIds: answers.map((one) => one.dynamicIds).reduce(addIdCounts),
-  };
-});
+/** Runs the window up to the cut. */
+export const running = fromPromise<JoinedWindow, RequestInput & RunPosition>(
+  async ({ input, signal }) => {
+    const { network, mailbox, job, command, metrics } = input;
+    const toStep = windowEnd(input);
+    if (toStep === undefined) throw new RangeError("There is no window to run");
+    const answers = await request({
+      network,
+      mailbox,
+      to: allDevices(input),
+      type: "device.run",
+      body: {
+        ...{ command, toStep, lossSum: metrics.lossSum },
+        plateau: metrics.plateau?.share ?? 1,
+      },
+      answer: (message) =>
+        message.type === "device.reached" && message.body.command === command
+          ? { from: message.body.device, answer: message.body }
+          : undefined,
+      executing: (message) => devicesUnderWay(message, input, toStep),
+      executingMs: 3 * beatMs,
+      deadlineMs: Number.POSITIVE_INFINITY, // The coordinator's step watch detects a stall.
+      signal,
+    });
+    return joinWindows(job, answers, metrics.lossSum);
+  },
+);
 
 /** The devices that a heartbeat shows inside the window: they need not be asked again. */
 function devicesUnderWay(message: ActorMessage, input: RequestInput, toStep: number): number[] {

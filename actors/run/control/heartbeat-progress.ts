@@ -27,7 +27,11 @@ type Heartbeat = MessageEvent<"host.progress">["body"];
 export function afterHeartbeat(
   context: Context,
   heartbeat: Heartbeat,
-): Pick<Context, "watch" | "waits" | "tierWatch" | "linkWatch"> {
+): Partial<Pick<Context, "watch" | "waits" | "tierWatch" | "linkWatch" | "seenOf">> {
+  if (context.job.mode === "async") {
+    const seenOf = new Map(context.seenOf).set(heartbeat.host, sumOf(heartbeat.steps));
+    return { seenOf };
+  }
   const watch = watchPipeline(context, heartbeat);
   const waits = new Map([...context.waits, [heartbeat.host, heartbeat.waits]]);
   context.record.threadWaits = [...waits.values()].flat();
@@ -77,9 +81,16 @@ function watchLinks(
   return watch;
 }
 
-/** Whether the heartbeat reports a newer step than all heartbeats before it. */
-export function hasMoved({ seenStep }: Context, { steps }: Heartbeat): boolean {
+/** Whether the heartbeat reports that a step was completed since those before it. */
+export function hasMoved({ job, seenStep, seenOf }: Context, heartbeat: Heartbeat): boolean {
+  const { host, steps } = heartbeat;
+  // An asynchronous trainer may reach the end of its window long before the others.
+  if (job.mode === "async") return sumOf(steps) > (seenOf.get(host) ?? 0);
   return (steps[0] ?? 0) > seenStep;
+}
+
+function sumOf(steps: readonly number[]): number {
+  return steps.reduce((sum, step) => sum + step, 0);
 }
 
 /**
@@ -93,8 +104,8 @@ export function afterProgress(
   const { record, scope, schedule, job, metrics, watch, latest, startedAtMs } = context;
   const { host, steps, losses } = heartbeat;
   if (schedule === undefined || host !== context.hosts[0]?.host) return {};
-  if (!hasMoved(context, heartbeat)) return {};
   const step = steps[0] ?? 0;
+  if (step <= context.seenStep) return {};
   const loss = losses.at(-1) ?? context.seenLoss;
   const start = { step: latest?.cut ?? 0, atMs: startedAtMs };
   const sample = { step, atMs: context.network.clock.now() };
@@ -110,6 +121,7 @@ export function afterProgress(
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
     times: timesSincePublished(watch),
+    pushes: heartbeat.pushes,
   });
   return { seenStep: step, seenLoss: loss, watch: afterPublishing(watch, sample) };
 }

@@ -29,6 +29,8 @@ export interface RunPosition {
   readonly indexedSteps: number;
   /** Completed steps. */
   readonly step: number;
+  /** The step that some asynchronous trainer has reached, and all must reach before a cut. */
+  readonly ahead: number;
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
@@ -62,14 +64,15 @@ export function nextAction(position: RunPosition): Action {
 }
 
 function mustRun(position: RunPosition): boolean {
-  const { cut, step, isCancelRequested, isScaleRequested } = position;
+  const { cut, step, ahead, isCancelRequested, isScaleRequested } = position;
   if (cut === undefined || step >= cut.step) return false;
+  if (step < ahead) return true;
   return !isCancelRequested && !isScaleRequested && !isSaveRequested(position);
 }
 
 /** The last step of the window that begins now. */
-export function windowEnd({ cut, indexedSteps }: RunPosition): number | undefined {
-  return cut && Math.min(cut.step, indexedSteps);
+export function windowEnd({ cut, indexedSteps, step, ahead }: RunPosition): number | undefined {
+  return cut && (step < ahead ? ahead : Math.min(cut.step, indexedSteps));
 }
 
 /** Whether held-out samples are not indexed yet: they are the last ones of the training data. */

@@ -8,6 +8,7 @@
 //   hosts join, or devices become free        ─▶ once no host has joined or left for `settleMs`
 
 import { fromCallback } from "xstate";
+import type { JobSpec } from "../../../src/job/job.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
@@ -145,13 +146,28 @@ export function requestPauseToSave(
   if (run.record.isCheckpointRequested) requestPause(run);
 }
 
-/** Tells device 0 to pause after its current step; the other devices pause with it. */
+/**
+ * Tells device 0 to pause after its current step; the other devices pause with it. Asynchronous
+ * trainers pause alone, so each is told.
+ */
 export function requestPause({
   command,
   mailbox,
+  job,
+  hosts,
+  step,
+  ahead,
 }: {
   readonly command: number;
   readonly mailbox: Mailbox;
+  readonly job: Pick<JobSpec, "mode">;
+  readonly hosts: readonly HostShare[];
+  readonly step: number;
+  readonly ahead: number;
 }): void {
-  mailbox.send({ role: "device", index: 0 }, "device.pause", { command, afterStep: 0 });
+  if (step < ahead) return; // Those behind catch up before the cut.
+  const told = job.mode === "async" ? devicesOf(hosts) : 1;
+  for (let index = 0; index < told; index++) {
+    mailbox.send({ role: "device", index }, "device.pause", { command, afterStep: 0 });
+  }
 }

@@ -166,7 +166,9 @@ const machine = setup({
     "checkpoint.handed": { actions: "letGo" },
     "host.gone": [{ guard: "hasLeft" }, { actions: "fail" }], // T3
     "host.failed": [{ guard: "hasLeft" }, { actions: "fail" }], // T3
-    "host.mended": { actions: ({ context, event }) => publishMended(context, event.body) },
+    "host.mended": {
+      actions: assign(({ context, event }) => publishMended(context, event.body)),
+    },
     "writer.room": { actions: ({ context, event }) => publishRoom(context, event.body) },
     "xstate.error.actor.preprocessing": { actions: "fail" },
     "host.preparing": { actions: "takePreparing" },
@@ -268,6 +270,7 @@ const machine = setup({
                   actions: [
                     assign(({ context, event }) => ({
                       step: event.output.step,
+                      ahead: event.output.ahead,
                       metrics: afterWindow(context.metrics, event.output),
                     })),
                     "publishFirstStep",

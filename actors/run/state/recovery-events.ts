@@ -2,12 +2,26 @@
 // hosts (run-events.ts has all events).
 
 import { z } from "zod";
+import { lostUpdates } from "../../../src/wire/messages/fields.ts";
 
 const count = z.int().min(0);
 
 /** Cost of all partial recoveries of a run, summed. */
 export const lostSchema = z
   .object({ recoveries: count, rows: count, samples: count, pls: z.number() })
+  .readonly();
+
+/**
+ * What asynchronous training did and lost, summed over a run. `samples`: trained, each counted once
+ * for each time. `updates`: of rows and of the center, lost with servers that were killed;
+ * `restarts`: of trainers, servers of rows, and the server of the center.
+ */
+export const asynchronousSchema = z
+  .object({
+    samples: count,
+    updates: count,
+    restarts: z.object({ trainer: count, rows: count, center: count }).readonly(),
+  })
   .readonly();
 
 /** Fields of `run.recovered`. */
@@ -38,6 +52,12 @@ export const recoveryEvents = [
     samples: count,
     pls: z.number(),
   }),
+  /**
+   * Asynchronous training: an actor was replaced while the others went on. A server of rows or of
+   * the center lost `updates` updates, and continues `from` there; a trainer continues from the
+   * center, and lost the batches that it had begun.
+   */
+  lostUpdates.extend({ type: z.literal("run.lost"), actor: z.string(), step: count }),
   /**
    * The hosts hold their replicas of the checkpoint of `step` in memory, except `missing` files.
    * One host may be lost, and its part is restored without reading the store.

@@ -29,9 +29,11 @@ import type {
   Manifest,
 } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import type { DataPlan } from "../../threads/generation-spec.ts";
+import { notReproducible, withSamples } from "./asynchronous-metrics.ts";
 import { type PipelineWatch, speedBetween } from "./pipeline-watch.ts";
 import type { RunRecord } from "./run-record.ts";
 import type {
+  Asynchronous,
   CutRecord,
   DynamicTable,
   RepairedTable,
@@ -75,6 +77,8 @@ export interface RunMetrics {
   readonly savedStep: number | null;
   /** Cost of partial recoveries; undefined where there was none. */
   readonly lost?: Lost;
+  /** What asynchronous training did and lost; undefined in other modes. */
+  readonly asynchronous?: Asynchronous;
   /** Whether the cut at `evaluatedStep` is the best so far, and no step has followed it. */
   readonly isBest: boolean;
 }
@@ -117,11 +121,14 @@ export function afterWindow(
     readonly repairedIds: readonly number[];
     readonly staleRows: readonly number[];
     readonly dynamicIds: TableIdCounts;
+    readonly samples?: number | undefined;
   },
 ): RunMetrics {
   if (window.steps === 0) return metrics;
+  const { samples } = window;
   return {
     ...metrics,
+    ...(samples !== undefined && { asynchronous: withSamples(metrics.asynchronous, samples) }),
     lossSum: window.lossSum,
     lossSteps: metrics.lossSteps + window.steps,
     repairedIds: addCounts(metrics.repairedIds, window.repairedIds),
@@ -331,6 +338,7 @@ export function resultOf(context: {
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
     lost: metrics.lost,
+    asynchronous: metrics.asynchronous,
     directory: store.directory,
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,
@@ -342,6 +350,7 @@ export function resultOf(context: {
     plan: alreadyFinished ? undefined : placed,
     arithmetic: manifest?.arithmetic ?? "",
     warnings: [
+      ...(job.mode === "async" ? [notReproducible] : []),
       ...warningsOf(ofData, metrics, evaluation, () => scaleOf(job)),
       ...(alreadyFinished ? unevaluated(job, metrics, store.directory) : []),
       ...(alreadyFinished ? untested(job, test, store.directory) : []),

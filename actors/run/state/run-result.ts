@@ -13,7 +13,7 @@ import { planReportSchema } from "../../../src/training/planning/plan-report.ts"
 import type { TableTiers } from "../../../src/training/planning/tier-advice.ts";
 import { warningSchema } from "../../threads/generation-schema.ts";
 import { incidentRecord } from "./incident-record.ts";
-import { lostSchema } from "./recovery-events.ts";
+import { asynchronousSchema, lostSchema } from "./recovery-events.ts";
 
 export const count = z.int().min(0);
 const seconds = z.number().min(0);
@@ -152,6 +152,9 @@ export const staleness = z
 /** Stale reads of the steps of a bounded run. */
 export type Staleness = z.output<typeof staleness>;
 
+/** What asynchronous training did and lost. */
+export type Asynchronous = z.output<typeof asynchronousSchema>;
+
 const evaluated = z.object({ step: count, evaluation: metrics }).readonly();
 const bestEvaluated = evaluated
   .unwrap()
@@ -209,6 +212,8 @@ export const runResultSchema = z
     staleness: staleness.optional(),
     /** Cost of partial recoveries; left out where there was none. */
     lost: lostSchema.optional(),
+    /** What trainers and servers did and lost, in `mode: "async"` only. */
+    asynchronous: asynchronousSchema.optional(),
     /** Counts of dynamic ids; left out where no table has any. */
     dynamicIds: list(dynamicTable).optional(),
     /** Checkpoint directory, and the hash of the manifest of the returned model. */

@@ -1,5 +1,5 @@
-// Fields of messages that have a structure of their own: an error, the metrics of an evaluation,
-// and the hardware of a host with its links.
+// Fields of messages that have a structure of their own: an error, the metrics of an evaluation, the
+// hardware of a host with its links, and the state of asynchronous training.
 
 import { z } from "zod";
 import type { ErrorRecord } from "../../errors/errors.ts";
@@ -70,3 +70,19 @@ export const links = z.union([
   z.object({ allToAll: rate, allReduce: rate, roundSeconds: z.number().min(0) }),
   z.string(),
 ]);
+
+/**
+ * Updates that asynchronous training lost with a trainer, a server of rows or that of the center,
+ * and where its replacement continues from.
+ */
+export const lostUpdates = z.object({
+  what: z.enum(["trainer", "rows", "center"]),
+  updates: z.int().min(0),
+  from: z.enum(["center", "checkpoint", "trainers", "initial values"]),
+});
+
+/**
+ * Pushes of asynchronous trainers that are on their way, and the most pushes that a server applied
+ * between a trainer's pull of a batch and the push of its gradients.
+ */
+export const pushes = z.object({ waiting: z.int().min(0), lag: z.int().min(0) });

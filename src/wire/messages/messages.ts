@@ -42,7 +42,16 @@
 
 import { z } from "zod";
 import { defineMessages } from "./codec.ts";
-import { errorRecord, figure, hardware, linkReport, links, metrics } from "./fields.ts";
+import {
+  errorRecord,
+  figure,
+  hardware,
+  linkReport,
+  links,
+  lostUpdates,
+  metrics,
+  pushes,
+} from "./fields.ts";
 import type { SubjectRole } from "./subjects.ts";
 
 const command = z.int().min(0);
@@ -171,6 +180,7 @@ export const messages = defineMessages({
       curves: z.array(z.array(z.int().min(0))).optional(),
       flights: z.array(z.int().min(0)).optional(),
     }),
+    pushes: pushes.optional(),
   }),
   /** An actor failed, and its host's part of the generation ended. Repeated until the release. */
   "host.failed": z.object({
@@ -181,7 +191,7 @@ export const messages = defineMessages({
     step: step.optional(),
     waits: z.array(wait).readonly(),
   }),
-  /** An actor failed and was replaced: for the record. */
+  /** An actor failed and was replaced: for the record. `lost`: of asynchronous training. */
   "host.mended": z.object({
     host,
     actor: z.string(),
@@ -189,6 +199,7 @@ export const messages = defineMessages({
     error: errorRecord,
     step: step.optional(),
     delayMs: z.number().min(0),
+    lost: lostUpdates.optional(),
   }),
 
   /**
@@ -264,6 +275,8 @@ export const messages = defineMessages({
     repairedIds: counts,
     staleRows: counts,
     dynamicIds: z.object({ admitted: counts, evicted: counts, dropped: counts }).readonly(),
+    /** Asynchronous: the samples that the trainer has trained in the window. */
+    samples: z.int().min(0).optional(),
   }),
   "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
 

@@ -89,6 +89,11 @@ export const manifestSchema = z.object({
   ),
   /** Whether this checkpoint is the best so far. */
   best: z.boolean(),
+  /**
+   * `async`: trained by asynchronous trainers, so that no other training gives this state again.
+   * Left out: training from the checkpoint before does.
+   */
+  mode: z.literal("async").optional(),
   /** Tree hash over the whole state. Placement does not change it. */
   modelDigest: z.string(),
   /** The arithmetic that the run began with. */

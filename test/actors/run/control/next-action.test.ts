@@ -2,7 +2,11 @@
 // coordinator).
 
 import test from "ava";
-import { nextAction, type RunPosition } from "../../../../actors/run/control/next-action.ts";
+import {
+  nextAction,
+  type RunPosition,
+  windowEnd,
+} from "../../../../actors/run/control/next-action.ts";
 import { restoredMetrics } from "../../../../actors/run/state/run-metrics.ts";
 import { smallGenerationSpec } from "../../../helpers/clusters/actors.ts";
 
@@ -16,6 +20,7 @@ function positionOf(overrides: Partial<RunPosition> = {}): RunPosition {
     plan: undefined,
     indexedSteps: Number.MAX_SAFE_INTEGER,
     step: 4,
+    ahead: 0,
     cut,
     metrics: restoredMetrics(undefined),
     latest: undefined,
@@ -57,6 +62,13 @@ test("a requested checkpoint is made once, if there are unsaved steps", (t) => {
   t.is(nextAction(positionOf({ record })), "checkpoint");
   const metrics = { ...restoredMetrics(undefined), savedStep: 4 };
   t.is(nextAction(positionOf({ record, metrics })), "run");
+});
+
+test("before a cut, trainers behind others catch up, whatever is requested", (t) => {
+  const behind = { step: 4, ahead: 7, isCancelRequested: true };
+  t.is(nextAction(positionOf(behind)), "run");
+  t.is(windowEnd(positionOf(behind)), 7);
+  t.is(nextAction(positionOf({ ...behind, step: 7 })), "checkpoint");
 });
 
 test("a generation that ends for a scaling saves only if it has unsaved steps", (t) => {

@@ -2,6 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { allowModels, type Model } from "../../internal.ts";
+import { quantityExpected, quantityIn } from "../../src/ports/quantities.ts";
 import { tokenFor } from "./token-file.ts";
 
 /** Options of every command. */
@@ -205,25 +206,11 @@ export function collected(text: string, before: readonly string[] = []): string[
   return [...before, text];
 }
 
-const byteUnits: Readonly<Record<string, number>> = {
-  "": 1,
-  b: 1,
-  kb: 1e3,
-  mb: 1e6,
-  gb: 1e9,
-  tb: 1e12,
-  kib: 2 ** 10,
-  mib: 2 ** 20,
-  gib: 2 ** 30,
-  tib: 2 ** 40,
-};
-
 /** Reads bytes: `16000000000`, `16GB`, `14.9GiB`. */
 export function bytesFrom(text: string): number {
-  const [, digits = "", unit = ""] = /^([\d.]+)\s*([a-z]*)$/i.exec(text.trim()) ?? [];
-  const value = Math.round(Number(digits) * (byteUnits[unit.toLowerCase()] ?? Number.NaN));
-  if (digits !== "" && Number.isSafeInteger(value) && value > 0) return value;
-  throw new InvalidArgumentError("Expected bytes > 0, as in 16000000000, 16GB or 16GiB.");
+  const value = Math.round(quantityIn(text, "bytes") ?? 0);
+  if (Number.isSafeInteger(value) && value > 0) return value;
+  throw new InvalidArgumentError(`Expected ${quantityExpected("bytes")}.`);
 }
 
 const timeUnits: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };

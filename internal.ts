@@ -171,6 +171,7 @@ export {
   type PlanOptions,
   type PlanSource,
   planningJob,
+  withWireBytes,
 } from "./src/training/planning/plan-job.ts";
 
 export { type CostSearchModule, searchPlansWith } from "./actors/threads/data/cost-files.ts";
@@ -371,21 +372,27 @@ export { rowBirthOf } from "./src/embedding/rows/shard-rows.ts";
 export type { TableSpec, SparseOptimizerSpec } from "./src/embedding/tables/options.ts";
 export { rowDecayOf } from "./src/embedding/tables/row-decay.ts";
 export { initialRowState } from "./src/embedding/tables/row-state.ts";
-export { blockRowsOf } from "./src/embedding/tables/shards.ts";
+export { blockRowsOf, type Shard, shardsOf } from "./src/embedding/tables/shards.ts";
 export { jobIdentity } from "./src/job/job.ts";
-export type { StateShape, Kernels } from "./src/kernels/contract/kernels.ts";
+export {
+  type Kernels,
+  type StateShape,
+  takesMean,
+  takesTrust,
+} from "./src/kernels/contract/kernels.ts";
 export {
   decode,
   createCodes,
   createExponents,
   decodeRow,
   encodeRow,
+  packedBytes,
   type Precision,
 } from "./src/kernels/contract/precision.ts";
-export { slicesOf } from "./src/kernels/contract/slices.ts";
+export { slicesOf, sliceStart } from "./src/kernels/contract/slices.ts";
 export { openKernels } from "./src/kernels/index.ts";
 export { applyDense, createDenseState } from "./src/model/dense-optimizer.ts";
-export { featuresOf, type Feature } from "./src/model/features.ts";
+export { featuresOf, type Feature, type Lookup, lookupsOf } from "./src/model/features.ts";
 export {
   type Block,
   type Graph,
@@ -512,7 +519,21 @@ export { cellWords, abortCells } from "./src/exchange/cells.ts";
 export { layoutOf } from "./src/exchange/layout.ts";
 export type { Tensor } from "./src/kernels/contract/kernels.ts";
 export { type CostTable, reuseBins, weightBytesOf, isHalvable } from "./src/planner/reuse.ts";
-export { costOf, type Setting } from "./src/planner/cost/cost.ts";
+export {
+  allReduceSeconds,
+  costOf,
+  loadOf,
+  placeBytesOf,
+  reserveOf,
+  type Setting,
+  stepCostsIn,
+} from "./src/planner/cost/cost.ts";
+export { checkConstants, constantsSchema } from "./src/planner/cost/constants.ts";
+export { distinctOfTile } from "./src/planner/cost/distinct-rows.ts";
+export { missRatioAt } from "./src/planner/cost/miss-curve.ts";
+export { packageFile } from "./src/ports/entry-file.ts";
+export { nearestName } from "./src/ports/nearest-name.ts";
+export { type Quantity, quantityExpected, quantityIn } from "./src/ports/quantities.ts";
 export { rowShare } from "./src/planner/cost/row-shares.ts";
 export { reuseOf, sharesOf, windowSamples } from "./src/planner/reuse.ts";
 export { roomOf } from "./src/planner/search.ts";
@@ -526,11 +547,24 @@ export {
   type Tile,
   deviceCount,
 } from "./src/planner/shards.ts";
-export { fillCaches, lacksOf, withLeastCaches } from "./src/planner/size-caches.ts";
+export { fillCaches, lacksOf, withCurves, withLeastCaches } from "./src/planner/size-caches.ts";
 export { type Launcher, workerLauncher } from "./src/ports/launcher.ts";
 export { hasProcessorTime } from "./src/ports/processor-time.ts";
 export { purposes } from "./src/ports/random.ts";
-export type { PlannableJob } from "./src/training/planning/workload.ts";
+export {
+  type PlannableJob,
+  type WorkloadOptions,
+  workloadOf,
+} from "./src/training/planning/workload.ts";
+export { aheadTables } from "./src/training/topology/ahead-tables.ts";
+export { distinctIn } from "./src/training/topology/lookups.ts";
+export { treesOf } from "./src/training/topology/shard-groups.ts";
+export { exactExchange, tableOf } from "./src/training/topology/topology.ts";
+export { sliceRunsOf } from "./src/planner/placement.ts";
+export { readSeconds } from "./src/planner/assess.ts";
+export { measuredSlices } from "./src/planner/cost/step-costs.ts";
+export { gradientShare } from "./src/planner/cost/traffic.ts";
+export type { Workload } from "./src/planner/shards.ts";
 export { startBrokerThread } from "./src/wire/broker/broker-thread.ts";
 export { connectNats, type ConnectOptions } from "./src/wire/transports/nats-transport.ts";
 

@@ -6,56 +6,9 @@
 //
 // Nothing here knows a clock: all times are computed.
 
-import type { ChannelName } from "../../internal.ts";
+import type { ChannelName, StepTaskName } from "../../internal.ts";
 
-/** Numeric formats of products. */
-export type Precision = "float32" | "bfloat16";
-
-/** A link: seconds of a message without bytes, bytes per second each way, and the share reached. */
-export interface Link {
-  readonly latency: number;
-  readonly bandwidth: number;
-  /** Share of the bandwidth that an all-to-all, and an all-reduce, reach. */
-  readonly allToAllShare: number;
-  readonly allReduceShare: number;
-}
-
-/** A place for rows: bytes, and bytes per second. */
-export interface MemoryLevel {
-  readonly bytes: number;
-  readonly bandwidth: number;
-}
-
-/** A kind of machine, as a file of `hardware/` describes it (hardware/hardware.ts has the schema). */
-export interface Hardware {
-  readonly name: string;
-  /** Where its figures come from; `fitted` names the figures that were fitted, and to what. */
-  readonly source: string;
-  readonly host: {
-    readonly devices: number;
-    /** Memory shared by the host's devices; its bandwidth is shared, too. */
-    readonly memory: MemoryLevel;
-    readonly disk?: MemoryLevel | undefined;
-    /** Cores that devices, readers and bridges share; left out: none is shared. */
-    readonly cores?: number | undefined;
-    /** Bytes per second that samples may arrive with. */
-    readonly ingestion: number;
-    readonly watts?: number | undefined;
-    readonly pricePerHour?: number | undefined;
-    /** Mean hours between failures of a host. */
-    readonly mtbfHours?: number | undefined;
-  };
-  readonly device: {
-    readonly memory: MemoryLevel;
-    /** Peak operations per second, by precision. */
-    readonly flops: Readonly<Partial<Record<Precision, number>>>;
-    /** Bytes per second between the host's memory and a device. */
-    readonly hostLink: number;
-  };
-  /** Between devices of a host; and between hosts, of each device or shared by those of a host. */
-  readonly scaleUp: Link;
-  readonly scaleOut: Link & { readonly isShared: boolean };
-}
+export type { ClusterDevices, Hardware } from "./hardware/hardware.ts";
 
 /** Bytes that a device sends, or receives, in a step on a channel. */
 export interface ChannelBytes {
@@ -73,19 +26,27 @@ export interface TaskCost {
 
 /** The costs of a step on some devices that are alike in all of them. */
 export interface DeviceCosts {
-  /** The ranks of the devices. */
+  /** The ranks of the devices, ascending. */
   readonly ranks: readonly number[];
-  readonly tasks: Readonly<Record<string, TaskCost>>;
+  /** By name; a task without costs is left out. `checkpoint`: of one checkpoint. */
+  readonly tasks: Readonly<Partial<Record<StepTaskName, TaskCost>>>;
   readonly sent: Readonly<Partial<Record<ChannelName | "gradients", ChannelBytes>>>;
   readonly received: Readonly<Partial<Record<ChannelName | "gradients", ChannelBytes>>>;
-  readonly memory: Readonly<Record<"device" | "host" | "disk", number>>;
+  /** Bytes of its rows and buffers, by level. */
+  readonly memory: MemoryBytes;
 }
+
+/** Bytes of the device itself, and of its share of the host's memory and disk. */
+export type MemoryBytes = Readonly<Record<"device" | "host" | "disk", number>>;
 
 /** The costs of a step of a job on a cluster. */
 export interface StepCostsOfCluster {
   readonly hosts: number;
   readonly perHost: number;
+  /** Every device is in one class; ordered by their first devices. */
   readonly classes: readonly DeviceCosts[];
+  /** What each device may use. */
+  readonly memoryThere: MemoryBytes;
   /** Seconds of one reader for a batch, and readers of a host. */
   readonly reading: { readonly seconds: number; readonly readers: number };
 }

@@ -25,15 +25,20 @@ function changedMs(file: URL): number | undefined {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs;
 }
 
-/**
- * Reads the version in the nearest package.json above this file. The distance varies: a thread's
- * rollup, which includes this file, lies in another folder.
- */
+/** Reads the version of the package. */
 export function packageVersion(): string {
+  const text = readFileSync(packageFile("package.json"), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+/**
+ * A file of the package, by its path from the nearest package.json above this file. The distance
+ * varies: a thread's rollup, which includes this file, lies in another folder.
+ */
+export function packageFile(path: string): URL {
   let folder = new URL(".", import.meta.url);
   while (!existsSync(new URL("package.json", folder)) && folder.pathname !== "/") {
     folder = new URL("..", folder);
   }
-  const text = readFileSync(new URL("package.json", folder), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
+  return new URL(path, folder);
 }

@@ -43,7 +43,8 @@ const stepCostsSchema = z.strictObject({
   ...fieldsOf(costNames, noCost),
 });
 
-const constantsSchema = z.strictObject({
+/** Schema of the constants, as a file of `osiris plan --calibrate` has them. */
+export const constantsSchema = z.strictObject({
   /** The source of the numbers, for display. */
   source: z.string().default("V100-class devices (the defaults)"),
   /** Bytes of memory of a device, for everything that it holds. */

@@ -174,7 +174,7 @@ function judged(
 }
 
 /** The constants with the bytes of an exchanged element, where vectors have fewer bits. */
-function withWireBytes(
+export function withWireBytes(
   constants: MachineConstants,
   exchange: ExchangeSpec | undefined,
 ): MachineConstants {

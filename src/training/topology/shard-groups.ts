@@ -11,6 +11,7 @@
 
 import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import { type Subtree, subtreesOf } from "../../kernels/contract/slices.ts";
+import type { Tile } from "../../planner/shards.ts";
 import type { HeldLookup } from "./held-shard.ts";
 
 /** Some columns of one lookup's vectors. */
@@ -221,7 +222,7 @@ function hostSumOf(
 }
 
 /** The largest aligned subtrees of the row blocks of some shards, which are ordered by rows. */
-function treesOf(shards: readonly HeldLookup[]): Subtree[] {
+export function treesOf(shards: readonly Pick<Tile, "firstBlock" | "blocks">[]): Subtree[] {
   const runs: { first: number; count: number }[] = [];
   for (const { firstBlock, blocks } of shards) {
     const last = runs.at(-1);

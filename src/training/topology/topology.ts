@@ -6,7 +6,6 @@ import type { IkjtGroups } from "../../data/sessions/ikjt.ts";
 import type { Targets } from "../../data/targets.ts";
 import { wideOf } from "../../data/text/columns.ts";
 import type { BagTable } from "../../embedding/lookup/sample-rows.ts";
-import type { TableSpec } from "../../embedding/tables/options.ts";
 import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
@@ -32,7 +31,7 @@ import {
   readsOf,
 } from "./fresh-and-stale.ts";
 import { type GradientBuckets, gradientBuckets, roundingOf } from "./gradient-buckets.ts";
-import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
+import { type HeldLookup, type HeldShard, heldShards } from "./held-shard.ts";
 import { axesOf, bagSizesIn, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
 import { type ShardGroups, shardGroupsIn } from "./shard-groups.ts";
 
@@ -377,7 +376,7 @@ export function samplesMaxOf({ input, sliceRuns: runs }: Topology): number[] {
 }
 
 /** The table at an index of the job. */
-export function tableOf<T extends TableSpec | HeldTable>(tables: readonly T[], table: number): T {
+export function tableOf<T extends object>(tables: readonly T[], table: number): T {
   const spec = tables[table];
   if (spec === undefined) throw new RangeError(`The job has no table ${table}`);
   return spec;

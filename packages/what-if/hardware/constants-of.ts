@@ -1,0 +1,85 @@
+// What the planner needs of a kind of machine: its constants, and the memory below its caches.
+
+import { checkConstants, type JobSpec, type MachineConstants } from "../../../internal.ts";
+import { type ClusterDevices, type Hardware, sharesMemory } from "./hardware.ts";
+
+/** Elements of a link in the planner's constants. */
+type Collectives = MachineConstants["insideHost"];
+
+/**
+ * The planner's constants of a device: measured ones where the file has some. The others are
+ * TorchRec's, of V100-class devices: factors of narrow rows, and passes over tables with copies.
+ */
+export function constantsOf(hardware: Hardware, devices: ClusterDevices): MachineConstants {
+  const { constants, device, host, scaleUp, scaleOut, source } = hardware;
+  const { memoryBytes } = memoryOf(hardware, devices);
+  const sharers = scaleOut.isShared ? devices.perHost : 1;
+  const acrossHosts = collectivesOf({ ...scaleOut, bandwidth: scaleOut.bandwidth / sharers });
+  const hostRoundSeconds = devices.hosts === 1 ? 0 : scaleOut.latency;
+  const between = { acrossHosts, hostRoundSeconds };
+  // A row that misses a device's cache crosses the host's memory and the host link.
+  const lowerBandwidth = Math.min(device.hostLink, host.memory.bandwidth / devices.perHost);
+  if (constants !== undefined) {
+    return { ...constants, ...between, memoryBytes, lowerBandwidth, cores: host.cores };
+  }
+  return checkConstants({
+    source: `${hardware.name}: ${source}`,
+    memoryBytes,
+    memoryBandwidth: device.memory.lookups,
+    lowerBandwidth,
+    // Hosts with one device have no link inside.
+    ...(!sharesMemory(hardware) && { insideHost: collectivesOf(scaleUp) }),
+    ...between,
+    denseFlops: (device.flops.float32 ?? 0) * device.gemmShare,
+    ...(host.cores !== undefined && host.cores < devices.perHost && { cores: host.cores }),
+  });
+}
+
+function collectivesOf({ bandwidth, allToAllShare, allReduceShare }: Hardware["scaleUp"]) {
+  const allToAll = bandwidth * allToAllShare;
+  const allReduce = bandwidth * allReduceShare;
+  return {
+    allToAll,
+    reduceScatter: allToAll,
+    allGather: allToAll,
+    allReduce,
+  } satisfies Collectives;
+}
+
+/**
+ * Bytes of each device; and for the rows below, of each device's share of the host's memory and
+ * disk. Devices that share the host's memory leave what is theirs.
+ */
+export function memoryOf({ constants, device, host }: Hardware, { perHost }: ClusterDevices) {
+  const memoryBytes =
+    constants === undefined
+      ? device.memory.bytes
+      : Math.floor(Math.min(constants.memoryBytes, host.memory.bytes) / perHost);
+  const ofHost = constants === undefined ? 0 : perHost * memoryBytes;
+  return {
+    memoryBytes,
+    hostBytes: Math.max(0, Math.floor((host.memory.bytes - ofHost) / perHost)),
+    diskBytes: Math.floor((host.disk?.bytes ?? 0) / perHost),
+  };
+}
+
+/** Share of the memory below devices that caches of rows may take. */
+const cacheShare = 0.9;
+
+/**
+ * The job with the caches that this kind of machine has room for: in its devices' memory, and in
+ * each device's share of the host's memory below. What a cache does not hold rests on the disk.
+ */
+export function withCachesOf<Job extends Pick<JobSpec, "tiers">>(
+  job: Job,
+  hardware: Hardware,
+  devices: ClusterDevices,
+): Job {
+  const { memoryBytes, hostBytes } = memoryOf(hardware, devices);
+  const tiers = {
+    ...job.tiers,
+    hbmBytes: Math.floor(cacheShare * memoryBytes),
+    ddrBytes: Math.floor(cacheShare * hostBytes),
+  };
+  return { ...job, tiers };
+}

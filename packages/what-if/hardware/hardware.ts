@@ -1,0 +1,123 @@
+// The schema of a hardware file: one kind of machine. Figures are numbers in bytes, bytes per
+// second, operations per second and seconds, or text with a unit (src/ports/quantities.ts).
+
+import { z } from "zod";
+import { constantsSchema, type Quantity, quantityExpected, quantityIn } from "../../../internal.ts";
+
+/** A figure of this kind, as a number or with a unit. */
+function quantity(kind: Quantity) {
+  const message = quantityExpected(kind);
+  return z.union([z.number(), z.string()], { error: message }).transform((given, context) => {
+    const value = typeof given === "string" ? quantityIn(given, kind) : given;
+    if (value !== undefined && value > 0) return value;
+    context.addIssue({ code: "custom", message, input: given });
+    return z.NEVER;
+  });
+}
+
+const share = z.number().gt(0).max(1);
+const positive = z.number().positive();
+
+/** A place for rows. */
+const memoryLevel = z.strictObject({
+  bytes: quantity("bytes"),
+  bandwidth: quantity("bytes per second"),
+});
+
+/** A link: seconds of a message without bytes, and bytes per second each way. */
+const link = z.strictObject({
+  latency: quantity("seconds"),
+  bandwidth: quantity("bytes per second"),
+  /** Share of the bandwidth that an all-to-all, and an all-reduce, reach. */
+  allToAllShare: share.default(1),
+  allReduceShare: share.default(1),
+});
+
+/** The link of devices that share memory: their tasks copy the bytes, so it adds no time. */
+const sharedMemory: z.output<typeof link> = {
+  ...{ latency: 0, bandwidth: Number.POSITIVE_INFINITY, allToAllShare: 1, allReduceShare: 1 },
+};
+
+/** Formats of products. `tensorFloat32`: float32 with a short mantissa, on tensor cores. */
+export const precisions = ["float32", "tensorFloat32", "bfloat16"] as const;
+
+const host = z.strictObject({
+  devices: z.int().min(1).max(64),
+  /** Memory that the host's devices share, with its bandwidth. */
+  memory: memoryLevel,
+  disk: memoryLevel.optional(),
+  /** Cores that devices, readers and bridges share; left out: none is shared. */
+  cores: z.int().min(1).optional(),
+  /** Bytes per second that samples may arrive with. */
+  ingestion: quantity("bytes per second"),
+  /** Of the whole host, with its devices. */
+  watts: positive.optional(),
+  pricePerHour: positive.optional(),
+  /** Mean hours between failures of a host. */
+  mtbfHours: positive.optional(),
+});
+
+const device = z.strictObject({
+  memory: memoryLevel.extend({
+    /** Bytes per second that lookups of rows reach, at most `bandwidth`. */
+    lookups: quantity("bytes per second"),
+  }),
+  /** Peak operations per second, by the format of products. */
+  flops: z.partialRecord(z.enum(precisions), quantity("operations per second")),
+  /** Share of the peak that a product of many rows reaches (gemmShareOf). */
+  gemmShare: share,
+  /** Seconds to sort an id for the update of its row. */
+  idSort: z.union([z.literal(0), quantity("seconds")]),
+  /** Bytes per second between the host's memory and a device. */
+  hostLink: quantity("bytes per second"),
+});
+
+/** The schema of a hardware file. */
+export const hardwareSchema = z
+  .strictObject({
+    name: z.string().min(1).max(64),
+    /** Where the figures come from. */
+    source: z.string().min(1),
+    /** Figures that were fitted, and to what: none may be compared with that again. */
+    fitted: z.array(z.string()).default([]),
+    host,
+    device,
+    /** Between devices of a host; left out: they share memory. */
+    scaleUp: link.default(sharedMemory),
+    /** Between hosts: of each device, or shared by those of a host. */
+    scaleOut: link.extend({ isShared: z.boolean() }),
+    /** A machine that was measured: the planner's constants, with the memory of all devices. */
+    constants: constantsSchema.optional(),
+  })
+  .superRefine(({ device: { memory, flops }, ...all }, context) => {
+    const refuse = (path: string[], message: string, input: unknown) =>
+      context.addIssue({ code: "custom", path, message, input });
+    const { lookups, bandwidth } = memory;
+    if (lookups > bandwidth) {
+      const message = `at most the memory's \`bandwidth\`, ${bandwidth} bytes per second`;
+      refuse(["device", "memory", "lookups"], message, lookups);
+    }
+    if (flops.float32 === undefined) {
+      refuse(["device", "flops", "float32"], quantityExpected("operations per second"), undefined);
+    }
+    const isShared = all.scaleUp.bandwidth === sharedMemory.bandwidth;
+    if (isShared && all.host.devices > 1 && all.constants === undefined) {
+      const message =
+        "a link, as `host.devices` is not 1 and no `constants` count copies in memory";
+      refuse(["scaleUp"], message, undefined);
+    }
+  });
+
+/** A kind of machine. */
+export type Hardware = z.output<typeof hardwareSchema>;
+
+/** Whether the devices of a host share memory, so that their tasks copy what they exchange. */
+export function sharesMemory({ scaleUp }: Hardware): boolean {
+  return scaleUp.bandwidth === sharedMemory.bandwidth;
+}
+
+/** The hosts of a cluster, all of one kind, and the devices of each. */
+export interface ClusterDevices {
+  readonly hosts: number;
+  readonly perHost: number;
+}

@@ -1,0 +1,5 @@
+// The door of packages/what-if: all that other code may import of it.
+
+export { type CostOptions, costsOfCluster } from "./costs/costs-of-cluster.ts";
+export { constantsOf, withCachesOf } from "./hardware/constants-of.ts";
+export { hardwareNames, readHardware } from "./hardware/read-hardware.ts";

@@ -1,0 +1,130 @@
+// Seconds of the dense layers on one device, by task. Of a measured machine by its constants, as
+// the planner counts. Of others by a roofline (Williams et al., CACM 2009): a layer takes as long
+// as its products at the peak that they reach, or as its bytes at the bandwidth that memory
+// reaches, whichever is longer. Products between values of a sample, as in an interaction, are
+// small matrices: their bytes decide.
+
+import { expected, type Graph, measuredSlices, sizeOf, stepCostsIn } from "../../../internal.ts";
+import type { Hardware, precisions } from "../hardware/hardware.ts";
+import type { CostedCluster } from "./costed-job.ts";
+
+/** Numeric formats of products. */
+export type Precision = (typeof precisions)[number];
+
+/** Seconds of the tasks that compute dense layers. */
+export interface DenseSeconds {
+  readonly forwardEarly: number;
+  readonly forwardLate: number;
+  readonly backwardLate: number;
+  readonly backwardEarly: number;
+  readonly updateDense: number;
+}
+
+/** A multiplication and an addition. */
+const flopOfProduct = 2;
+/** The backward pass multiplies twice: for the gradients of the inputs, and of the weights. */
+const backwardPasses = 2;
+const floatBytes = 4;
+/** Floats of a parameter's update: it, its gradient and a state are read, and two are written. */
+const updateFloats = 5;
+
+/** Rows of a product that reach the whole share of the peak, and rows that reach half of it. */
+const [fullRows, halfRows] = [512, 64] as const;
+
+/**
+ * The share of the peak that a product with so many rows reaches. Between 64 rows and 512 it
+ * doubles with the logarithm of the rows; below, the time of a product is that of 64 rows.
+ */
+export function gemmShareOf({ gemmShare }: Hardware["device"], rows: number): number {
+  if (rows >= fullRows) return gemmShare;
+  const half = gemmShare / 2;
+  if (rows <= halfRows) return (half * rows) / halfRows;
+  return half + (half * Math.log(rows / halfRows)) / Math.log(fullRows / halfRows);
+}
+
+/** The seconds of a device with so many samples. @throws InvalidOptionError without a peak */
+export function denseSecondsOf(cluster: CostedCluster, precision: Precision) {
+  const of = cluster.hardware.constants === undefined ? byRoofline : byConstants;
+  const known = new Map<number, DenseSeconds>();
+  return (samples: number): DenseSeconds => {
+    const found = known.get(samples) ?? of(cluster, samples, precision);
+    known.set(samples, found);
+    return found;
+  };
+}
+
+function byRoofline(
+  { graph, hardware: { name, device }, setting }: CostedCluster,
+  samples: number,
+  precision: Precision,
+): DenseSeconds {
+  const peak = device.flops[precision];
+  if (peak === undefined) {
+    const known = Object.keys(device.flops).join(", ");
+    throw expected("precision", `one that ${name} has a peak of: ${known}`, precision);
+  }
+  const speed = peak * gemmShareOf(device, samples);
+  const bandwidth = device.memory.lookups;
+  const secondsOf = (isEarly: boolean, passes: number) =>
+    graph.nodes.reduce((sum, node) => {
+      if (node.isEarly !== isEarly || samples === 0) return sum;
+      const { products = 0, elements = 0, parameters = [] } = node;
+      const weights = parameters.reduce((all, own) => all + sizeOf(own), 0);
+      const ofBytes = (floatBytes * (samples * elements + weights)) / bandwidth;
+      const ofProducts = (flopOfProduct * samples * products) / speed;
+      return sum + passes * Math.max(ofBytes, parameters.length === 0 ? 0 : ofProducts);
+    }, 0);
+  return {
+    forwardEarly: secondsOf(true, 1),
+    forwardLate: secondsOf(false, 1),
+    backwardLate: secondsOf(false, backwardPasses),
+    backwardEarly: secondsOf(true, backwardPasses),
+    updateDense: (floatBytes * updateFloats * setting.workload.denseParameters) / bandwidth,
+  };
+}
+
+/** As `assessPlan` counts, divided among the passes by products, values and blocks. */
+function byConstants({ graph, setting, devices }: CostedCluster, samples: number): DenseSeconds {
+  const { workload, constants } = setting;
+  const { activation, product, layer, parameter, sliceParameter, denseSpeed } =
+    stepCostsIn(setting);
+  const flop = (samples * workload.denseFlop) / (denseSpeed * constants.denseFlops);
+  const passed = samples * activation * workload.denseActivations;
+  const own = samples * product * workload.denseOwnProducts;
+  const sharesOf = (isEarly: boolean) => {
+    const nodes = graph.nodes.filter((node) => node.isEarly === isEarly);
+    const sumOf = (of: (node: (typeof nodes)[number]) => number) =>
+      nodes.reduce((sum, node) => sum + of(node), 0);
+    const share = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
+    return (
+      flop *
+        share(
+          sumOf(({ products = 0 }) => products),
+          graph.products,
+        ) +
+      passed *
+        share(
+          sumOf(({ elements = 0 }) => elements),
+          graph.elements,
+        ) +
+      own * share(sumOf(ownProductsOf), graph.ownProducts) +
+      layer * sumOf(({ parameters = [] }) => (parameters.length === 0 ? 0 : 1))
+    );
+  };
+  const [early, late] = [sharesOf(true), sharesOf(false)];
+  const W = devices.hosts * devices.perHost;
+  const slices = Math.max(0, (workload.slices ?? measuredSlices) - measuredSlices);
+  const forward = 1 / (1 + backwardPasses);
+  return {
+    forwardEarly: forward * early,
+    forwardLate: forward * late,
+    backwardLate: (1 - forward) * late,
+    backwardEarly: (1 - forward) * early,
+    updateDense: (parameter + (sliceParameter * slices) / W) * workload.denseParameters,
+  };
+}
+
+function ownProductsOf(node: Graph["nodes"][number]): number {
+  const { ownProducts, products = 0, parameters = [] } = node;
+  return ownProducts ?? (parameters.length === 0 ? products : 0);
+}

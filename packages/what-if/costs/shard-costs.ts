@@ -1,0 +1,210 @@
+// Seconds and bytes of the parts of tables that devices hold, by task: lookups and updates as the
+// planner counts them, rows that miss a device's cache, and checkpoints.
+
+import {
+  allReduceSeconds,
+  costOf,
+  distinctOfTile,
+  loadOf,
+  missRatioAt,
+  type PlacedShard,
+  placeBytesOf,
+  rowShare,
+  type Setting,
+  stepCostsIn,
+  tileColumns,
+  tileRows,
+} from "../../../internal.ts";
+import { sharesMemory } from "../hardware/hardware.ts";
+import type { CostedCluster, CostedTable } from "./costed-job.ts";
+import type { Ledger } from "./ledger.ts";
+
+/** Adds the costs of every shard of the plan. */
+export function addShards(cluster: CostedCluster, ledger: Ledger): void {
+  const { plan, tables, setting, devices, hardware } = cluster;
+  const byName = new Map(tables.map((table) => [table.name, table]));
+  const isAhead = tables.some(({ deferred }) => deferred > 0);
+  for (const shard of plan.shards) {
+    const table = byName.get(shard.table);
+    if (table === undefined) continue;
+    addMemory(cluster, ledger, table, shard);
+    if (shard.device === "all") {
+      addCopies(cluster, ledger, table, shard);
+      continue;
+    }
+    const lookup = table.isEarly ? "lookupAhead" : isAhead ? "lookupRest" : "lookup";
+    addRows(cluster, ledger, table, shard, lookup);
+    if (sharesMemory(hardware)) addCopying(cluster, ledger, table, shard, lookup);
+    if (shard.tier === "cached") addMisses(cluster, ledger, table, shard);
+  }
+  if (sharesMemory(hardware)) {
+    const bytes = 4 * setting.workload.denseParameters;
+    const onHost = { hosts: 1, perHost: devices.perHost };
+    ledger.add("allReduce", "all", { seconds: allReduceSeconds(onHost, setting.constants, bytes) });
+  }
+}
+
+/** The planner's costs of a shard, or of one copy. */
+function plannedCosts(
+  { setting }: { readonly setting: Setting },
+  table: CostedTable,
+  shard: PlacedShard,
+) {
+  return costOf(setting, table, shard.scheme, shard.tier, shard, loadOf(setting, table, shard));
+}
+
+/** Lookups, updates and ids of a shard on its device. */
+function addRows(
+  cluster: CostedCluster,
+  ledger: Ledger,
+  table: CostedTable,
+  shard: PlacedShard,
+  lookup: "lookup" | "lookupAhead" | "lookupRest",
+): void {
+  const { setting, samples, hardware } = cluster;
+  const rank = Number(shard.device);
+  const { seconds } = plannedCosts(cluster, table, shard);
+  const ofShard = stepCostsIn(setting).shard / 2;
+  const ids = idsOf(setting, table, shard);
+  const again = table.deferred * seconds.lookup;
+  ledger.add(lookup, rank, { seconds: seconds.lookup + ofShard });
+  if (again > 0) ledger.add("lookupRest", rank, { seconds: again });
+  const sorted = ids * hardware.device.idSort;
+  ledger.add("updateRows", rank, { seconds: seconds.update + sorted + seconds.overhead - ofShard });
+  if (samples.length === 1) return;
+  // Each device deals the ids of its samples to all shards.
+  const { idSeconds, dealSeconds } = setting.constants;
+  const dealt = shard.blocks < table.rowBlocks ? idsOf(setting, table) : 0;
+  const dealing = (ids * idSeconds + dealt * dealSeconds) / samples.length;
+  ledger.add("ids", "all", { seconds: dealing });
+}
+
+/** Ids of a batch in a shard; without a shard, in the table. */
+function idsOf({ workload }: Setting, table: CostedTable, shard?: PlacedShard): number {
+  const share = shard === undefined ? 1 : rowShare(table, shard, table.idShares);
+  return workload.batchSize * table.poolingFactor * share;
+}
+
+/** A copied table: every device looks up the ids of its samples, and updates the whole table. */
+function addCopies(
+  cluster: CostedCluster,
+  ledger: Ledger,
+  table: CostedTable,
+  shard: PlacedShard,
+): void {
+  const { setting, samples, devices, hardware } = cluster;
+  const { seconds } = plannedCosts(cluster, table, shard);
+  const ofShard = stepCostsIn(setting).shard / 2;
+  const sorted = (idsOf(setting, table) / samples.length) * hardware.device.idSort;
+  ledger.add("lookupReplicas", "all", { seconds: seconds.lookup + ofShard });
+  const update = seconds.update + sorted + seconds.overhead - ofShard;
+  ledger.add("updateDense", "all", { seconds: update });
+  if (!sharesMemory(hardware)) return;
+  const onHost = { hosts: 1, perHost: devices.perHost };
+  const bytes = table.rows * table.dim * table.weightBytes;
+  ledger.add("allReduce", "all", { seconds: allReduceSeconds(onHost, setting.constants, bytes) });
+}
+
+/** What the devices of a host copy through shared memory: as on one host, for their own host. */
+function addCopying(
+  { setting, devices: { hosts, perHost } }: CostedCluster,
+  ledger: Ledger,
+  table: CostedTable,
+  shard: PlacedShard,
+  lookup: "lookup" | "lookupAhead" | "lookupRest",
+): void {
+  const W = hosts * perHost;
+  if (W === 1) return;
+  const { constants } = setting;
+  const near: Setting = { ...setting, devices: { hosts: 1, perHost: W } };
+  const { seconds } = plannedCosts({ setting: near }, table, shard);
+  const rank = Number(shard.device);
+  const dealt = shard.blocks < table.rowBlocks ? idsOf(setting, table) : 0;
+  const dealing =
+    idsOf(setting, table, shard) * constants.idSeconds + dealt * constants.dealSeconds;
+  const add = (task: Parameters<Ledger["add"]>[0], own: number) =>
+    ledger.add(task, rank, { seconds: (own * perHost) / W });
+  add("receiveIds", seconds.inputExchange - dealing);
+  add(lookup, seconds.outputExchange);
+  add("receiveGradients", seconds.backwardExchange);
+}
+
+/** Bytes of a row's part in a store. */
+function rowBytesOf(table: CostedTable, shard: PlacedShard): number {
+  const { weightBytes, stateBytes, rowBytes } = table;
+  return tileColumns(table, shard) * (weightBytes + stateBytes) + rowBytes;
+}
+
+/** Memory of a shard, and its part of a checkpoint. */
+function addMemory(
+  cluster: CostedCluster,
+  ledger: Ledger,
+  table: CostedTable,
+  shard: PlacedShard,
+): void {
+  const { setting, hardware, job } = cluster;
+  const whole = tileRows(table, shard) * rowBytesOf(table, shard);
+  ledger.addMemory(shard.device, { device: plannedCosts(cluster, table, shard).bytes });
+  if (shard.tier === "cached") {
+    // Without a disk, all rows rest in the host's memory.
+    const { disk } = hardware.host;
+    const cached = Math.min(whole, shard.cache?.ddrBytes ?? 0);
+    ledger.addMemory(
+      shard.device,
+      disk === undefined ? { host: whole } : { host: cached, disk: whole },
+    );
+  }
+  // Rows that were touched since the last checkpoint; of a copied table, an equal part.
+  const { everySteps } = job.checkpoint;
+  const touched = distinctOfTile(table, shard, everySteps * setting.workload.batchSize);
+  const part = shard.device === "all" ? 1 / cluster.samples.length : 1;
+  addWriting(cluster, ledger, shard.device, part * touched * rowBytesOf(table, shard));
+}
+
+/** A device's part of a checkpoint: its bytes cross the host link, and go to the disk. */
+function addWriting(
+  { hardware: { device, host } }: CostedCluster,
+  ledger: Ledger,
+  rank: number | "all",
+  bytes: number,
+): void {
+  ledger.add("checkpoint", rank, {
+    hostLink: bytes / device.hostLink,
+    hostMemory: bytes / host.memory.bandwidth,
+    ...(host.disk !== undefined && { disk: bytes / host.disk.bandwidth }),
+  });
+}
+
+/**
+ * Rows that miss the cache of a device: by the planner's miss curve, each is read from the host's
+ * memory, and a changed row is written back for it. What misses the host's cache, too, is read from
+ * the disk. A device that computes in the host's memory copies rows itself, as the planner counts.
+ */
+function addMisses(
+  cluster: CostedCluster,
+  ledger: Ledger,
+  table: CostedTable,
+  shard: PlacedShard,
+): void {
+  const { setting, hardware } = cluster;
+  const { host, device, constants } = hardware;
+  const { missCurve: curve = [] } = table;
+  const load = loadOf(setting, table, shard);
+  const place = placeBytesOf(setting, table, tileColumns(table, shard));
+  const below = (shard.cache?.ddrBytes ?? 0) / Math.max(1, tileRows(table, shard) * place);
+  const asked = distinctOfTile(table, shard, setting.workload.batchSize) * rowBytesOf(table, shard);
+  const bytes = asked * missRatioAt(curve, table.rows * load);
+  const fromDisk = asked * missRatioAt(curve, table.rows * Math.min(1, load + below));
+  const rank = Number(shard.device);
+  if (constants !== undefined) {
+    ledger.add("tiers", rank, { seconds: plannedCosts(cluster, table, shard).seconds.prefetch });
+  } else {
+    ledger.add("tiers", rank, {
+      hostLink: bytes / device.hostLink,
+      hostMemory: (2 * bytes) / host.memory.bandwidth,
+    });
+  }
+  if (host.disk !== undefined) {
+    ledger.add("tiers", rank, { disk: (2 * fromDisk) / host.disk.bandwidth });
+  }
+}

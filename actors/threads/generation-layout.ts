@@ -206,7 +206,7 @@ function planFor({ job, devices, placement }: GenerationSpec): Plan | undefined 
   return deviceCount(plan.devices) === devices ? plan : undefined;
 }
 
-function scheduleOfGeneration({ job, data }: GenerationSpec): Schedule {
+export function scheduleOfGeneration({ job, data }: GenerationSpec): Schedule {
   const { batchSize, passes } = job.data;
   const { samples } = data.training;
   return scheduleOf({ samples, batchSize, passes, begin: stepBefore(job) });

@@ -157,7 +157,7 @@ export function specIn({ spec }: Pick<GenerationMemory, "spec">): GenerationSpec
 }
 
 /** With 10,000 tables a spec has megabytes: it is not cloned for each thread on the main thread. */
-function sharedSpec(spec: GenerationSpec): SharedArrayBuffer {
+export function sharedSpec(spec: GenerationSpec): SharedArrayBuffer {
   const bytes = serialize(spec);
   const shared = new SharedArrayBuffer(bytes.length);
   new Uint8Array(shared).set(bytes);

@@ -2,6 +2,7 @@
 // only its own program: loading all of them takes three times as long. A device's thread never runs
 // its event loop: it waits on its doorbell.
 
+import type { ServerCommand, TrainerCommand } from "../../src/asynchronous/parameter-servers.ts";
 import type { IndexHelp } from "../../src/data/file-index/write-index.ts";
 import { GenerationAbortedError, recordError, visible } from "../../src/errors/errors.ts";
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
@@ -11,6 +12,9 @@ import type { Log } from "../../src/ports/log.ts";
 import type { TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { TierCommand } from "../../storage/tiers/serve.ts";
 import type { AdopterCommand, AdopterTask } from "./adopter-program.ts";
+import type { SamplesTask } from "./asynchronous/samples-program.ts";
+import type { ServerTask } from "./asynchronous/server-program.ts";
+import type { TrainerTask } from "./asynchronous/trainer-program.ts";
 import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationTask } from "./calibration-program.ts";
 import type { CostProbeTask } from "./costs/cost-probe-program.ts";
@@ -24,6 +28,7 @@ import {
   type GenerationMemory,
   openCells,
   openGeneration,
+  specIn,
 } from "./generation-memory.ts";
 import type { SpecHead } from "./generation-spec.ts";
 import type { RowsToKeep } from "./kept-rows.ts";
@@ -48,7 +53,10 @@ export type ThreadTask =
   | CacheTask
   | IndexTask
   | StoreTask
-  | ProbeTask;
+  | ProbeTask
+  | ServerTask
+  | TrainerTask
+  | SamplesTask;
 
 /** A thread that prepares the data of a job, and then searches a plan if `planFor` is given. */
 export interface PrepareTask {
@@ -88,6 +96,13 @@ export interface ProbeTask {
   readonly role: "device" | "reader";
   readonly index: number;
   readonly generations: readonly Pick<ParticipantTask, "spec" | "memory">[];
+}
+
+/** The task of a thread of a generation whose devices have their steps in common. */
+type StepTask = Extract<ThreadTask, { readonly memory: GenerationMemory }>;
+
+export function isStepTask(task: ThreadTask): task is StepTask {
+  return "memory" in task && "progress" in task.memory;
 }
 
 /** Runs a task to its end. If the task fails, the error is reported by `ports.fail`. */
@@ -191,6 +206,23 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "costs": {
         const { runCostProbes } = await import("./costs/cost-probe-program.ts");
         return report(await runCostProbes(task, clock));
+      }
+      case "sparse":
+      case "dense": {
+        const { runServer } = await import("./asynchronous/server-program.ts");
+        const take = () => ports.take() as ServerCommand | undefined;
+        const kernels = openKernels(specIn(task.memory).job.arithmetic);
+        return await runServer(task, { ...ports, kernels, take, report });
+      }
+      case "trainer": {
+        const { runTrainer } = await import("./asynchronous/trainer-program.ts");
+        const take = () => ports.take() as TrainerCommand | undefined;
+        const kernels = ports.wrapKernels(openKernels(specIn(task.memory).job.arithmetic));
+        return await runTrainer(task, { ...ports, kernels, take, report });
+      }
+      case "samples": {
+        const { runSamples } = await import("./asynchronous/samples-program.ts");
+        return await runSamples(task, { ...ports, report });
       }
       default:
         return task satisfies never;

@@ -5,7 +5,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { progressOver, specIn } from "../../actors/threads/generation-memory.ts";
 import { hostPlaces, poolMax } from "../../actors/threads/generation-spec.ts";
 import { workerPorts } from "../../actors/threads/thread-ports.ts";
-import { runThread, type ThreadTask } from "../../actors/threads/thread-program.ts";
+import { isStepTask, runThread, type ThreadTask } from "../../actors/threads/thread-program.ts";
 import type { FaultyThread } from "./faulty-launcher.ts";
 import { Injections } from "./injections.ts";
 import { faultyPorts } from "./thread-faults.ts";
@@ -26,7 +26,7 @@ function watched(task: ThreadTask) {
   const isWriter = task.program === "writer";
   const isWorker = task.program === "worker";
   const kind = { isWriter, isWorker };
-  if (!("spec" in task)) return { generation: 0, ...kind, stepsDone: () => 0 };
+  if (!isStepTask(task)) return { generation: 0, ...kind, stepsDone: () => 0 };
   const { program, memory, index } = task;
   const spec = specIn(memory);
   const { steps } = progressOver(memory, spec.devices);

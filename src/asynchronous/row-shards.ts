@@ -6,6 +6,15 @@ import { type Shard, shardsOf } from "../embedding/tables/shards.ts";
 import { place } from "../planner/placement.ts";
 import type { ShardRows } from "./parameter-servers.ts";
 
+/** The sparse servers of a run: as many as its option says, or one for each host. */
+export function serversOf(
+  { servers }: { readonly servers: number },
+  hosts: number,
+  devices: number,
+): number {
+  return servers === 0 ? hosts : Math.min(servers, devices);
+}
+
 /** The shards of a job's tables; the device of each is its server. */
 export function shardsOnServers(tables: readonly TableSpec[], servers: number): Shard[] {
   const sized = tables.map(({ name, rows, dim, rowBlocks }) => {

@@ -14,7 +14,7 @@ import { Registry } from "../../../actors/run/state/registry.ts";
 import type { Incident } from "../../../actors/runtime/incident.ts";
 import { clusterScope, type Network, orderFault } from "../../../actors/runtime/mailbox.ts";
 import { progressOver } from "../../../actors/threads/generation-memory.ts";
-import type { ParticipantTask, ThreadTask } from "../../../actors/threads/thread-program.ts";
+import { isStepTask, type ParticipantTask } from "../../../actors/threads/thread-program.ts";
 import type { CommandFault } from "../../../chaos/faults/breakable-launcher.ts";
 import { SimulatedMachine } from "../../../chaos/simulation/machine.ts";
 import { SimulatedProcess } from "../../../chaos/simulation/process.ts";
@@ -286,7 +286,7 @@ function breaksOf(world: World, threads: SimulatedThreads, storeMsOf: (actor: st
     const actor = actorOf(thread.name);
     const storeMs = storeMsOf(actor);
     const slowed = storeMs === 0 ? cells : passing(cells, { store: () => thread.spend(storeMs) });
-    if (!("spec" in task)) return slowed;
+    if (!isStepTask(task)) return slowed;
     const { generation } = task.spec;
     const fault = planned.find((one) => one.actor === actor && one.generation === generation);
     if (fault === undefined || "command" in fault) return slowed;
@@ -352,7 +352,7 @@ function breaking(
   cells: Cells,
   place: {
     readonly fault: ThreadFault;
-    readonly task: Extract<ThreadTask, { spec: unknown }>;
+    readonly task: Pick<ParticipantTask, "spec" | "memory" | "index"> & { program: string };
     readonly thread: SimulatedThread;
     inject(fault: ThreadFault, thread: SimulatedThread): void;
   },

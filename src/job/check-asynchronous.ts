@@ -1,6 +1,7 @@
 // Checks a job of asynchronous training: its servers and trainers have no common step, so they
 // refuse what needs one, and the section `async` belongs to no other mode.
 
+import { isStreamed } from "../data/data-kinds.ts";
 import { expected } from "../ports/check-options.ts";
 import { type AsynchronousSpec, asynchronousOptions } from "./asynchronous-options.ts";
 import type { JobSpec } from "./job.ts";
@@ -37,7 +38,7 @@ export function checkAsynchronous(job: JobSpec): void {
 }
 
 function* refusalsOf(job: JobSpec): Generator<Refusal> {
-  const { model, exchange, pipeline, planner } = job;
+  const { model, exchange, optimizer, pipeline, planner, data, checkpoint } = job;
   const no = (why: string) => `left out ${because} ${why}`;
   for (const [i, table] of model.tables.entries()) {
     const at = `model.tables[${i}]`;
@@ -47,19 +48,39 @@ function* refusalsOf(job: JobSpec): Generator<Refusal> {
     const inMemory = `"memory" ${because} whose servers hold rows in memory`;
     yield [`${at}.tier`, tier !== "memory", inMemory, tier];
     yield [`${at}.dedup`, dedup, no("where a batch reads each row once"), dedup];
-    yield [`${at}.l2Scope`, l2Scope === "table", no("where rows have no common step"), l2Scope];
+    const touched = `"touched" ${because} where rows have no common step`;
+    yield [`${at}.l2Scope`, l2Scope !== "touched", touched, l2Scope];
     const dealt = `"auto" ${because} whose servers deal tables themselves`;
     yield [`${at}.sharding`, sharding !== "auto", dealt, sharding];
   }
+  const { forward, backward, dense, topk } = exchange;
+  const whole = `"float32" ${because} whose servers send whole numbers`;
+  yield ["exchange.forward", forward !== "float32", whole, forward];
+  yield ["exchange.backward", backward !== "float32", whole, backward];
+  yield ["exchange.dense", dense !== "float32", whole, dense];
+  yield ["exchange.topk", topk !== undefined, no("without all-reduce"), topk];
   const hasNorm = "batchNorm" in model && model.batchNorm === true;
   yield ["model.batchNorm", hasNorm, no("where no device sees a whole batch"), true];
+  for (const part of ["dense", "sparse"] as const) {
+    const { ema } = optimizer[part];
+    yield [
+      `optimizer.${part}.ema`,
+      ema !== undefined,
+      no("which averages nothing over steps"),
+      ema,
+    ];
+  }
+  const { partial, bits } = checkpoint;
+  yield ["checkpoint.partial", partial !== undefined, no("where it is the rule"), partial];
+  yield ["checkpoint.bits", bits !== 32, `32 ${because} as updates alone are lost`, bits];
   yield ["plan", job.plan !== undefined, no("whose servers follow no plan"), "a plan"];
   yield ["planner.adapt", planner.adapt !== undefined, no("which has no plan"), planner.adapt];
   yield ["pipeline.ahead", pipeline.ahead > 0, `0 ${because} see async.prefetch`, pipeline.ahead];
-  yield ["exchange.topk", exchange.topk !== undefined, no("without all-reduce"), exchange.topk];
-  const { partial, bits } = job.checkpoint;
-  yield ["checkpoint.partial", partial !== undefined, no("where it is the rule"), partial];
-  yield ["checkpoint.bits", bits !== 32, `32 ${because} whose loss is lost updates alone`, bits];
-  const { preprocessing } = job;
-  yield ["preprocessing", preprocessing !== undefined, no("where trainers read"), preprocessing];
+  yield ["data.ikjt", data.ikjt !== undefined, no("where a batch reads each row once"), data.ikjt];
+  yield [
+    "data.cache",
+    isStreamed(data),
+    `a directory ${because} where trainers read apart`,
+    "none",
+  ];
 }

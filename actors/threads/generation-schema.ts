@@ -167,7 +167,7 @@ const headSchema = z.object({
   /** The hosts of these devices, in rank order. */
   hosts: z.array(z.object({ host: count, devices: z.int().min(1) })).min(1),
   /** Slices per device, if they are not dealt evenly. */
-  sliceCounts: z.array(z.int().min(1)).optional(),
+  sliceCounts: z.array(z.int().min(0)).optional(),
   data: dataPlanSchema,
   /** The placement of each shard; left out: the job's plan, if it is for these devices, or none. */
   placement: packedPlanSchema.optional(),

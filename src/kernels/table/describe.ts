@@ -14,6 +14,7 @@
 //   slices(B)  the same, and the kind's check receives the size B; to=packed(B*W): kind `packed`
 //   columns.mean=C   a member of the parameter `columns`
 //
+// A kernel that takes slices is not called where a device has none: it has no sum to write.
 // In a call, the first parameter with a size (B, W, …) sets the value of the size, and all others
 // are compared with this value. Parameters are processed in this order: kinds, exact dimensions,
 // numbers of elements that are a single size, rows, all other tensors.
@@ -118,6 +119,7 @@ export function compile(kernel: string, row: Row, kinds: Readonly<Record<string,
   }
   tensors.sort((one, other) => rankOf(one.text) - rankOf(other.text));
   const slicesOf = argumentOf("slices");
+  const isSliced = parameters.some(({ kind, text }) => kind === "slices" && text !== "");
   for (const tensor of tensors) steps.push(checkOf(tensor, sizes, slicesOf));
   const natives = (row.native?.split(" ") ?? []).map((name) =>
     nativeOf(name, parameters, parts, sizes),
@@ -130,6 +132,7 @@ export function compile(kernel: string, row: Row, kinds: Readonly<Record<string,
       sizes.forget();
       for (let i = 0; i < steps.length; i++) steps[i]!(given);
       if (unless !== undefined && unless() === 0) return false;
+      if (isSliced && (slicesOf(given) as Slices).bounds.length === 1) return false;
       for (let i = 0; i < last.length; i++) last[i]!(given);
       if (also !== undefined) also(...given);
       return true;

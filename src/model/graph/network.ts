@@ -59,7 +59,8 @@ export function createNetwork(options: {
   const { kernels, graph, samplesMax } = options;
   const { flat = kernels.tensor([graph.layout.length]) } = options;
   const cells: Cell[] = [];
-  const memoryOf = ({ shape }: Node) => kernels.tensor([samplesMax, ...shape]);
+  // A device without samples has memory for one: blocks look at its shape when they start.
+  const memoryOf = ({ shape }: Node) => kernels.tensor([Math.max(1, samplesMax), ...shape]);
   // Gradients are assigned before any block starts, because blocks ask for the tensors of their
   // inputs.
   const gradients = gradientMemory(graph, memoryOf);

@@ -61,7 +61,7 @@ export interface TopologyInput {
   readonly plan?: Plan | undefined;
   /** Parts of tables that override the plan's placement; left out: none. */
   readonly pins?: readonly ShardPin[] | undefined;
-  /** Slices of each device, at least one; left out, even runs. */
+  /** Slices of each device; 0: it holds rows and runs no samples. Left out: even runs. */
   readonly sliceCounts?: readonly number[] | undefined;
   /** The tiers below device memory; present if a table is cached. */
   readonly tiers?: TiersSpec | undefined;

@@ -82,6 +82,8 @@ interface Choice {
   readonly ikjt?: IkjtGroups;
   /** Storage below device memory, for tables that the plan puts there. */
   readonly tiers?: TiersSpec;
+  /** Slices of each device. @default even */
+  readonly sliceCounts?: readonly number[];
 }
 
 const layers = [{ interacted: 2, compressed: 2, rank: 3, hidden: [8] }];
@@ -137,6 +139,7 @@ function start(choice: Choice, plan: Plan, hostOf = hostsOf(plan)): LocalDevices
       model: modelOf(choice),
       weighted: rowsOf(choice).map((_, i) => isWeighted && i % 2 === 0),
       tiers: choice.tiers,
+      sliceCounts: choice.sliceCounts,
       ikjt: choice.ikjt,
       ...(exchange === undefined ? {} : { exchange }),
     },
@@ -195,6 +198,18 @@ const tiersOf = (stream: RandomStream): TiersSpec =>
     hbmBytes: stream.below(2) === 0 ? 1 : 60_000,
     policy: cachePolicies[stream.below(2)],
   });
+
+/** Slices of each device: a device without slices holds rows, and runs no samples. */
+function dealt(slices: number, devices: number, stream: RandomStream): number[] {
+  const counts = new Array<number>(devices).fill(0);
+  const trainers = 1 + stream.below(devices - 1);
+  const first = stream.below(devices);
+  for (let slice = 0; slice < slices; slice++) {
+    const at = (first + (slice < trainers ? slice : stream.below(trainers))) % devices;
+    counts[at] = (counts[at] ?? 0) + 1;
+  }
+  return counts;
+}
 
 const planned = (choice: Choice, scheme: Scheme, hosts: number, perHost: number): Plan => {
   const tables = modelOf(choice).tables.map((table) => ({ ...table, scheme, cost: 1 }));
@@ -274,7 +289,10 @@ async function anyPlanIsEqual(
   }
 }
 
-/** Asserts the same through tiers and with `dedup`, for a random plan on cluster `i`. */
+/**
+ * Asserts the same through tiers, with `dedup`, and where some devices have no samples, for a
+ * random plan on cluster `i`.
+ */
 async function drawnPlanIsEqual(
   t: ExecutionContext,
   own: Choice,
@@ -290,9 +308,10 @@ async function drawnPlanIsEqual(
   // In fewer bits `dedup` decides what is rounded, so that the choice is the job's.
   const drawnDedup = rows.map(() => i % 2 === 1 && stream.below(3) > 0);
   const dedup = own.exchange === undefined ? drawnDedup : (own.dedup ?? []);
-  const backing = { ...own, dedup, tiers: tiersOf(stream) };
+  const sliceCounts = dealt(8, hostOf.length, stream);
+  const backing = { ...own, dedup, tiers: tiersOf(stream), sliceCounts };
   const through = await train(start(backing, tiered(plan, stream), hostOf), own);
-  t.deepEqual(through, expected, `through tiers, ${dedup} ${what}`);
+  t.deepEqual(through, expected, `through tiers, ${dedup} ${sliceCounts} ${what}`);
   return { plan, hostOf, dedup, what };
 }
 

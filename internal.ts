@@ -177,6 +177,13 @@ export {
 export { type CostSearchModule, searchPlansWith } from "./actors/threads/data/cost-files.ts";
 
 export { type Paused, untilDone } from "./src/planner/paused.ts";
+export {
+  type PlacementSpec,
+  placementKinds,
+  plainPlacement,
+  serversOf,
+  slicesBeside,
+} from "./src/planner/placement.ts";
 export { schemes, type Plan, type PlacedShard, type Scheme } from "./src/planner/shards.ts";
 export {
   type KnownMachine,

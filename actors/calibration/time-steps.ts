@@ -4,6 +4,7 @@
 
 import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { serversOf, slicesBeside } from "../../src/planner/placement.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Launcher, Thread } from "../../src/ports/launcher.ts";
 import {
@@ -105,8 +106,9 @@ export async function timeSteps(
 }
 
 function generationOf({ job, data }: TimedJob, devices: number): Generation {
+  const sliceCounts = slicesBeside(job.slices, devices, serversOf(job.placement, devices));
   const spec = generationSpecOf({
-    ...{ job, plan: data, step: 0, latest: undefined, sliceCounts: undefined, network: {} },
+    ...{ job, plan: data, step: 0, latest: undefined, sliceCounts, network: {} },
     scope: { run: "calibrate", generation: 1 },
     hosts: [{ host: 0, devices }],
   });

@@ -16,6 +16,7 @@ import { weightedOf } from "../../src/data/text/match-features.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
+import { mostDevices, serversOf, slicesBeside } from "../../src/planner/placement.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import {
   countedStatistics,
@@ -69,7 +70,7 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
 /** The memory of all devices on one host; undefined if the data's ids are not counted yet. */
 function memoryOfJob(job: JobSpec, devices: number): HostMemory | undefined {
   const counted = countedStatistics(job)?.features;
-  if (counted === undefined || devices > job.slices) return undefined;
+  if (counted === undefined || devices > mostDevices(job)) return undefined;
   const { model, slices, exchange, tiers, data } = job;
   const bags = {
     idsMax: counted.map(({ idsMax }) => idsMax),
@@ -77,7 +78,9 @@ function memoryOfJob(job: JobSpec, devices: number): HostMemory | undefined {
     weighted: weightedOf(data, shapesOf(model)),
   };
   const batch = { batchSize: data.batchSize, targets: targetsOf(data), ...bags };
-  const topology = topologyOf({ model, slices, exchange, tiers, ...batch }, devices);
+  const sliceCounts = slicesBeside(slices, devices, serversOf(job.placement, devices));
+  const input = { model, slices, exchange, tiers, sliceCounts, ...batch };
+  const topology = topologyOf(input, devices);
   const tierRings = topology.sliceRuns.map((_, rank) => {
     return tierRingOf(topology, rank, job.optimizer.sparse);
   });

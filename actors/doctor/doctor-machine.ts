@@ -28,7 +28,7 @@ import { realDisk } from "../../src/ports/disk.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
 import { isObjectAddress } from "../../src/ports/object-store.ts";
 import { softLimit } from "../../src/wire/http/open-files.ts";
-import { storesOn } from "../../storage/tiers/records/open-records.ts";
+import { type DiskStore, storesOn } from "../../storage/tiers/records/open-records.ts";
 import { persistedStores } from "../../storage/tiers/tier-store.ts";
 import type { HostMemory } from "../threads/host-memory.ts";
 import { tierHome } from "../threads/tier-program.ts";
@@ -173,16 +173,16 @@ export async function diskChecks(job: JobSpec, clock: Clock): Promise<Check[]> {
   const checks = isObjectAddress(directory)
     ? [] // The check of the run reads it.
     : directoryChecks("checkpoints", directory, forCheckpoints, job, clock);
-  if (cached === 0) return checks;
+  const { ssd } = job.tiers;
+  if (cached === 0 || ssd === "none") return checks;
   const { root } = tierHome(job);
   const ofTiers = directoryChecks("tiers", root, 2 * cached, job, clock);
-  return [...checks, ...ofTiers, await tierStoreCheck(job)];
+  return [...checks, ...ofTiers, await tierStoreCheck(job, ssd)];
 }
 
 /** Checks the store for the rows of a job's cached tables: the existing one, or the default. */
-async function tierStoreCheck(job: JobSpec): Promise<Check> {
+async function tierStoreCheck(job: JobSpec, ssd: DiskStore | "auto"): Promise<Check> {
   const name = "tiers: store";
-  const { ssd } = job.tiers;
   const here = await storesOn(realDisk);
   const [usual = "file"] = here;
   const atRest = persistedStores(realDisk, tierHome(job));

@@ -75,7 +75,10 @@ const thread = threadLogic<TierInput, TierCommand, TierReport>((input) => {
       return { ...report, state: report.type, type };
     },
     wake: () => wake(generation, layout.tierOf(device)),
-    onEnded: () => removeLeftover(network.disk, tierDirectory(tierPlace(spec, device))), // T1
+    onEnded: () => {
+      const isOnDisk = spec.job.tiers.ssd !== "none";
+      if (isOnDisk) removeLeftover(network.disk, tierDirectory(tierPlace(spec, device))); // T1
+    },
   };
 });
 

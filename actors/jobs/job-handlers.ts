@@ -6,6 +6,7 @@ import { checkSchemes } from "../../src/job/check-placement.ts";
 import { type JobSpec, resolvingJob } from "../../src/job/job.ts";
 import { withCosts, withFiles, withModel } from "../../src/job/job-files.ts";
 import { shownOptions } from "../../src/job/shown-job.ts";
+import { mostDevices } from "../../src/planner/placement.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
@@ -115,7 +116,7 @@ const handlers: Handlers = {
       throw new QuotaExceededError(record.tenant, "devices", devicesMax);
     }
     const changed = await change(caller, record, () => record.scale(devices));
-    return { ...changed, devices: Math.min(devices, record.job.slices) };
+    return { ...changed, devices: Math.min(devices, mostDevices(record.job)) };
   },
   move: (caller, { run, shard, device }) =>
     pinned(caller, run, "move a shard of", (record) => moveShard(record, shard, device)),

@@ -105,7 +105,7 @@ function* addedUp(
       (sum, own) => sum + own.rows * (own.recordBytes + indexBytes),
       0,
     );
-    return tierRingBytes(shape) + Math.min(tiers.ddrBytes, all);
+    return tierRingBytes(shape) + (tiers.ssd === "none" ? all : Math.min(tiers.ddrBytes, all));
   };
   const saved = (rank: number) =>
     Math.min(pipeBytesMin, checkpoint.bufferBytes, savedBytes.get(rank) ?? 0);

@@ -5,7 +5,9 @@ import {
   type JobPlan,
   type MachineConstants,
   type MeasuredLinks,
+  type PlacementSpec,
   type PlanReport,
+  plainPlacement,
   type Stage,
   stages,
 } from "../../internal.ts";
@@ -55,6 +57,7 @@ interface FixedParts {
   readonly model: {
     readonly tables: readonly { readonly name: string; readonly rowBlocks: number }[];
   };
+  readonly placement: PlacementSpec;
 }
 
 /** A group of features, and what deduplication of its lists would save. */
@@ -108,6 +111,7 @@ export function reportOf(
     "",
     ...tableLines(found),
     ...listLines(statistics),
+    ...placementLines(statistics.fixed),
     fixedLine(statistics.fixed),
     ...stepLines(found),
     "",
@@ -116,6 +120,11 @@ export function reportOf(
     times,
     `Plan                 sha256:${sha256}`,
   ];
+}
+
+function placementLines({ placement }: FixedParts): string[] {
+  const said = placementOf(placement);
+  return said === "" ? [] : [`Placement            ${said}`];
 }
 
 /** Maximum number of tables for which the report lists row blocks. */
@@ -255,7 +264,7 @@ function alternativeLines({ considered }: Feasible): string[] {
 export function jsonOf(
   found: JobPlan<LearnedSearch>,
   { source }: MachineConstants,
-  { samples, ikjt, links }: StatisticsSource,
+  { samples, ikjt, links, fixed: { placement } }: StatisticsSource,
   choice?: DeviceChoice,
 ): object {
   const statistics = samples === undefined ? { from: "assumed" } : { from: "cache", samples };
@@ -264,6 +273,7 @@ export function jsonOf(
     source,
     links,
     statistics,
+    ...(placement.kind !== "auto" && { placement }),
     ikjt,
     predictions: choice?.predictions,
   };
@@ -296,13 +306,21 @@ export function placedLines(plan: PlanReport | undefined): string[] {
   return [...made, ...(note === undefined ? [] : [note])];
 }
 
-function placesOf({ by, schemes = {}, stepSeconds, imbalance = 1, memoryBytes = [] }: PlanReport) {
+/** The placement of a job, in words; "" for `auto`. */
+function placementOf({ kind, servers }: PlacementSpec = plainPlacement): string {
+  const beside = servers === 0 ? "" : `, ${plural(servers, "server")}`;
+  return kind === "auto" ? "" : `${kind}${beside}`;
+}
+
+function placesOf(plan: PlanReport) {
+  const { by, schemes = {}, stepSeconds, imbalance = 1, memoryBytes = [], placement } = plan;
   const most = memoryBytes.reduce((all, own) => Math.max(all, own), 0);
   const cut = Object.entries(schemes).map(([scheme, tables]) => `${tables} ${scheme}`);
   const step = stepSeconds === undefined ? "" : `a step ${shortTime(stepSeconds)}, `;
+  const of = [placementOf(placement), cut.join(", ")].filter((one) => one !== "");
   return (
     `${by === "plan" ? "the job's plan" : "a plan for these devices"}: ` +
-    `${cut.join(", ") || "none"}; predicted: ${step}the busiest device ` +
+    `${of.join("; ") || "none"}; predicted: ${step}the busiest device ` +
     `${imbalance.toFixed(2)} x the mean, ${bytes(most)} a device at most`
   );
 }

@@ -8,6 +8,7 @@ import { tiersOptions } from "../embedding/tables/tier-options.ts";
 import { exchangeOptions } from "../exchange/options.ts";
 import { lossOptions } from "../model/loss-options.ts";
 import { denseOptimizerOptions, modelOptions } from "../model/options.ts";
+import { placementKinds } from "../planner/placement.ts";
 import { planFileSchema } from "../planner/plan-file.ts";
 import { pathOption } from "../ports/option-schemas.ts";
 import { checkpointOptions, checkpointPlace } from "../training/checkpoint/checkpoint-options.ts";
@@ -169,9 +170,28 @@ export const usualOptimizer = {
   sparse: { kind: "rowWiseAdagrad" },
 } as const;
 
-const autoDevices = z.literal("auto").transform(() => 0);
 /** Most devices of a run; test/exchange/layout.test.ts bounds the memory that they take. */
 export const devicesMax = 1024;
+
+/** Options of the placement of rows. */
+const placementOptions = z.strictObject({
+  kind: z
+    .enum(placementKinds)
+    .default("auto")
+    .describe(
+      "`auto`: `sharding` and the tables decide. `device`: all rows in device memory, `tiers.hbmBytes` of each device. `host`: in the memory of the host, behind caches of `tiers.hbmBytes`; nothing but checkpoints touches a disk. `servers`: on devices that run no samples. `hybrid`: the tables with most lookups for their bytes in device memory, the others on servers or, without servers, in host memory behind caches.",
+    ),
+  servers: z
+    .int()
+    .min(0)
+    .max(devicesMax - 1)
+    .default(0)
+    .describe(
+      "Devices that hold rows and run no samples: the last devices of the run. For `servers` and `hybrid`. With fewer devices, for example after a failure, one device at least runs samples.",
+    ),
+});
+
+const autoDevices = z.literal("auto").transform(() => 0);
 const devicesAre = `an integer from 0 to ${devicesMax}, or "auto"`;
 
 /** The numbers of slices that a batch may have. */
@@ -263,6 +283,9 @@ export const jobSchema = z.strictObject({
     .describe(
       "A sharding plan of `osiris plan --out`, which `--plan FILE` inserts here. A plan is for one number of devices; with another number, for example after a failure, `sharding` decides.",
     ),
+  placement: placementOptions
+    .prefault({})
+    .describe("Where the rows of tables rest. Changes speed and memory, and no bit."),
   planner: plannerOptions
     .prefault({})
     .describe("Whether the run searches for better plans while it trains; changes no bit."),

@@ -39,6 +39,7 @@ import {
   stoppingOf,
   withEvaluationData,
 } from "./evaluation-options.ts";
+import { checkPlacement, withPlacement } from "./job-placement.ts";
 import { jobSchema } from "./job-schema.ts";
 import { withLeftOut } from "./left-out.ts";
 import { warmStartIdentity } from "./warm-start.ts";
@@ -85,12 +86,13 @@ export function* resolvingJob(options: unknown): Steps<JobSpec> {
     () => checkDecay(job),
     () => checkDynamic(job),
     () => checkAhead(job),
+    () => checkPlacement(job),
     () => checkPlan(job),
     () => checkAdapt(job),
     () => checkPreprocessing(job),
   ]);
   if (isWide) yield;
-  return job;
+  return withPlacement(job);
 }
 
 /** A job of fewer tables takes no more time than its other options do. */

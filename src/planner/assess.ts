@@ -7,12 +7,14 @@ import {
   loadOf,
   memoryOf,
   noSeconds,
+  placeBytesOf,
   reserveOf,
   type Setting,
   type Stage,
   type StageSeconds,
   stages,
   stepCostsIn,
+  trainersOf,
 } from "./cost/cost.ts";
 import { measuredSlices } from "./cost/step-costs.ts";
 import { denseTraffic, gradientShare, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
@@ -22,6 +24,8 @@ import {
   type Plan,
   type PlannedTable,
   tableQuanta,
+  tileColumns,
+  tileRows,
 } from "./shards.ts";
 
 export interface DeviceAssessment {
@@ -31,6 +35,8 @@ export interface DeviceAssessment {
   readonly busy: number;
   /** Bytes of shards and of the reserve. */
   readonly bytes: number;
+  /** Bytes of all rows of its shards behind caches. */
+  readonly below: number;
   readonly shards: number;
 }
 
@@ -58,7 +64,7 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   const reserve = reserveOf(setting);
   const devices = Array.from({ length: W }, (_, rank) => {
     const { rowSpeed: speed } = setting.fleet?.[rank] ?? { rowSpeed: 1 };
-    return { cost: 0, bytes: reserve, shards: 0, seconds: { ...noSeconds }, speed };
+    return { cost: 0, bytes: reserve, below: 0, shards: 0, seconds: { ...noSeconds }, speed };
   });
   const tables = new Map(workload.tables.map((table) => [table.name, table]));
   const { all: dense, acrossHosts } = denseTraffic(setting);
@@ -76,6 +82,7 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
       const slower = 1 / device.speed - 1;
       device.cost += cost + slower * work;
       device.bytes += bytes;
+      device.below += belowOf(setting, table, shard);
       device.shards++;
       for (const stage of stages) device.seconds[stage] += seconds[stage];
       for (const stage of workStages) device.seconds[stage] += slower * seconds[stage];
@@ -108,9 +115,10 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   const byStage = withReading(setting, busy);
   const lacks = devices.map(({ bytes }, rank) => bytes - memoryOf(setting, rank));
   return {
-    devices: devices.map(({ cost, bytes, shards, seconds }) => {
+    devices: devices.map(({ seconds, speed: _, ...device }, rank) => {
       const own = stages.reduce((all, stage) => all + seconds[stage], 0);
-      return { cost, busy: own + alike, bytes, shards };
+      const isServer = setting.fleet?.[rank]?.denseSpeed === 0;
+      return { ...device, busy: own + (isServer ? sum : alike) };
     }),
     score: devices.reduce((all, { cost }) => Math.max(all, cost), 0),
     lacksBytes: lacks.reduce((all, own) => Math.max(all, own), 0),
@@ -118,6 +126,12 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
     stages: byStage,
     step: Object.values(byStage).reduce((all, seconds) => all + seconds, 0),
   };
+}
+
+/** Bytes of the rows of a shard behind a cache. */
+function belowOf(setting: Setting, table: PlannedTable, shard: PlacedShard): number {
+  if (shard.tier !== "cached") return 0;
+  return tileRows(table, shard) * placeBytesOf(setting, table, tileColumns(table, shard));
 }
 
 /**
@@ -128,14 +142,15 @@ const roundsOfStep = 4;
 
 /** Seconds of a step on every device that do not depend on the placement of tables. */
 function denseOverhead(setting: Setting): number {
-  const { workload, devices } = setting;
+  const { workload } = setting;
+  const trainers = trainersOf(setting);
   const { step, activation, product, layer, parameter, ...others } = stepCostsIn(setting);
   const { denseActivations, denseOwnProducts, denseLayers, denseParameters, tables } = workload;
   const { vector, element, id, sliceParameter } = others;
   const rounds = roundsOfStep * setting.constants.hostRoundSeconds;
-  const samples = workload.batchSize / deviceCount(devices);
+  const samples = workload.batchSize / trainers;
   const further = Math.max(0, (workload.slices ?? measuredSlices) - measuredSlices);
-  const ofParameter = parameter + (sliceParameter * further) / deviceCount(devices);
+  const ofParameter = parameter + (sliceParameter * further) / trainers;
   const perSample = tables.reduce(
     (sum, { dim, lookups = 1, poolingFactor }) => {
       return sum + lookups * (vector + element * dim) + id * poolingFactor;

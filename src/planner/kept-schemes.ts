@@ -2,9 +2,11 @@
 // is refused when the job is submitted; where the devices of a run do not suit a scheme, the run
 // says so.
 
+import { tileGroupsOf } from "./enumerate.ts";
 import {
   cutsColumns,
   cutsRows,
+  type Devices,
   isOfOneHost,
   type PlannedTable,
   quantumColumns,
@@ -26,6 +28,17 @@ export function lackOf({
   if (sharding === "auto") return undefined;
   if (cutsRows(sharding) && rowBlocks === 1) return "blocks";
   return cutsColumns(sharding) && tableQuanta({ dim }) === 1 ? "quanta" : undefined;
+}
+
+/** Tables that no scheme of theirs can cut on these devices are `table-wise`, as in a run. */
+export function withWholeTables(
+  tables: readonly PlannedTable[],
+  devices: Devices,
+): readonly PlannedTable[] {
+  return tables.map((table) => {
+    const isCut = table.schemes.some((scheme) => tileGroupsOf(devices, table, scheme).length > 0);
+    return isCut ? table : { ...table, schemes: ["table-wise"] };
+  });
 }
 
 /**

@@ -58,6 +58,39 @@ export function place(tables: readonly PlaceableTable[], devices: Devices): Plan
   return { devices, shards };
 }
 
+/** Where rows rest (Zion: Acun et al., arXiv 2011.05497); placement-kinds.ts plans each kind. */
+export const placementKinds = ["auto", "device", "host", "servers", "hybrid"] as const;
+
+/** The placement of a job. */
+export interface PlacementSpec {
+  readonly kind: (typeof placementKinds)[number];
+  /** Devices that hold rows and run no samples: the last ones of the run. */
+  readonly servers: number;
+}
+
+/** The placement of a job without one. */
+export const plainPlacement: PlacementSpec = { kind: "auto", servers: 0 };
+
+/** The servers among the devices of a generation: one device at least runs samples. */
+export function serversOf(placement: PlacementSpec | undefined, devices: number): number {
+  return Math.min(placement?.servers ?? 0, devices - 1);
+}
+
+/** Most devices of a run: a device that runs samples has a slice at least. */
+export function mostDevices(job: {
+  readonly slices: number;
+  readonly placement?: PlacementSpec | undefined;
+}): number {
+  return job.slices + (job.placement?.servers ?? 0);
+}
+
+/** The slices of each device beside servers, the last ones; undefined: there are no servers. */
+export function slicesBeside(slices: number, devices: number, servers: number) {
+  if (servers === 0) return undefined;
+  const trainers = sliceRunsOf(slices, devices - servers).map((run) => run.slices);
+  return [...trainers, ...new Array<number>(servers).fill(0)];
+}
+
 /** Slices of one device: consecutive, so that its samples are consecutive in the batch. */
 export interface SliceRun {
   readonly firstSlice: number;

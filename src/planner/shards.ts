@@ -121,7 +121,7 @@ export interface Devices {
 export interface PlannedDevice {
   /** Its memory; the devices with most memory have 1. */
   readonly memory: number;
-  /** Its speed at rows, and at dense layers. */
+  /** Its speed at rows, and at dense layers; 0: it is a server, and runs no samples. */
   readonly rowSpeed: number;
   readonly denseSpeed: number;
 }

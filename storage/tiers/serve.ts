@@ -88,7 +88,8 @@ export async function serveTier(options: TierOptions): Promise<never> {
   const { pageCache, disk, pause, onHold, nextCommand = () => undefined } = options;
   const { column = new Float64Array(columnWords * shards.length) } = options;
   const deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
-  const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
+  const kind = tiers.ssd === "none" ? "memory" : tiers.ssd;
+  const records = await openTierStore({ kind, shards, place, stamp, pageCache, disk });
   report({ type: "opened", store: records.kind, found: records.found });
   const onState = (type: TierState) => report({ type });
   let hasWaited = false;
@@ -104,8 +105,12 @@ export async function serveTier(options: TierOptions): Promise<never> {
     },
   });
   const { ddrBytes: bytes, policy } = tiers;
-  const cache =
-    bytes === 0 ? undefined : createRecordCache({ backing, shards, bytes, policy, kernels });
+  const isCached = bytes > 0 && kind !== "memory";
+  const cache = isCached
+    ? createRecordCache({ backing, shards, bytes, policy, kernels })
+    : undefined;
+  /** Rows read so far that were in host memory. */
+  const hits = () => (kind === "memory" ? records.stats().read : (cache?.hits() ?? 0));
   const store = cache ?? backing;
   const updateColumn = () => {
     for (const at of shards.keys()) writeBelow(column, at, figuresOf(records, cache, counted, at));
@@ -124,10 +129,10 @@ export async function serveTier(options: TierOptions): Promise<never> {
       if (request !== undefined) {
         const startMs = clock.now();
         hasWaited = false;
-        const hitsBefore = cache?.hits() ?? 0;
+        const hitsBefore = hits();
         carry(request); // S1
         updateColumn();
-        end.done((cache?.hits() ?? 0) - hitsBefore);
+        end.done(hits() - hitsBefore);
         // A request that waited for space does not measure the speed of the disk.
         if (!hasWaited && clock.now() - startMs > deadlines.diskSlow !== isSlow) {
           isSlow = !isSlow;
@@ -177,12 +182,17 @@ function countedStore(store: RecordStore, shards: number): CountedStore {
 
 /** Statistics of shard `at` in host memory and on disk. */
 function figuresOf(
-  records: RecordStore,
+  records: TierStore,
   cache: RecordCache | undefined,
   { rowsRead, rowsWritten }: CountedStore,
   at: number,
 ): BelowFigures {
   const own = cache?.figures(at);
+  const [rows, read] = [records.count(at), rowsRead[at] ?? 0];
+  if (records.kind === "memory") {
+    const ddr = { ddrSlots: rows, ddrResident: rows, ddrDirty: rows, ddrEvicted: 0 };
+    return { ...ddr, ddrRequested: read, ddrHits: read, ssdRows: 0, ssdRead: 0, ssdWritten: 0 };
+  }
   return {
     ddrSlots: own?.slots ?? 0,
     ddrResident: own?.resident ?? 0,
@@ -190,8 +200,8 @@ function figuresOf(
     ddrRequested: own?.requested ?? 0,
     ddrHits: own?.hits ?? 0,
     ddrEvicted: own?.evicted ?? 0,
-    ssdRows: records.count(at),
-    ssdRead: rowsRead[at] ?? 0,
+    ssdRows: rows,
+    ssdRead: read,
     ssdWritten: rowsWritten[at] ?? 0,
   };
 }

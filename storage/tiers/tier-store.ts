@@ -112,8 +112,10 @@ export function removeLeftover(disk: Disk, path: string): void {
 export async function openTierStore(options: TierStoreOptions): Promise<TierStore> {
   const { shards, place, stamp, pageCache = true, disk } = options;
   const directory = tierDirectory(place);
-  removeLeftover(disk, directory);
-  removeOld(disk, place, stamp);
+  if (options.kind !== "memory") {
+    removeLeftover(disk, directory);
+    removeOld(disk, place, stamp);
+  }
   const spilled = shards.filter(({ keep }) => keep === "spill");
   const kept = shards.filter(({ keep }) => keep === "durable");
   const { kind, unreadable } = await chosenStore(options, kept);

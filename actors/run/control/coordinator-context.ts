@@ -1,6 +1,7 @@
 // Context of the training coordinator's machine (training-coordinator.ts), and its initial values.
 
 import type { JobSpec } from "../../../src/job/job.ts";
+import { serversOf } from "../../../src/planner/placement.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
 import {
@@ -117,6 +118,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
       input.job.slices,
       input.hosts,
       new Map([...announcedSpeeds(input), ...input.record.speeds]),
+      serversOf(input.job.placement, devicesOf(input.hosts)),
     ),
     stragglers: noStragglers,
     isFirstStepDone: false,

@@ -3,7 +3,7 @@
 // context and publishes what is new. Lost heartbeats are detected in ../host/heartbeat-watch.ts.
 
 import { rateShare } from "../../../src/embedding/tables/rate-schedule.ts";
-import { sliceRunsOf } from "../../../src/planner/placement.ts";
+import { serversOf, sliceRunsOf } from "../../../src/planner/placement.ts";
 import { devicesOf } from "../../host/membership.ts";
 import type { MessageEvent } from "../../runtime/mailbox.ts";
 import { type LinkWatch, withLinks } from "../state/link-watch.ts";
@@ -167,7 +167,8 @@ export function findStragglers(context: Context): {
     record.append(scope.generation, { type: "run.straggler", device, host, factor });
     record.speeds.set(name, speed);
   }
-  const deal = dealSlices(job.slices, hosts, record.speeds);
+  const servers = serversOf(job.placement, devicesOf(hosts));
+  const deal = dealSlices(job.slices, hosts, record.speeds, servers);
   const isUneven = assessed.stragglers.some(
     ({ device }) => (deal?.[device] ?? 0) < (slices[device] ?? 0),
   );

@@ -10,6 +10,7 @@
 import { fromCallback } from "xstate";
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
+import { mostDevices } from "../../../src/planner/placement.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { devicesOf, type HostShare, type Membership } from "../../host/membership.ts";
 import type { Mailbox, RunScope } from "../../runtime/mailbox.ts";
@@ -19,13 +20,13 @@ import { pinsToFollow } from "../state/shard-places.ts";
 /** Hosts rarely join alone, so a run grows this long after the last join. */
 const settleMs = 1000;
 
-/** The most devices that a run takes: each computes at least one slice. */
+/** The most devices that a run takes: each computes at least one slice, or is a server. */
 export function devicesMax({
   devicesRequested,
   job,
 }: Pick<RunRecord, "devicesRequested" | "job">): number {
-  const { devices, slices } = job;
-  return Math.min(slices, devicesRequested ?? (devices === 0 ? slices : devices));
+  const most = mostDevices(job);
+  return Math.min(most, devicesRequested ?? (job.devices === 0 ? most : job.devices));
 }
 
 export interface ScalingInput {
@@ -75,10 +76,11 @@ function tellIdle({ record, membership, scope }: ScalingInput): void {
   const { run, job, devicesRequested, progress } = record;
   const wanted = devicesRequested ?? job.devices;
   const offered = wanted === 0 ? membership.devicesFor(run) : wanted;
-  if (offered <= job.slices || offered === record.idleOf) return;
+  const most = mostDevices(job);
+  if (offered <= most || offered === record.idleOf) return;
   record.idleOf = offered;
   const message =
-    `The run uses ${job.slices} of ${offered} devices, as its batches have ${job.slices} slices: ` +
+    `The run uses ${most} of ${offered} devices, as its batches have ${job.slices} slices: ` +
     "a job with more `slices` uses more devices, and has other bits";
   const step = progress?.step ?? 0;
   record.append(scope.generation, { type: "run.alert", code: "DEVICES_IDLE", step, message });

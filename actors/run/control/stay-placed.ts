@@ -32,7 +32,9 @@ export function* stayPlaced(
   fleet: readonly PlannedDevice[] | undefined,
 ): Steps<RunPlan> {
   const { job, hosts } = input;
-  if (former === undefined || placement.report.by === "plan") return placement;
+  const { by, placement: asked } = placement.report;
+  // Servers are the last devices of any generation, and hold what is planned on them.
+  if (former === undefined || by === "plan" || (asked?.servers ?? 0) > 0) return placement;
   const devicesOf = (shares: readonly HostShare[]) => shares.map(({ devices }) => devices).join();
   if (devicesOf(hosts) === devicesOf(former.hosts)) return placement; // Nothing moves.
   const schemes = schemesOf(placement, job);

@@ -1,6 +1,7 @@
 // Straggler watch of a generation: finds devices that compute so much longer than the others that
 // all wait for them. Plain data and pure functions over the meters of the hosts.
 
+import { slicesBeside } from "../../../src/planner/placement.ts";
 import {
   type HostMeters,
   type StepTimes,
@@ -59,11 +60,12 @@ export function assessDevices(
   const none = { watch, stragglers: [] };
   const times = timesOfDevices(hosts, watch.assessed, latest);
   const computing: number[] = [];
-  for (const one of times) {
+  for (const [rank, one] of times.entries()) {
     if (one === undefined || one.steps * one.stepMs < windowMs) return none;
-    computing.push(workMs(one));
+    // A server has no slices that another device could take: it is compared with none.
+    computing.push(slices[rank] === 0 ? Number.NaN : workMs(one));
   }
-  if (computing.length < 2) return none;
+  if (computing.filter(Number.isFinite).length < 2) return none;
   const slowFor = new Map<DeviceName, number>();
   const stragglers: Straggler[] = [];
   const hostOf = hosts.flatMap(({ host, devices }) => new Array<number>(devices).fill(host));
@@ -71,7 +73,7 @@ export function assessDevices(
     const own = computing[device] ?? 0;
     const others = medianBut(device, computing);
     const factor = own / others;
-    if (others === 0 || factor < slowFactor) continue; // A median of 0 allows no comparison.
+    if (others === 0 || !(factor >= slowFactor)) continue; // A median of 0 allows no comparison.
     const count = (watch.slowFor.get(name) ?? 0) + 1;
     slowFor.set(name, count);
     if (count !== windows) continue;
@@ -103,22 +105,25 @@ export function workMs({ stepMs, shares }: StepTimes): number {
 
 /**
  * Deals slices to devices in proportion to their speed, by rank: each slice goes to the device that
- * would finish it first. Undefined where no device has a known speed: slices are dealt evenly.
+ * would finish it first. The last `servers` devices get none. Undefined where all devices have even
+ * shares, as no speed is known.
  */
 export function dealSlices(
   slices: number,
   hosts: readonly HostShare[],
   speeds: ReadonlyMap<DeviceName, number>,
+  servers = 0,
 ): number[] | undefined {
-  const names = deviceNames(hosts);
-  if (!names.some((name) => speeds.has(name))) return undefined; // Dealt evenly.
+  const all = deviceNames(hosts);
+  const names = all.slice(0, all.length - servers);
+  if (!names.some((name) => speeds.has(name))) return slicesBeside(slices, all.length, servers);
   const counts = names.map(() => 1);
   for (let left = slices - names.length; left > 0; left--) {
     const ends = names.map((name, at) => ((counts[at] ?? 0) + 1) / (speeds.get(name) ?? 1));
     const first = ends.indexOf(Math.min(...ends));
     counts[first] = (counts[first] ?? 0) + 1;
   }
-  return counts;
+  return [...counts, ...new Array<number>(servers).fill(0)];
 }
 
 function ofDevice(meters: HostMeters | undefined, at: number): HostMeters | undefined {
@@ -126,8 +131,9 @@ function ofDevice(meters: HostMeters | undefined, at: number): HostMeters | unde
   return words === undefined ? undefined : { devices: [words], reading: [0, 0] };
 }
 
-/** Median of all values except that of `device`; of two middle values, the larger. */
+/** Median of the values of the others, servers left out; of two middle values, the larger. */
 function medianBut(device: number, values: readonly number[]): number {
-  const others = values.filter((_, at) => at !== device).sort((a, b) => a - b);
+  const others = values.filter((value, at) => at !== device && Number.isFinite(value));
+  others.sort((a, b) => a - b);
   return others[Math.floor(others.length / 2)] ?? 0;
 }

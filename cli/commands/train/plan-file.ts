@@ -19,6 +19,7 @@ import {
   type MachineConstants,
   type MissPoint,
   type Paused,
+  type PlacementSpec,
   planningJob,
   resolveJob,
   type Scheme,
@@ -45,6 +46,8 @@ export interface PlanningArguments extends ChangeArguments {
   readonly hosts: number;
   readonly memory?: number;
   readonly schemes?: readonly Scheme[];
+  readonly placement?: PlacementSpec["kind"];
+  readonly servers?: number;
   readonly cache?: boolean;
   readonly poolingFactor?: number;
   readonly constants?: string;
@@ -71,7 +74,8 @@ export interface PlannedFile {
 
 /** @throws InputUnusableError, InvalidOptionError */
 export async function planFile(path: string, options: PlanningArguments): Promise<PlannedFile> {
-  const given = await loadJob(path, { set: options.set, seed: options.seed });
+  const { set = [], seed } = options;
+  const given = await loadJob(path, { set: [...set, ...placementChanges(options)], seed });
   const job = await withExistingFiles(resolveJob(given));
   const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
   const costs = costModel === undefined ? undefined : costsFrom(costModel, options, job);
@@ -125,6 +129,14 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const of = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
   const source = { ...of, fixed: job, links };
   return { found, constants, source, choice };
+}
+
+/** Options of the placement, as changes of the job. */
+function placementChanges({ placement, servers }: PlanningArguments): string[] {
+  return [
+    ...(placement === undefined ? [] : [`placement.kind=${placement}`]),
+    ...(servers === undefined ? [] : [`placement.servers=${servers}`]),
+  ];
 }
 
 /** Longest time of a search between two checks for Ctrl-C. */

@@ -9,6 +9,7 @@ import {
   InvalidOptionError,
   machineConstants,
   measuredDevices,
+  placementKinds,
   type Scheme,
   schemes,
 } from "../../../internal.ts";
@@ -73,6 +74,12 @@ export function addPlan(program: Command): void {
       `sharding schemes to consider: ${schemes.join(",")}, or all (default: those of a run)`,
       schemesFrom,
     )
+    .addOption(
+      new Option("--placement <KIND>", "where rows rest (default: as the job says)").choices(
+        placementKinds,
+      ),
+    )
+    .option("--servers <N>", "devices that hold rows and run no samples", integerFrom(0))
     .option("--cache", "let the plan keep tables in slower tiers, with their popular rows cached")
     .option(
       "--pooling-factor <N>",
@@ -152,6 +159,7 @@ export function addPlan(program: Command): void {
     "plan job.yaml --devices 128 --hosts 16 --memory 32GB --schemes all --out plan.json",
     "plan job.yaml --devices auto",
     "plan job.yaml --devices 8 --what-if dim=64",
+    "plan job.yaml --devices 4 --placement servers --servers 2",
     "plan job.yaml --compare a.json b.json",
     "plan --calibrate --devices 2 --out constants.json",
     "plan --calibrate --learn --devices 2 --batch 2048",

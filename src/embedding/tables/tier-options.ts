@@ -22,10 +22,10 @@ export const tiersOptions = z.strictObject({
     .default(2 ** 30)
     .describe("Bytes of host memory for rows of cached tables, for each device; 0: none."),
   ssd: z
-    .enum(["auto", "file", "rocksdb"])
+    .enum(["auto", "file", "rocksdb", "none"])
     .default("auto")
     .describe(
-      "Backing store on disk, for all rows of cached tables: `rocksdb`, or `file`, a flat file with a place for every row. `auto`: RocksDB if this machine has its binary, else files. A run with durable rows continues in the store that has them; naming the other store is an error. Changes no bit.",
+      "Backing store for all rows of cached tables: `rocksdb`, or `file`, a flat file with a place for every row; or `none`: host memory alone, of any size, without a disk. `auto`: RocksDB if this machine has its binary, else files. A run with durable rows continues in the store that has them; naming the other store is an error. Changes no bit.",
     ),
   directory: pathOption(
     "kept",

@@ -70,6 +70,11 @@ export function memoryOf({ constants, fleet }: Setting, device: number): number 
   return constants.memoryBytes * (fleet?.[device]?.memory ?? 1);
 }
 
+/** Number of devices that run samples: all but servers, which have no dense speed. */
+export function trainersOf({ devices, fleet }: Pick<Setting, "devices" | "fleet">): number {
+  return fleet?.filter(({ denseSpeed }) => denseSpeed > 0).length ?? deviceCount(devices);
+}
+
 /** Zero seconds in each stage. */
 export const noSeconds = Object.fromEntries(stages.map((stage) => [stage, 0])) as StageSeconds;
 
@@ -376,11 +381,13 @@ export function loadOf(setting: Setting, table: PlannedTable, shard: PlacedShard
 }
 
 /** Bytes that every device holds back: dense layers with their gradients and state, and ids. */
-export function reserveOf({ workload, devices, constants }: Setting): number {
+export function reserveOf(setting: Setting): number {
+  const { workload, constants } = setting;
+  const trainers = trainersOf(setting);
   const ids = workload.tables.reduce((sum, table) => sum + table.poolingFactor, 0);
-  const samples = workload.batchSize / deviceCount(devices);
+  const samples = workload.batchSize / trainers;
   // A device writes each rounded part of its samples apart.
-  const parts = (workload.gradientParts ?? 0) / deviceCount(devices);
+  const parts = (workload.gradientParts ?? 0) / trainers;
   const copies = constants.denseReserve + Math.max(0, parts - 1);
   const dense = copies * workload.denseParameters * 4;
   return Math.ceil(dense + constants.idReserve * samples * ids * constants.idBytes);

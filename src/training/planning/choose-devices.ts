@@ -3,6 +3,7 @@
 // speed of the machine.
 
 import type { MachineConstants } from "../../planner/cost/constants.ts";
+import { mostDevices, plainPlacement } from "../../planner/placement.ts";
 import { type JobPlan, type PlanOptions, planJob } from "./plan-job.ts";
 import type { PlannableJob } from "./workload.ts";
 
@@ -30,9 +31,10 @@ export function chooseDevices(
     readonly cores: number;
   },
 ): DeviceChoice {
-  const most = Math.min(constantsFor(1).cores ?? options.cores, job.slices);
-  const counts: number[] = [];
-  for (let count = 1; count <= Math.max(1, most); count *= 2) counts.push(count);
+  const most = Math.min(constantsFor(1).cores ?? options.cores, mostDevices(job));
+  const { servers } = job.placement ?? plainPlacement;
+  const counts = [servers + 1];
+  for (let count = 1; count <= most; count *= 2) if (count > servers + 1) counts.push(count);
   const plans = counts.map((devices) => {
     const constants = constantsFor(devices);
     const found = planJob<never>(job, {

@@ -8,8 +8,10 @@ import { packedBytes, type WirePrecision } from "../../kernels/contract/precisio
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import type { MachineConstants } from "../../planner/cost/constants.ts";
 import type { Setting } from "../../planner/cost/cost.ts";
-import { tileGroupsOf } from "../../planner/enumerate.ts";
+import { withWholeTables } from "../../planner/kept-schemes.ts";
 import { type Paused, untilDone } from "../../planner/paused.ts";
+import { mostDevices, plainPlacement } from "../../planner/placement.ts";
+import { mayCache, planByPlacement, withServers } from "../../planner/placement-kinds.ts";
 import { readPlan, writePlan } from "../../planner/plan-file.ts";
 import { type Relaxation, relaxations } from "../../planner/relax.ts";
 import { type Considered, searchPlan } from "../../planner/search.ts";
@@ -18,11 +20,9 @@ import {
   deviceCount,
   type Plan,
   type PlannedDevice,
-  type PlannedTable,
   quantumColumns,
-  type Workload,
 } from "../../planner/shards.ts";
-import { planWithCaches, withCurves, withLeastCaches } from "../../planner/size-caches.ts";
+import { withCurves, withLeastCaches } from "../../planner/size-caches.ts";
 import { type PlannedTiers, plannedTiers } from "../../planner/table-tiers.ts";
 import { type UnmetNeed, unmetNeeds } from "../../planner/unmet.ts";
 import { explainPlan, type TableReasons } from "./explain-plan.ts";
@@ -104,21 +104,19 @@ export function* planningJob<Search = unknown>(
 ): Paused<JobPlan<Search>> {
   const { given, explain } = options;
   const constants = withWireBytes(options.constants, job.exchange);
-  const workload = workloadOf(job, options);
+  const { placement = plainPlacement } = job;
+  const cache = options.cache === true || mayCache(placement);
+  const workload = workloadOf(job, { ...options, cache });
   if (given !== undefined) {
     const plan = readPlan(given.text, given.path, workload.tables);
-    return judged(
-      job,
-      withCurves({ workload, devices: plan.devices, constants }),
-      plan,
-      [],
-      explain,
-    );
+    const setting = withCurves({ workload, devices: plan.devices, constants });
+    return judged(job, setting, plan, [], explain);
   }
   const { devices, schemes } = options;
-  const cut = schemes === undefined ? withWholeTables(workload, devices) : workload;
+  const tables =
+    schemes === undefined ? withWholeTables(workload.tables, devices) : workload.tables;
   const { fleet } = options;
-  const setting = withCurves({ workload: cut, devices, constants, fleet });
+  const setting = withCurves({ workload: { ...workload, tables }, devices, constants, fleet });
   if (options.source !== undefined) {
     const { plan, search } = yield* options.source(job, setting, options.statistics);
     if (plan !== undefined) {
@@ -126,12 +124,13 @@ export function* planningJob<Search = unknown>(
       return { ...judged(job, setting, plan, considered, explain), learned: search };
     }
   }
-  const { best, considered } = planWithCaches(setting);
+  const { best, considered, setting: searched } = planByPlacement(setting, placement);
   if (best !== undefined)
     return withNote(judged(job, setting, best.plan, considered, explain), options);
-  const least = withLeastCaches(setting);
+  const least = withLeastCaches(searched);
   // Relaxations are for a user of `osiris plan`, whose hosts are alike.
-  const relaxed = fleet === undefined ? relaxations(least) : [];
+  const isRelaxed = fleet === undefined && placement.kind === "auto";
+  const relaxed = isRelaxed ? relaxations(least) : [];
   return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxed };
 }
 
@@ -144,15 +143,6 @@ function withNote(plan: FeasiblePlan, { source }: { readonly source?: unknown })
   return { ...plan, missing: [...plan.missing, note] };
 }
 
-/** Sets the scheme `table-wise` for tables that their own scheme cannot cut, as a run does. */
-function withWholeTables(workload: Workload, devices: Devices): Workload {
-  const tables = workload.tables.map((table): PlannedTable => {
-    const isCut = table.schemes.some((scheme) => tileGroupsOf(devices, table, scheme).length > 0);
-    return isCut ? table : { ...table, schemes: ["table-wise"] };
-  });
-  return { ...workload, tables };
-}
-
 function judged(
   job: PlannableJob,
   setting: Setting,
@@ -160,7 +150,7 @@ function judged(
   considered: readonly Considered[],
   explain: boolean | undefined,
 ): FeasiblePlan {
-  const assessment = assessPlan(setting, plan);
+  const assessment = assessPlan(withServers(setting, job.placement), plan);
   return {
     isFeasible: true,
     plan,
@@ -191,9 +181,10 @@ function missingFor(job: PlannableJob, plan: Plan): string[] {
   const missing: string[] = [];
   const devices = deviceCount(plan.devices);
   const { slices = devices } = job;
-  if (devices > slices) {
+  const most = mostDevices({ ...job, slices });
+  if (devices > most) {
     missing.push(
-      `A run of the job has at most ${slices} devices, as its batches have ${slices} slices`,
+      `A run of the job has at most ${most} devices, as its batches have ${slices} slices`,
     );
   }
   const whole = new Set(

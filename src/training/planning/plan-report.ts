@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { measuredLinksSchema } from "../../planner/fleet.ts";
 import type { PackedPlan } from "../../planner/packed-plan.ts";
+import { placementKinds } from "../../planner/placement.ts";
 import { packedPlanSchema } from "../../planner/plan-file.ts";
 import { schemes } from "../../planner/shards.ts";
 
@@ -25,6 +26,8 @@ export const planReportSchema = z.object({
   /** Number of tables of each scheme. `tables` names the scheme of each table of a small job. */
   schemes: z.partialRecord(z.enum(schemes), z.int()).optional(),
   tables: z.record(z.string(), z.enum(schemes)).optional(),
+  /** The job's placement, with the servers of this generation; left out: `auto`. */
+  placement: z.object({ kind: z.enum(placementKinds), servers: z.int() }).optional(),
   /** Tables with rows below memory. */
   cached: z.int().optional(),
   /** Predicted seconds of a step; left out if the machine was not calibrated. */

@@ -4,6 +4,7 @@
 // each device keeps to an even share of its host; then a plan with tables below memory.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
+import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import { areKnown } from "../../planner/cost/constants.ts";
 import { costFactors } from "../../planner/cost/measured-costs.ts";
@@ -18,6 +19,7 @@ import {
 import { schemeNote } from "../../planner/kept-schemes.ts";
 import { type PackedPlan, packPlan, unpackPlan } from "../../planner/packed-plan.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
+import { type PlacementSpec, serversOf } from "../../planner/placement.ts";
 import { writePlan } from "../../planner/plan-file.ts";
 import {
   type Devices,
@@ -42,6 +44,7 @@ import {
 export interface RunPlanJob extends PlannableJob {
   readonly sharding: "auto" | "as-written";
   readonly plan?: PlanFile | undefined;
+  readonly tiers: PlannableJob["tiers"] & { readonly ssd?: TiersSpec["ssd"] };
   readonly checkpoint: { readonly partial?: object | undefined };
 }
 
@@ -135,6 +138,9 @@ function placed(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
     const pinned = pinPlan(given, setting.pins ?? []);
     return { report: reportOf("plan", setting, pinned, assessPlan(of, pinned)) };
   }
+  if (job.placement !== undefined && job.placement.kind !== "auto") {
+    return planPlaced(job, job.placement, { ...setting, learned: undefined }, devices);
+  }
   if (job.sharding === "as-written") return unplanned();
   if (deviceCount(devices) === 1) {
     return planAlone(job, { ...setting, pins: [], learned: undefined });
@@ -189,6 +195,26 @@ function planAlone(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   return planBelow(alone, setting, devices) ?? unplanned(lackOf(setting));
 }
 
+/** A plan of a kind of placement, even without the pins. */
+function planPlaced(
+  job: RunPlanJob,
+  { kind, servers }: PlacementSpec,
+  setting: RunPlanSetting,
+  devices: Devices,
+): RunPlan {
+  const found = withPinsOrNot(setting, (own) => inMemory(job, own, devices));
+  if (found === undefined) {
+    const lack =
+      kind === "device"
+        ? "the tables do not fit into `tiers.hbmBytes` of each device: they are placed as written"
+        : lackOf(setting);
+    return unplanned(`\`placement.kind: ${kind}\`: ${lack}`);
+  }
+  const own = serversOf({ kind, servers }, deviceCount(devices));
+  const report = { ...found.report, placement: { kind, servers: own } };
+  return { ...found, report };
+}
+
 /** A plan by learned costs, where they fit the job; else one by formulas, which says why. */
 function planByCosts(
   job: RunPlanJob,
@@ -222,16 +248,27 @@ function planAmong(
   setting: RunPlanSetting,
   devices: Devices,
 ): RunPlan | undefined {
-  const inMemory = (own: RunPlanSetting) =>
-    attempt(job, own, devices, "together") ?? attempt(job, own, devices, "each");
-  const withoutPins = (plan: (own: RunPlanSetting) => RunPlan | undefined) => {
-    if (setting.pins === undefined || setting.pins.length === 0) return undefined;
-    const found = plan({ ...setting, pins: [] });
-    const unpinned = "no plan was found that holds all pinned shards and fits into memory";
-    return found && { ...found, unpinned };
-  };
-  const below = (own: RunPlanSetting) => planBelow(job, own, devices);
-  return inMemory(setting) ?? withoutPins(inMemory) ?? below(setting) ?? withoutPins(below);
+  const search = (own: RunPlanSetting) => inMemory(job, own, devices);
+  return (
+    withPinsOrNot(setting, search) ?? withPinsOrNot(setting, (own) => planBelow(job, own, devices))
+  );
+}
+
+/** The best plan whose devices fit into their hosts. */
+function inMemory(job: RunPlanJob, setting: RunPlanSetting, devices: Devices) {
+  return attempt(job, setting, devices, "together") ?? attempt(job, setting, devices, "each");
+}
+
+/** A plan with the pins; or one without them, which says so. */
+function withPinsOrNot(
+  setting: RunPlanSetting,
+  plan: (own: RunPlanSetting) => RunPlan | undefined,
+): RunPlan | undefined {
+  const pinned = plan(setting);
+  if (pinned !== undefined || (setting.pins ?? []).length === 0) return pinned;
+  const found = plan({ ...setting, pins: [] });
+  const unpinned = "no plan was found that holds all pinned shards and fits into memory";
+  return found && { ...found, unpinned };
 }
 
 /**
@@ -273,7 +310,7 @@ function attempt(
     ...(learned?.source && { source: learned.source }),
     ...more,
   });
-  if (!found.isFeasible || !fitsHosts(setting, found.assessment)) return undefined;
+  if (!found.isFeasible || !fitsHosts(job, setting, found.assessment)) return undefined;
   const report = reportOf("auto", setting, found.plan, found.assessment);
   const costs = found.learned !== undefined && learned?.source ? learned.sha256 : undefined;
   return {
@@ -282,14 +319,22 @@ function attempt(
   };
 }
 
-/** Whether the devices of each host fit into its memory together. */
-function fitsHosts(setting: RunPlanSetting, { devices }: Assessment): boolean {
+/**
+ * Whether the devices of each host fit into its memory together; without a disk also the rows
+ * behind their caches.
+ */
+function fitsHosts(
+  { tiers }: RunPlanJob,
+  setting: RunPlanSetting,
+  { devices }: Assessment,
+): boolean {
   let first = 0;
   const most = bytesOfHosts(setting);
   return setting.hosts.every((count, host) => {
     const own = devices.slice(first, first + count);
     first += count;
-    return own.reduce((sum, device) => sum + device.bytes, 0) <= (most[host] ?? 0);
+    const below = (device: (typeof own)[number]) => (tiers.ssd === "none" ? device.below : 0);
+    return own.reduce((sum, one) => sum + one.bytes + below(one), 0) <= (most[host] ?? 0);
   });
 }
 

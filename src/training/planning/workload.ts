@@ -17,6 +17,7 @@ import type { ModelSpec } from "../../model/options.ts";
 import type { MissPoint } from "../../planner/cost/miss-curve.ts";
 import { distinctIds } from "../../planner/cost/miss-curve.ts";
 import type { ShardPin } from "../../planner/pins.ts";
+import type { PlacementSpec } from "../../planner/placement.ts";
 import {
   schemes as allSchemes,
   isRowScheme,
@@ -36,6 +37,8 @@ export interface PlannableJob {
   readonly data: ResolvedDataOptions;
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };
   readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
+  /** Where rows rest. @default `plainPlacement` */
+  readonly placement?: PlacementSpec | undefined;
   readonly readers: number;
   /** Slices of a batch. A run has at most as many devices. @default no limit of devices */
   readonly slices?: number | undefined;

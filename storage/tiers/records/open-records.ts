@@ -11,7 +11,7 @@ export const diskStores = ["rocksdb", "file"] as const;
 
 export type DiskStore = (typeof diskStores)[number];
 
-/** `memory` is for tests and simulations. */
+/** `memory`: no disk (memory-records.ts). */
 export type RecordStoreKind = DiskStore | "memory";
 
 /**

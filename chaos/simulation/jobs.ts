@@ -225,10 +225,11 @@ const known: JobOptions[] = [
       dropout: 0.2,
     },
     data: sequences,
-    sharding: "auto",
+    placement: { kind: "servers", servers: 1 },
   },
   {
     ...short,
+    placement: { kind: "host" },
     loss: { kind: "mse" },
     evaluation: { everySteps: 2, reduceOnPlateau: { metric: "rmse", factor: 0.5, minDelta: 0.1 } },
   },

@@ -204,6 +204,27 @@ const rules: readonly Rule[] = [
   ["seed", -1, "seed", "a number >= 0", "`-1` (number)"],
   ["slices", 12, "slices", `one of ${sliceCounts.join(", ")}, or "auto"`, "`12` (number)"],
   ["devices", 1025, "devices", "a number <= 1024", "`1025` (number)"],
+  [
+    "placement.kind",
+    "servers",
+    "placement.servers",
+    'at least 1 where `placement.kind` is "servers"',
+    "`0` (number)",
+  ],
+  [
+    "placement",
+    { kind: "host", servers: 1 },
+    "placement.servers",
+    '0 where `placement.kind` is "host"',
+    "`1` (number)",
+  ],
+  [
+    "placement",
+    { kind: "servers", servers: 999 },
+    "placement.servers",
+    "at most 2, the parts that the tables can be cut into: a server holds one",
+    "`999` (number)",
+  ],
   ["readers", 0, "readers", "a number >= 1", "`0` (number)"],
   ["arithmetic", "gpu", "arithmetic", 'one of "auto", "native", "reference"', "`gpu` (string)"],
   ["stepDeadlineMs", 99, "stepDeadlineMs", "a number >= 100", "`99` (number)"],
@@ -333,6 +354,9 @@ test("the identity of a job covers exactly the options that decide bits", (t) =>
     ["model.tables.0.dedup", true],
     ["tiers.ssd", "file"],
     ["tiers.ssd", "rocksdb"],
+    ["tiers.ssd", "none"],
+    ["placement", { kind: "host" }],
+    ["placement", { kind: "servers", servers: 2 }],
     ["restarts.restartsMax", 1],
   ] as const) {
     t.is(identity(path, value), before, path);

@@ -2,7 +2,7 @@
 // either changes no bit, whatever takes its place.
 
 import test from "ava";
-import { addJob, directory, jobs } from "../../../chaos/simulation/jobs.ts";
+import { addJob, jobs } from "../../../chaos/simulation/jobs.ts";
 import { referenceOf } from "../../../chaos/simulation/simulate.ts";
 import { type StoryOptions, storyOf } from "../../helpers/simulated.ts";
 

@@ -57,6 +57,11 @@ const rowWise = { sharding: "row-wise", rowBlocks: 4 } as const;
 const columns = [{ sharding: "column-wise", dim: 32 }] as const;
 const copied = { sharding: "data-parallel" } as const;
 const cached = { tier: "cached" } as const;
+/** Evicts no id: no step begins early across an eviction. */
+const ofIds: Partial<TableOptions> = {
+  ...{ ...rowWise, pooling: "mean", idBits: 64 },
+  dynamic: dynamicOptions.parse({ everySteps: 100 }),
+};
 const [pair, four] = [
   [0, 0],
   [0, 0, 1, 1],
@@ -97,17 +102,11 @@ const jobs: Readonly<Record<string, Choice>> = {
   "buckets of dense gradients between two hosts": {
     ...{ hosts: [0, 1], model: { bottom: [300, 300, 16], top: [300, 300, 1] } },
   },
-  "bags of dynamic ids by rows": {
-    // No step begins early across an eviction.
-    input: dynamic.inputOf(
-      [0, 1, 2].map(() => ({
-        ...rowWise,
-        pooling: "mean",
-        idBits: 64,
-        dynamic: dynamicOptions.parse({ everySteps: 100 }),
-      })),
-    ),
-    batches: dynamic.batches,
+  "bags of dynamic ids by rows, read ahead": {
+    input: dynamic.inputOf([ofIds, ofIds, ofIds], { ahead: 1 }),
+    batches: dynamic.batches.map((batch, step) => {
+      return { ...batch, highs: batch.highs?.fill(step) }; // As in `apart`.
+    }),
   },
 };
 

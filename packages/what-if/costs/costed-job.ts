@@ -65,12 +65,17 @@ export interface CostedCluster {
   readonly slices: readonly number[];
 }
 
-/** The job on a cluster. A batch has at least as many slices as devices, as a run needs them. */
+export interface CostedMachines {
+  readonly hardware: Hardware;
+  readonly devices: ClusterDevices;
+  readonly servers?: number;
+}
+
+/** The job on a cluster. A batch has at least as many slices as devices that run samples. */
 export function costedCluster(
   job: CostedJob,
   plan: Plan,
-  hardware: Hardware,
-  devices: ClusterDevices,
+  { hardware, devices, servers = 0 }: CostedMachines,
   options: WorkloadOptions = {},
 ): CostedCluster {
   const exchange = job.exchange ?? exactExchange;
@@ -79,8 +84,11 @@ export function costedCluster(
   const workload = workloadOf(job, { cache: isCached, ...options });
   const setting = withCurves({ workload, devices, constants });
   const W = deviceCount(devices);
-  const count = Math.max(W, job.slices ?? W);
-  const runs = sliceRunsOf(count, W);
+  const count = Math.max(W - servers, job.slices ?? W);
+  const runs = [
+    ...sliceRunsOf(count, W - servers),
+    ...Array.from({ length: servers }, () => ({ firstSlice: count, slices: 0 })),
+  ];
   const startOf = (slice: number) => sliceStart(slice, count, workload.batchSize);
   const lookups = lookupsOf(featuresOf(job.model));
   const isDistinct = distinctIn(exchange, lookups, W);

@@ -23,6 +23,7 @@ import type { Ledger } from "./ledger.ts";
 export function addShards(cluster: CostedCluster, ledger: Ledger): void {
   const { plan, tables, setting, devices, hardware } = cluster;
   const byName = new Map(tables.map((table) => [table.name, table]));
+  let dealing = 0;
   const isAhead = tables.some(({ deferred }) => deferred > 0);
   for (const shard of plan.shards) {
     const table = byName.get(shard.table);
@@ -36,6 +37,11 @@ export function addShards(cluster: CostedCluster, ledger: Ledger): void {
     addRows(cluster, ledger, table, shard, lookup);
     if (sharesMemory(hardware)) addCopying(cluster, ledger, table, shard, lookup);
     if (shard.tier === "cached") addMisses(cluster, ledger, table, shard);
+    // Each device deals the ids of its samples to all shards.
+    if (cluster.samples.length > 1) dealing += dealingOf(setting, table, shard);
+  }
+  for (const [rank, samples] of cluster.samples.entries()) {
+    ledger.add("ids", rank, { seconds: (dealing * samples) / setting.workload.batchSize });
   }
   if (sharesMemory(hardware)) {
     const bytes = 4 * setting.workload.denseParameters;
@@ -61,7 +67,7 @@ function addRows(
   shard: PlacedShard,
   lookup: "lookup" | "lookupAhead" | "lookupRest",
 ): void {
-  const { setting, samples, hardware } = cluster;
+  const { setting, hardware } = cluster;
   const rank = Number(shard.device);
   const { seconds } = plannedCosts(cluster, table, shard);
   const ofShard = stepCostsIn(setting).shard / 2;
@@ -71,12 +77,13 @@ function addRows(
   if (again > 0) ledger.add("lookupRest", rank, { seconds: again });
   const sorted = ids * hardware.device.idSort;
   ledger.add("updateRows", rank, { seconds: seconds.update + sorted + seconds.overhead - ofShard });
-  if (samples.length === 1) return;
-  // Each device deals the ids of its samples to all shards.
+}
+
+/** Seconds to send the ids of a batch to a shard, by all devices together. */
+function dealingOf(setting: Setting, table: CostedTable, shard: PlacedShard): number {
   const { idSeconds, dealSeconds } = setting.constants;
   const dealt = shard.blocks < table.rowBlocks ? idsOf(setting, table) : 0;
-  const dealing = (ids * idSeconds + dealt * dealSeconds) / samples.length;
-  ledger.add("ids", "all", { seconds: dealing });
+  return idsOf(setting, table, shard) * idSeconds + dealt * dealSeconds;
 }
 
 /** Ids of a batch in a shard; without a shard, in the table. */
@@ -115,16 +122,12 @@ function addCopying(
 ): void {
   const W = hosts * perHost;
   if (W === 1) return;
-  const { constants } = setting;
   const near: Setting = { ...setting, devices: { hosts: 1, perHost: W } };
   const { seconds } = plannedCosts({ setting: near }, table, shard);
   const rank = Number(shard.device);
-  const dealt = shard.blocks < table.rowBlocks ? idsOf(setting, table) : 0;
-  const dealing =
-    idsOf(setting, table, shard) * constants.idSeconds + dealt * constants.dealSeconds;
   const add = (task: Parameters<Ledger["add"]>[0], own: number) =>
     ledger.add(task, rank, { seconds: (own * perHost) / W });
-  add("receiveIds", seconds.inputExchange - dealing);
+  add("receiveIds", seconds.inputExchange - dealingOf(setting, table, shard));
   add(lookup, seconds.outputExchange);
   add("receiveGradients", seconds.backwardExchange);
 }

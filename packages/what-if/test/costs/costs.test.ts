@@ -114,7 +114,7 @@ for (const perHost of [1, 2, 4]) {
     ] as const) {
       const { classes } = costsOfCluster(job, plan, laptop, devices);
       t.is(classes.length, 1);
-      const { setting } = costedCluster(job, plan, laptop, devices);
+      const { setting } = costedCluster(job, plan, { hardware: laptop, devices });
       // A core for each device: they share two cores of this machine in turns in the engine.
       const { cores: _, ...alone } = constants;
       const { stages } = assessPlan({ ...setting, constants: alone }, plan);

@@ -1,0 +1,39 @@
+// osiris calibrate --machine: measures this machine, and writes it as a hardware file.
+
+import { writeFileSync } from "node:fs";
+import { availableParallelism, totalmem } from "node:os";
+import { dirname, resolve } from "node:path";
+import { parse } from "yaml";
+import { calibrateHere } from "../../../cli/support/machine.ts";
+import { InputUnusableError, machineConstants, realClock } from "../../../internal.ts";
+import { measureDisk, measuredHardware } from "../hardware/measured-hardware.ts";
+
+export interface MachineArguments {
+  readonly out?: string;
+  readonly json?: boolean;
+}
+
+/** The constants are also kept for later runs, as `osiris plan --calibrate` keeps them. */
+export async function calibrateMachine({ out, json }: MachineArguments): Promise<void> {
+  const disk = measured(out, () =>
+    measureDisk(out === undefined ? "." : dirname(resolve(out)), realClock),
+  );
+  const { constants } = await machineConstants({ isRenewed: true, measure: calibrateHere });
+  const parts = { cores: availableParallelism(), memoryBytes: totalmem(), disk };
+  const text = measuredHardware(constants, parts);
+  if (out !== undefined) measured(out, () => writeFileSync(out, text));
+  const report = { report: "calibrate", ...(out !== undefined && { file: out }) };
+  if (json === true) console.log(JSON.stringify({ ...report, hardware: parse(text) }));
+  else console.log(out === undefined ? text.trimEnd() : `${out}: ${constants.source}`);
+}
+
+/** @throws InputUnusableError where the file or its directory cannot be written */
+function measured<Result>(out: string | undefined, write: () => Result): Result {
+  try {
+    return write();
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const path = out ?? ".";
+    throw new InputUnusableError(path, `Cannot write ${path}: ${reason}`, { cause });
+  }
+}

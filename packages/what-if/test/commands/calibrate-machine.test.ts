@@ -1,0 +1,43 @@
+// osiris calibrate --machine: the file that it writes is one that predictions read.
+
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { startCli } from "../../../../test/helpers/processes/start-cli.ts";
+import { readHardware } from "../../hardware/read-hardware.ts";
+
+test.serial(
+  "a machine is measured into a hardware file, with the planner's constants",
+  async (t) => {
+    const directory = directoryOf(t);
+    const env = ["env", `XDG_CACHE_HOME=${join(directory, "cache")}`];
+    const args = ["calibrate", "--machine", "-o", "mine.yaml", "--json"];
+    const { code, stdout, stderr } = await startCli(args, directory, env).ended;
+    t.is(code, 0, stderr);
+    const hardware = readHardware(join(directory, "mine.yaml"));
+    const { host, device, constants, name } = hardware;
+    t.is(name, "this-machine");
+    t.like(JSON.parse(stdout), { report: "calibrate", file: "mine.yaml", hardware: { name } });
+    t.is(device.memory.lookups, constants?.memoryBandwidth ?? 0);
+    t.is(device.flops.float32, constants?.denseFlops);
+    t.true((constants?.steps.length ?? 0) > 0);
+    t.true((host.disk?.bandwidth ?? 0) > 1e6);
+    t.deepEqual(readdirSync(directory).sort(), ["cache", "mine.yaml"]);
+  },
+);
+
+test.serial("a model and a machine are not calibrated at once", async (t) => {
+  const directory = directoryOf(t);
+  for (const [args, refusal] of [
+    [[], /Expected either a model, or `--machine` without one/],
+    [["checkpoints", "--machine"], /Expected either a model, or `--machine` without one/],
+    [["checkpoints", "--out", "a.yaml"], /Expected `--out` with `--machine` only/],
+    [["--machine", "--out", "none/a.yaml"], /Cannot write none\/a\.yaml: /],
+  ] as const) {
+    const { code, stderr } = await runCli(["calibrate", ...args], directory);
+    t.is(code, 2);
+    t.regex(stderr, refusal);
+  }
+});

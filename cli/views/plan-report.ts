@@ -152,7 +152,8 @@ function sentenceOf({ samples, poolingFactor, data }: StatisticsSource): string 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
 function deviceLines({ assessment }: Feasible): string[] {
-  const { devices, lacksBytes } = assessment;
+  const { devices, lacksBytes, hostBytes } = assessment;
+  const mostOnHost = Math.max(...hostBytes);
   const line = (cells: readonly string[]) => {
     return cells.map((cell, i) => (i === 0 ? cell.padEnd(8) : cell.padStart(12))).join("");
   };
@@ -169,9 +170,12 @@ function deviceLines({ assessment }: Feasible): string[] {
     line(["device", "load", "memory", "shards"]),
     ...shown,
     `Largest load         ${shortTime(assessment.score)}, ${balance.toFixed(3)} of the mean`,
+    ...(mostOnHost > 0
+      ? [`Memory of hosts      ${bytes(mostOnHost)} of rows below caches on the fullest`]
+      : []),
     ...(lacksBytes > 0
       ? [
-          `Too little memory    ${bytes(lacksBytes)} on the fullest device: plan anew, without --plan, or ` +
+          `Too little memory    ${bytes(lacksBytes)} on the fullest device or host: plan anew, without --plan, or ` +
             "for more devices",
         ]
       : []),

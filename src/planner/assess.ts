@@ -44,7 +44,9 @@ export interface Assessment {
   readonly devices: readonly DeviceAssessment[];
   /** Seconds of the slowest device: the score of a plan, as in TorchRec's planner. */
   readonly score: number;
-  /** Bytes of memory that the fullest device lacks. 0: the plan fits. */
+  /** Bytes on each host of the memory that its devices share. */
+  readonly hostBytes: readonly number[];
+  /** Bytes of memory that the fullest device, or host, lacks. 0: the plan fits. */
   readonly lacksBytes: number;
   /** Bytes of one step, over all devices. */
   readonly traffic: Traffic & { readonly dense: number };
@@ -68,6 +70,7 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   });
   const tables = new Map(workload.tables.map((table) => [table.name, table]));
   const { all: dense, acrossHosts } = denseTraffic(setting);
+  const onHosts = new Array<number>(plan.devices.hosts).fill(0);
   const traffic = { input: 0, forward: 0, backward: 0, dense, acrossHosts };
   const sharers = sharersOf(plan);
   for (const shard of plan.shards) {
@@ -75,7 +78,11 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
     if (table === undefined) continue;
     const load = loadOf(setting, table, shard);
     const own = costOf(setting, table, shard.scheme, shard.tier, shard, load);
-    const { cost, work, bytes, seconds } = own;
+    const { cost, work, bytes, seconds, hostBytes } = own;
+    if (shard.device !== "all") {
+      const host = Math.floor(shard.device / plan.devices.perHost);
+      onHosts[host] = (onHosts[host] ?? 0) + hostBytes;
+    }
     for (const device of shard.device === "all"
       ? devices
       : devices.slice(shard.device, shard.device + 1)) {
@@ -113,7 +120,11 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   };
   const alike = busy.dense + sum + denseOverhead(setting);
   const byStage = withReading(setting, busy);
-  const lacks = devices.map(({ bytes }, rank) => bytes - memoryOf(setting, rank));
+  const { hostMemoryBytes = Infinity } = constants;
+  const lacks = [
+    ...devices.map(({ bytes }, rank) => bytes - memoryOf(setting, rank)),
+    ...onHosts.map((bytes) => bytes - hostMemoryBytes),
+  ];
   return {
     devices: devices.map(({ seconds, speed: _, ...device }, rank) => {
       const own = stages.reduce((all, stage) => all + seconds[stage], 0);
@@ -121,6 +132,7 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
       return { ...device, busy: own + (isServer ? sum : alike) };
     }),
     score: devices.reduce((all, { cost }) => Math.max(all, cost), 0),
+    hostBytes: onHosts,
     lacksBytes: lacks.reduce((all, own) => Math.max(all, own), 0),
     traffic,
     stages: byStage,

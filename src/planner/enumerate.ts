@@ -36,6 +36,8 @@ export interface Option {
   readonly cost: number;
   /** Bytes of all parts, copies included. */
   readonly bytes: number;
+  /** Bytes of the memory that the devices of a host share. */
+  readonly hostBytes: number;
   /** Seconds and bytes of the largest part. */
   readonly partCost: number;
   readonly partBytes: number;
@@ -202,6 +204,7 @@ function optionOf(
     groups,
     cost: copies * parts.reduce((sum, part) => sum + part.cost, 0),
     bytes: copies * parts.reduce((sum, part) => sum + part.bytes, 0),
+    hostBytes: parts.reduce((sum, part) => sum + (part.hostBytes ?? 0), 0),
     partCost: parts.reduce((most, part) => Math.max(most, part.cost), 0),
     partBytes: parts.reduce((most, part) => Math.max(most, part.bytes), 0),
   };
@@ -210,14 +213,14 @@ function optionOf(
 /** Costs of tiles. Tiles of one shape are computed once, as most tiles of a table share a shape. */
 function loadsOf(setting: Setting, table: PlannedTable, scheme: Scheme, tier: Tier) {
   let shape = "";
-  let load: Load = { cost: 0, bytes: 0, work: 0 };
+  let load: Load = { cost: 0, bytes: 0 };
   return (tile: Tile): Load => {
     const first = table.idShares === undefined ? 0 : tile.firstBlock;
     const own = `${first},${tile.blocks},${tileRows(table, tile)},${tileColumns(table, tile)}`;
     if (own !== shape) {
-      const { cost, bytes, work } = costOf(setting, table, scheme, tier, tile);
+      const { seconds: _, ...all } = costOf(setting, table, scheme, tier, tile);
       shape = own;
-      load = { cost, bytes, work };
+      load = all;
     }
     return load;
   };

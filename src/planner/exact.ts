@@ -2,7 +2,15 @@
 // already as expensive as the best known one.
 
 import type { LoadGroup, Partition, Room } from "./partition.ts";
-import { fits, isFree, partStarts, put, roomAt, secondsOn, startPartition } from "./partition.ts";
+import {
+  fits,
+  hasRoomFor,
+  isFree,
+  partStarts,
+  put,
+  secondsOn,
+  startPartition,
+} from "./partition.ts";
 
 /** Maximum number of placements for one proposal. */
 const placementsMax = 20_000;
@@ -57,12 +65,15 @@ export function partitionExactly(
       if (level === "host" && !isAllowed(first, part, device)) continue;
       const cost = to.cost[device] ?? 0;
       const bytes = to.bytes[device] ?? 0;
+      const host = Math.floor(device / perHost);
+      const hostBytes = to.hostBytes[host] ?? 0;
       if (cost + secondsOn(room, load, device) >= bound) continue;
-      if (bytes + load.bytes > roomAt(room, device)) continue;
+      if (!hasRoomFor(to, load, device, room)) continue;
       put(to, part, load, device, room);
       visit(depth + 1);
       to.cost[device] = cost;
       to.bytes[device] = bytes;
+      to.hostBytes[host] = hostBytes;
     }
   };
   const isBelow = to.cost.every((cost) => cost < bound);
@@ -70,6 +81,9 @@ export function partitionExactly(
   return best;
 }
 
-function copyOf({ deviceOf, cost, bytes }: Partition): Partition {
-  return { deviceOf: deviceOf.slice(), cost: cost.slice(), bytes: bytes.slice() };
+function copyOf({ deviceOf, cost, bytes, hostBytes }: Partition): Partition {
+  return {
+    ...{ deviceOf: deviceOf.slice(), cost: cost.slice() },
+    ...{ bytes: bytes.slice(), hostBytes: hostBytes.slice() },
+  };
 }

@@ -9,6 +9,8 @@ import { createTournament } from "./tournament.ts";
 export interface Load {
   readonly cost: number;
   readonly bytes: number;
+  /** Bytes of the memory that the devices of its host share. @default 0 */
+  readonly hostBytes?: number;
   /** The part of the cost that a faster device shortens. @default all of it */
   readonly work?: number;
 }
@@ -34,6 +36,8 @@ export function isFree({ level }: Pick<LoadGroup, "level">): boolean {
 export interface Room {
   readonly devices: Devices;
   readonly bytes: number;
+  /** The memory that the devices of a host share. @default no limit */
+  readonly hostBytes?: number | undefined;
   /** Where hosts are unequal, by device: its room, and how many times as long its work takes. */
   readonly each?: { readonly bytes: Float64Array; readonly slowness: Float64Array } | undefined;
 }
@@ -62,6 +66,8 @@ export interface Partition {
   /** Cost on each device. */
   readonly cost: Float64Array;
   readonly bytes: Float64Array;
+  /** Bytes of the memory that devices share, on each host. */
+  readonly hostBytes: Float64Array;
 }
 
 /** The sort key of groups, and the load to minimise on a device. */
@@ -86,6 +92,22 @@ export function put(to: Partition, part: number, load: Load, device: number, roo
   to.deviceOf[part] = device;
   to.cost[device] = (to.cost[device] ?? 0) + secondsOn(room, load, device);
   to.bytes[device] = (to.bytes[device] ?? 0) + load.bytes;
+  const host = Math.floor(device / room.devices.perHost);
+  to.hostBytes[host] = (to.hostBytes[host] ?? 0) + (load.hostBytes ?? 0);
+}
+
+/** Whether a device, and its host, have room for a part; `beside`: bytes of others on the host. */
+export function hasRoomFor(
+  to: Partition,
+  load: Load,
+  device: number,
+  room: Room,
+  beside = 0,
+): boolean {
+  const { hostBytes = Infinity, devices } = room;
+  const onHost = (to.hostBytes[Math.floor(device / devices.perHost)] ?? Infinity) + beside;
+  const isOnDevice = (to.bytes[device] ?? Infinity) + load.bytes <= roomAt(room, device);
+  return isOnDevice && onHost + (load.hostBytes ?? 0) <= hostBytes;
 }
 
 /**
@@ -98,6 +120,7 @@ export function startPartition(groups: readonly LoadGroup[], room: Room): Partit
     deviceOf: new Int32Array(parts),
     cost: new Float64Array(W),
     bytes: new Float64Array(W),
+    hostBytes: new Float64Array(room.devices.hosts),
   };
   for (const [i, { level, parts: loads, devices: pinned }] of groups.entries()) {
     for (const [part, device] of (pinned ?? []).entries()) {
@@ -118,7 +141,9 @@ export function startPartition(groups: readonly LoadGroup[], room: Room): Partit
 
 /** Whether every device has room for its parts. */
 export function fits(partition: Partition, room: Room): boolean {
-  return partition.bytes.every((bytes, device) => bytes <= roomAt(room, device));
+  const { hostBytes: most = Infinity } = room;
+  const isOnHosts = partition.hostBytes.every((bytes) => bytes <= most);
+  return isOnHosts && partition.bytes.every((bytes, device) => bytes <= roomAt(room, device));
 }
 
 /** Places all groups greedily; undefined if a group does not fit. */
@@ -219,9 +244,7 @@ function placeOnDevice(
   choice: Choice,
 ): boolean {
   if (load === undefined) return false;
-  const best = choice.device(load, (device) => {
-    return (to.bytes[device] ?? 0) + load.bytes <= roomAt(room, device);
-  });
+  const best = choice.device(load, (device) => hasRoomFor(to, load, device, room));
   if (best < 0) return false;
   put(to, part, load, best, room);
   choice.changed(best);
@@ -268,9 +291,12 @@ function placeOnHost(
   let own: readonly number[] = [];
   const best = choice.host(loads, (host) => {
     const theirs = devicesOf(host);
+    let beside = 0;
     const hasRoom = parts.every((part, i) => {
-      const bytes = (to.bytes[theirs[i] ?? -1] ?? Infinity) + (loads[part]?.bytes ?? 0);
-      return bytes <= roomAt(room, theirs[i] ?? -1);
+      const load = loads[part] ?? { cost: 0, bytes: 0 };
+      const isThere = hasRoomFor(to, load, theirs[i] ?? -1, room, beside);
+      beside += load.hostBytes ?? 0;
+      return isThere;
     });
     if (hasRoom) own = theirs;
     return hasRoom;

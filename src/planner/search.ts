@@ -104,10 +104,11 @@ export function roomOf(setting: Setting): Room {
   const { devices, fleet } = setting;
   const reserve = reserveOf(setting);
   const bytesAt = (device: number) => Math.max(0, memoryOf(setting, device) - reserve);
-  if (fleet === undefined) return { devices, bytes: bytesAt(0) };
+  const { hostMemoryBytes: hostBytes } = setting.constants;
+  if (fleet === undefined) return { devices, bytes: bytesAt(0), hostBytes };
   const bytes = Float64Array.from(fleet, (_, device) => bytesAt(device));
   const slowness = Float64Array.from(fleet, ({ rowSpeed }) => 1 / rowSpeed);
-  return { devices, bytes: Math.max(...bytes), each: { bytes, slowness } };
+  return { devices, bytes: Math.max(...bytes), hostBytes, each: { bytes, slowness } };
 }
 
 function tryProposals(

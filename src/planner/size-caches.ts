@@ -182,19 +182,22 @@ export function fillCaches(setting: Setting, plan: Plan): Plan {
   const cacheOf = new Map<PlacedShard, PlacedShard["cache"]>();
   for (let device = 0; device < deviceCount(plan.devices); device++) {
     let free = Math.max(0, memoryOf(setting, device) - reserveOf(setting));
-    const cached: { shard: PlacedShard; claim: Claim }[] = [];
+    const cached: { shard: PlacedShard; claim: Claim; hostBytes: number }[] = [];
     for (const shard of plan.shards) {
       const table = tables.get(shard.table);
       if (table === undefined || (shard.device !== "all" && shard.device !== device)) continue;
-      free -= costOf(setting, table, shard.scheme, shard.tier, shard, 0).bytes;
+      const { bytes, hostBytes } = costOf(setting, table, shard.scheme, shard.tier, shard, 0);
+      free -= bytes;
       if (shard.tier !== "cached" || !isCacheable(table)) continue;
-      cached.push({ shard, claim: claimOf(setting, table, shard) });
+      cached.push({ shard, claim: claimOf(setting, table, shard), hostBytes });
     }
     const claims = cached.map(({ claim }) => claim);
     const hbm = shareBytes(claims, Math.min(budgets.hbmBytes, free));
     const ddr = shareBytes(claims, budgets.ddrBytes);
-    for (const [i, { shard }] of cached.entries()) {
-      cacheOf.set(shard, { hbmBytes: hbm[i] ?? 0, ddrBytes: budgets.ddrBytes && (ddr[i] ?? 0) });
+    for (const [i, { shard, hostBytes }] of cached.entries()) {
+      // Memory that devices share has all rows; each device's own has a cache of them.
+      const ddrBytes = hostBytes || (budgets.ddrBytes && (ddr[i] ?? 0));
+      cacheOf.set(shard, { hbmBytes: hbm[i] ?? 0, ddrBytes });
     }
   }
   const shards = plan.shards.map((shard) => ({ ...shard, cache: cacheOf.get(shard) }));

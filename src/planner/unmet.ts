@@ -1,6 +1,7 @@
 // Explains why no plan fits, by the smallest set of unmet needs: first the lack of memory for the
-// reserve or for the least caches; else of a single table that fits on no device; else of all
-// tables together; else of the fullest devices, if whole parts do not pack.
+// reserve or for the least caches, or of hosts' memory below caches; else of a single table that
+// fits on no device; else of all tables together; else of the fullest devices or hosts, if whole
+// parts do not pack.
 
 import { reserveOf, type Setting } from "./cost/cost.ts";
 import { enumerateOptions, type Option } from "./enumerate.ts";
@@ -10,7 +11,7 @@ import { deviceCount, type PlannedTable } from "./shards.ts";
 import { lacksOf } from "./size-caches.ts";
 
 export interface UnmetNeed {
-  readonly kind: "reserve" | "caches" | "scheme" | "table" | "total" | "device";
+  readonly kind: "reserve" | "caches" | "scheme" | "table" | "total" | "device" | "host";
   /** One sentence: the need, and the amount that is available. */
   readonly sentence: string;
   /** Bytes lacking; 0 if the need is not about bytes. */
@@ -38,6 +39,8 @@ export function unmetNeeds(setting: Setting): UnmetNeed[] {
   }
   const room = roomOf(setting);
   const options = workload.tables.map((table) => enumerateOptions(setting, table));
+  const lacksHosts = hostNeed(options, room);
+  if (lacksHosts.length > 0) return lacksHosts;
   const alone = workload.tables.flatMap((table, i) => {
     return tableNeed(table, options[i] ?? [], room.bytes);
   });
@@ -71,6 +74,20 @@ function tableNeed(table: PlannedTable, options: readonly Option[], bytes: numbe
   return [{ kind: "table", sentence, lacksBytes: part - bytes }];
 }
 
+/** The lack of memory of devices and hosts together, where cached tables lie in that of hosts. */
+function hostNeed(options: readonly (readonly Option[])[], room: Room): UnmetNeed[] {
+  if (room.hostBytes === undefined) return [];
+  const least = options.reduce((sum, own) => {
+    return sum + own.reduce((few, one) => Math.min(few, one.bytes + one.hostBytes), Infinity);
+  }, 0);
+  const { hosts } = room.devices;
+  const [onHosts, onDevices] = [hosts * room.hostBytes, roomOfAll(room)];
+  if (least === Infinity || least <= onHosts + onDevices) return [];
+  const needed = `All tables need ${least} bytes at least, with their optimizer's state`;
+  const sentence = `${needed}; ${hosts} hosts have ${onHosts} for them, and their devices ${onDevices}`;
+  return [{ kind: "host", sentence, lacksBytes: least - onHosts - onDevices }];
+}
+
 /** The option with the fewest bytes. */
 function leanest(options: readonly Option[]): Option | undefined {
   return options.reduce<Option | undefined>(
@@ -87,6 +104,13 @@ function deviceNeeds(packed: Partition | undefined, room: Room): UnmetNeed[] {
     return [{ kind: "device", sentence, lacksBytes: used - bytes }];
   });
   if (needs.length > 0) return needs;
+  const full = [...(packed?.hostBytes ?? [])].flatMap((used, host): UnmetNeed[] => {
+    const { hostBytes = Infinity } = room;
+    if (used <= hostBytes) return [];
+    const sentence = `Host ${host} would hold ${used} bytes of whole shards, and has ${hostBytes}`;
+    return [{ kind: "host", sentence, lacksBytes: used - hostBytes }];
+  });
+  if (full.length > 0) return full;
   const sentence = `Whole shards of few bytes and of low cost were not found a place together`;
   return [{ kind: "device", sentence, lacksBytes: 0 }];
 }

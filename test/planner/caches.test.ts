@@ -189,6 +189,39 @@ test("caches use the memory of their device, and small tables stay in memory", (
   t.deepEqual(plannedTiers(setting, { ...plan, shards: unsized }), found);
 });
 
+test("tables below caches share their host's memory, and what hosts lack is refused", (t) => {
+  const tables = ["A", "B", "C", "D", "E", "F"].map((name, i) => {
+    const cut = { schemes: ["table-wise", "row-wise"], rowBlocks: 4 } as const;
+    return plannedTable(name, { rows: 10_000 * (i + 1), tiers: ["memory", "cached"], ...cut });
+  });
+  const bytes = tables.reduce((sum, { rows, dim }) => sum + rows * (4 * dim + 8), 0);
+  const of = (hostMemoryBytes: number, memoryBytes = 12e6): Setting => {
+    const setting = withBudgets(tables, { hosts: 2, perHost: 2 }, memoryBytes, 4_000_000);
+    return { ...setting, constants: { ...setting.constants, hostMemoryBytes } };
+  };
+  // Together with the devices' memory there is room, but not for all rows on the hosts.
+  const setting = of(0.35 * bytes);
+  const plan = planWithCaches(setting).best?.plan;
+  if (plan === undefined) return t.fail();
+  const { hostBytes, lacksBytes } = assessPlan(setting, plan);
+  t.is(lacksBytes, 0);
+  t.true(hostBytes.every((held) => held > 0 && held <= 0.35 * bytes));
+  t.true(plan.shards.some(({ tier }) => tier === "memory"));
+  const ddr = plan.shards.reduce((sum, { cache }) => sum + (cache?.ddrBytes ?? 0), 0);
+  t.is(
+    ddr,
+    hostBytes.reduce((sum, held) => sum + held, 0),
+  );
+  for (const { rows } of plannedTiers(setting, plan)) t.true(rows === undefined || rows.ssd === 0);
+  t.true(assessPlan(of(0.1 * bytes), plan).lacksBytes > 0);
+  const lacking = of(0.1 * bytes, 8e6);
+  t.is(planWithCaches(lacking).best, undefined);
+  const [need] = unmetNeeds(withLeastCaches(lacking));
+  t.is(need?.kind, "host");
+  t.regex(need?.sentence ?? "", /All tables need \d+ bytes at least.*2 hosts have \d+ for them/);
+  t.true((need?.lacksBytes ?? 0) > 0);
+});
+
 test("a miss curve counted by a run replaces Zipf's law", (t) => {
   const table = plannedTable("A", { rows: 10_000, tiers: ["cached"], schemes: ["table-wise"] });
   const easy = { ...table, name: "B", missCurve: [{ rows: 100, missRatio: 0.01 }] };

@@ -189,7 +189,7 @@ function checkSeconds({ seconds, costModel, policy, plan, from }: PlanningArgume
 function checkFits(
   path: string,
   found: JobPlan,
-  { memoryBytes }: MachineConstants,
+  { memoryBytes, hostMemoryBytes = 0 }: MachineConstants,
   { devices: asked, hosts }: PlanningArguments,
 ): void {
   if (!found.isFeasible) return;
@@ -206,6 +206,14 @@ function checkFits(
   if (assessment.lacksBytes === 0) return;
   const needed = memoryBytes + assessment.lacksBytes;
   const device = assessment.devices.findIndex(({ bytes }) => bytes === needed);
+  if (device < 0) {
+    const most = Math.max(...assessment.hostBytes);
+    throw new InputUnusableError(
+      path,
+      `Cannot use the plan ${path}: host ${assessment.hostBytes.indexOf(most)} needs ${most} bytes ` +
+        `below caches, and has ${hostMemoryBytes}: plan anew without \`--from\`, or for more hosts`,
+    );
+  }
   throw new InputUnusableError(
     path,
     `Cannot use the plan ${path}: device ${device} needs ${needed} bytes, and has ${memoryBytes}: ` +

@@ -49,6 +49,11 @@ export const constantsSchema = z.strictObject({
   source: z.string().default("V100-class devices (the defaults)"),
   /** Bytes of memory of a device, for everything that it holds. */
   memoryBytes: z.number().min(0).default(32e9),
+  /**
+   * Bytes of memory that the devices of a host share for the rows of cached tables, which then have
+   * no disk below. Left out: each device has memory of its own (`tiers.ddrBytes`), and a disk.
+   */
+  hostMemoryBytes: z.number().min(0).optional(),
   /** Bytes per second that lookups read from a device's memory. */
   memoryBandwidth: rate.default(897e9),
   /** Bytes per second from the tier below a cache. */

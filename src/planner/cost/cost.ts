@@ -54,6 +54,8 @@ export interface ShardCost {
   readonly work: number;
   /** Bytes of weights, optimizer state (a cache's share of both) and buffers. */
   readonly bytes: number;
+  /** Bytes of the memory that the devices of a host share; 0 where they share none. */
+  readonly hostBytes: number;
 }
 
 /** The setting that costs are computed for. */
@@ -96,7 +98,14 @@ export function costOf(
   const cost = Object.values(counted).reduce((sum, part) => sum + part, 0);
   const { lookup, update, prefetch, overhead } = seconds;
   const work = lookup + update + prefetch + overhead;
-  return { seconds, cost, work, bytes: bytesOf(setting, table, scheme, tier, tile, load) };
+  const bytes = bytesOf(setting, table, scheme, tier, tile, load);
+  return { seconds, cost, work, bytes, hostBytes: hostBytesOf(setting, table, tier, tile) };
+}
+
+/** Behind a cache, all rows lie in the memory of the host. */
+function hostBytesOf(setting: Setting, table: PlannedTable, tier: Tier, tile: Tile): number {
+  if (tier === "memory" || setting.constants.hostMemoryBytes === undefined) return 0;
+  return tileRows(table, tile) * placeBytesOf(setting, table, tileColumns(table, tile));
 }
 
 /** Scales the time of rows to the speed with this number of devices on a host. */

@@ -681,3 +681,13 @@ export type { LineFault } from "./src/data/text/faults.ts";
 export { BatchRows } from "./src/data/batch-rows.ts";
 export { denseOf } from "./src/data/text/columns.ts";
 export { columnTexts } from "./src/data/file-rows.ts";
+
+export type { ProbePorts, TimedJob } from "./actors/calibration/time-steps.ts";
+export { leastSquares } from "./src/planner/cost/fit-step-costs.ts";
+export { loadOf } from "./src/planner/cost/cost.ts";
+export { distinctOfTile, distinctRows } from "./src/planner/cost/distinct-rows.ts";
+export { distinctIds } from "./src/planner/cost/miss-curve.ts";
+export type { TimelineRecord } from "./src/ports/timeline.ts";
+export { waitedFor } from "./src/training/meters/step-meter.ts";
+export { stepTasks } from "./src/training/step/step-graph.ts";
+export { workloadOf } from "./src/training/planning/workload.ts";

@@ -7,6 +7,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import { serversOf, slicesBeside } from "../../src/planner/placement.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Launcher, Thread } from "../../src/ports/launcher.ts";
+import type { TimelineRecord } from "../../src/ports/timeline.ts";
 import {
   type HostMeters,
   type StepTimes,
@@ -21,6 +22,7 @@ import {
   wake,
 } from "../threads/generation-memory.ts";
 import { type DataPlan, generationSpecOf, headOf, hostPlaces } from "../threads/generation-spec.ts";
+import { deviceRecords } from "../threads/host-timelines.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { ProbeTask } from "../threads/thread-program.ts";
 
@@ -54,6 +56,9 @@ export interface ProbePorts {
   readonly clock: Clock;
 }
 
+/** Called when so many jobs are timed. `recordsOf`: the timeline of a device in the last of them. */
+type OnTimed = (jobs: number, recordsOf: (rank: number) => readonly TimelineRecord[]) => void;
+
 /**
  * Trains these jobs one after another on `devices` devices, each for a while, and discards their
  * state. All jobs must have equally many readers. Returns the samples of each job.
@@ -63,7 +68,7 @@ export async function timeSteps(
   jobs: readonly TimedJob[],
   devices: number,
   { launcher, clock }: ProbePorts,
-  onDone: (jobs: number) => void = () => {},
+  onDone: OnTimed = () => {},
 ): Promise<StepTimes[][]> {
   const generations = jobs.map((one) => generationOf(one, devices));
   const shared = generations.map(({ spec, memory }) => ({ spec: headOf(spec), memory }));
@@ -95,7 +100,8 @@ export async function timeSteps(
       if (times === undefined) continue;
       found.push(await Promise.race([sampled(generation, clock, times, () => isOver), lost]));
       abort(generation);
-      onDone(i + 1);
+      const { spec, memory } = generation;
+      onDone(i + 1, (rank) => deviceRecords({ spec, memory }, rank));
     }
     return found;
   } finally {

@@ -85,6 +85,13 @@ function opened({ spec, memory }: OwnTimelines, isIt: (actor: string) => boolean
   return openTimeline(memory.timelines, place.first, place.records);
 }
 
+/** The records of a device. */
+export function deviceRecords({ spec, memory }: OwnTimelines, rank: number): TimelineRecord[] {
+  const places = timelinePlaces(spec, memory.position);
+  const place = places.find(({ actor }) => actor === `device:${rank}`);
+  return place === undefined ? [] : recordsAt(memory.timelines, place);
+}
+
 /** The records of one of `timelinePlaces`. */
 export function recordsAt(memory: SharedArrayBuffer, place: TimelinePlace): TimelineRecord[] {
   return readTimeline(memory, place.first, place.records);

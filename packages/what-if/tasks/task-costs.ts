@@ -1,0 +1,64 @@
+// The costs of tasks on a measured machine: seconds of each unit (task-units.ts), fitted to the
+// tasks of small jobs' steps: least squares of errors relative to the task and its step, with no
+// cost below 0. And the seconds of a device's tasks by these costs.
+
+import { z } from "zod";
+import { leastSquares } from "../../../internal.ts";
+import type { TaskTimes } from "./task-times.ts";
+import type { TaskUnits } from "./task-units.ts";
+
+const seconds = z.number().min(0);
+
+/** Costs on so many devices of a host, which share its caches and memory. */
+export const taskCostsSchema = z.strictObject({
+  devices: z.int().min(1),
+  /** By task, then by unit. */
+  tasks: z.record(z.string(), z.record(z.string(), seconds)),
+});
+
+export type TaskCosts = z.output<typeof taskCostsSchema>;
+
+/** A measured device of a probe: what its tasks have to do, and how long they took. */
+export interface MeasuredTasks {
+  readonly units: TaskUnits;
+  readonly times: TaskTimes;
+}
+
+/** Dense passes are timed in two tasks each, before and after the vectors arrive. */
+const parts: Readonly<Record<string, readonly string[]>> = {
+  forward: ["forwardEarly", "forwardLate"],
+  backward: ["backwardEarly", "backwardLate"],
+};
+
+/** Errors count relative to the task, or to this share of its step where the task is short. */
+const stepShare = 0.05;
+
+export function fitTaskCosts(devices: number, measured: readonly MeasuredTasks[]): TaskCosts {
+  const names = new Set(measured.flatMap(({ units }) => Object.keys(units)));
+  const fitted = [...names].map((task) => {
+    const found = measured.flatMap(({ units, times }) => {
+      const own = units[task as keyof TaskUnits];
+      const took = (parts[task] ?? [task]).reduce((sum, name) => sum + (times[name] ?? 0), 0);
+      const step = Object.values(times).reduce((sum, part) => sum + part, 0);
+      return own === undefined ? [] : [{ own, took, weight: 1 / (took + stepShare * step) }];
+    });
+    const of = [...new Set(found.flatMap(({ own }) => Object.keys(own)))];
+    const costs = leastSquares(
+      found.map(({ own, weight }) => of.map((unit) => weight * (own[unit] ?? 0))),
+      found.map(({ took, weight }) => weight * took),
+    );
+    return [task, Object.fromEntries(of.map((unit, i) => [unit, costs[i] ?? 0]))] as const;
+  });
+  return { devices, tasks: Object.fromEntries(fitted) };
+}
+
+/** The seconds of a device's tasks. */
+export function taskSeconds({ tasks }: TaskCosts, units: TaskUnits): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(units).map(([task, own]) => {
+      const costs = tasks[task] ?? {};
+      const all = Object.entries(own).map(([unit, count]) => count * (costs[unit] ?? 0));
+      return [task, all.reduce((sum, part) => sum + part, 0)];
+    }),
+  );
+}

@@ -1,0 +1,47 @@
+// The seconds of each task of a device's step, from its timeline: medians of the steps, so that a
+// step which another program interrupts does not count.
+
+import { stepTasks, type TimelineRecord, waitedFor } from "../../../internal.ts";
+
+/** Seconds by task without its waits, by wait (`wait.NAME`), and outside tasks (`between`). */
+export type TaskTimes = Readonly<Record<string, number>>;
+
+type TimedRecord = Pick<TimelineRecord, "kind" | "what" | "fromMs" | "toMs">;
+
+/** The last tasks of a step, in which the timeline is cut: every step has it once. */
+const lastTask = stepTasks.indexOf("losses");
+
+/** `records`: oldest first. Empty: no whole step is there. */
+export function taskTimesOf(records: Iterable<TimedRecord>): TaskTimes {
+  const steps: Map<string, number>[] = [];
+  let step: Map<string, number> | undefined;
+  let waits: { readonly name: string; readonly ms: number }[] = [];
+  let endedMs: number | undefined;
+  for (const { kind, what, fromMs, toMs } of records) {
+    // A wait is noted when it ends, before the task that it lies in.
+    if (kind === "wait") waits.push({ name: `wait.${waitedFor[what]}`, ms: toMs - fromMs });
+    if (kind !== "task") continue;
+    const waited = waits.reduce((sum, { ms }) => sum + ms, 0);
+    for (const { name, ms } of waits) add(step, name, ms);
+    add(step, stepTasks[what] ?? "", toMs - fromMs - waited);
+    if (endedMs !== undefined) add(step, "between", fromMs - endedMs);
+    [waits, endedMs] = [[], toMs];
+    if (what !== lastTask) continue;
+    step = new Map();
+    steps.push(step);
+  }
+  steps.pop(); // Not a whole step.
+  const names = new Set(steps.flatMap((own) => [...own.keys()]));
+  return Object.fromEntries(
+    [...names].map((name) => [name, median(steps.map((own) => own.get(name) ?? 0)) / 1000]),
+  );
+}
+
+function add(step: Map<string, number> | undefined, name: string, ms: number): void {
+  step?.set(name, (step.get(name) ?? 0) + Math.max(0, ms));
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
+}

@@ -35,6 +35,7 @@ import { columnBench } from "./step/column.bench.ts";
 import { grainBench } from "./step/grain.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
+import { placementsBench } from "./step/placements.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";
 import { topKBench } from "./step/top-k.bench.ts";
 import { trainBench } from "./step/train.bench.ts";
@@ -53,6 +54,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   dedup: dedupBench,
   grain: grainBench,
   column: columnBench,
+  placements: placementsBench,
   loader: loaderBench,
   ingest: ingestBench,
   transforms: transformsBench,

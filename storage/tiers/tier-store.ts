@@ -206,6 +206,7 @@ async function chosenStore(
   { kind, place, stamp, disk }: TierStoreOptions,
   kept: readonly RecordShard[],
 ): Promise<{ readonly kind: RecordStoreKind; readonly unreadable?: string }> {
+  if (kind === "memory") return { kind };
   const pathOf = (one: DiskStore) => join(place.root, keptName(place, stamp ?? "", one, kept));
   const persistedAt = onTier("read", "durable rows", place.root, () =>
     diskStores.filter((one) => stamp !== undefined && disk.exists(pathOf(one))),

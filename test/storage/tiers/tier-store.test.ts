@@ -6,7 +6,7 @@ import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { realDisk } from "../../../src/ports/disk.ts";
+import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import {
   openTierStore,
@@ -214,3 +214,21 @@ testIf(rocksDb)(
     t.is(stdout, JSON.stringify(["file", { rows: 0, reason }]), stderr);
   },
 );
+
+test("a tier in host memory touches no disk", async (t) => {
+  const touched = () => t.fail("the disk is touched");
+  const disk = new Proxy({} as Disk, { get: () => touched });
+  const place = { root: "/tiers", owner: "c0ffee", generation: 2, device: 0 };
+  const shards = [{ name: "a", rows: 2 ** 31 - 1, recordBytes: 36, rowsMax: 9, keep: "spill" }];
+  const store = await openTierStore({
+    ...{ kind: "memory", place, stamp: older, disk },
+    shards: shards as never,
+  });
+  const some = Int32Array.of(0, 500, 2 ** 31 - 2);
+  store.write(0, some, new Uint8Array(3 * 36).fill(7));
+  const [records, found] = [new Uint8Array(3 * 36), new Uint8Array(3)];
+  store.read(0, some, records, found);
+  t.deepEqual([[...found], new Set(records)], [[1, 1, 1], new Set([7])]);
+  store.sync(newer);
+  await store.close();
+});

@@ -19,7 +19,11 @@ const slices = [2, 3, 3];
  * Assesses windows of 100 steps of `stepMs`; `windows` has each device's compute time in
  * milliseconds.
  */
-function assessed(windows: readonly (readonly number[])[], stepMs = 10): Straggler[][] {
+function assessed(
+  windows: readonly (readonly number[])[],
+  stepMs = 10,
+  own: readonly number[] = slices,
+): Straggler[][] {
   let watch = noStragglers;
   const totals = [0, 0, 0].map(() => new Array<number>(meterWords).fill(0));
   return windows.map((computing) => {
@@ -42,7 +46,7 @@ function assessed(windows: readonly (readonly number[])[], stepMs = 10): Straggl
       [1, meters(totals.slice(0, 2))],
       [4, meters(totals.slice(2))],
     ]);
-    const next = assessDevices(watch, latest, { hosts, slices });
+    const next = assessDevices(watch, latest, { hosts, slices: own });
     watch = next.watch;
     return [...next.stragglers];
   });
@@ -81,4 +85,12 @@ test("slices are dealt evenly without stragglers, else by speed, at least one to
   t.deepEqual(dealSlices(8, hosts, new Map([["1/1", 0.01]])), [4, 1, 3]);
   t.deepEqual(dealSlices(16, hosts, new Map([["4/0", 0.5]])), [7, 6, 3]);
   t.deepEqual(dealSlices(4, hosts, new Map([["4/0", 1]])), [2, 1, 1]);
+});
+
+test("a server gets no slices, and is no straggler", (t) => {
+  t.deepEqual(dealSlices(8, hosts, new Map(), 1), [4, 4, 0]);
+  t.deepEqual(dealSlices(8, hosts, new Map([["1/1", 3]]), 1), [2, 6, 0]);
+  const slow = [1, 4, 9];
+  const found = assessed([slow, slow, slow], 10, [4, 4, 0]);
+  t.deepEqual(names(found), [[], [], ["1/1"]]);
 });

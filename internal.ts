@@ -554,6 +554,7 @@ export {
   type Tile,
   deviceCount,
 } from "./src/planner/shards.ts";
+export { withServers } from "./src/planner/placement-kinds.ts";
 export { fillCaches, lacksOf, withCurves, withLeastCaches } from "./src/planner/size-caches.ts";
 export { type Launcher, workerLauncher } from "./src/ports/launcher.ts";
 export { hasProcessorTime } from "./src/ports/processor-time.ts";

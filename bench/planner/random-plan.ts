@@ -61,3 +61,15 @@ function runs(count: number, stream: RandomStream): [first: number, count: numbe
   }
   return cut;
 }
+
+/** Slices of each device, any of which may be servers without slices. */
+export function randomSlices(slices: number, devices: number, stream: RandomStream): number[] {
+  const counts = new Array<number>(devices).fill(0);
+  const trainers = 1 + stream.below(devices - 1);
+  const first = stream.below(devices);
+  for (let slice = 0; slice < slices; slice++) {
+    const at = (first + (slice < trainers ? slice : stream.below(trainers))) % devices;
+    counts[at] = (counts[at] ?? 0) + 1;
+  }
+  return counts;
+}

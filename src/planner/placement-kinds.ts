@@ -57,7 +57,7 @@ function withinBudget(setting: Setting): Setting {
   return { ...setting, constants: { ...constants, memoryBytes }, fleet: own };
 }
 
-/** With `isHybrid` the devices that run samples hold the tables with most lookups for their bytes. */
+/** With `isHybrid` the other devices hold the tables with most lookups for their bytes. */
 function planBesideServers(setting: Setting, servers: number, isHybrid: boolean): PlacedSearch {
   const devices = deviceCount(setting.devices);
   const trainers = devices - servers;

@@ -17,15 +17,18 @@ import {
   type PlannedTable,
   type Setting,
   type Shard,
+  serversOf,
   shapesOf,
   shardsOf,
   sliceRunsOf,
   sliceStart,
+  slicesBeside,
   tableOf,
   type Workload,
   type WorkloadOptions,
   weightedOf,
   withCurves,
+  withServers,
   withWireBytes,
   workloadOf,
 } from "../../../internal.ts";
@@ -68,27 +71,24 @@ export interface CostedCluster {
 export interface CostedMachines {
   readonly hardware: Hardware;
   readonly devices: ClusterDevices;
-  readonly servers?: number;
 }
 
 /** The job on a cluster. A batch has at least as many slices as devices that run samples. */
 export function costedCluster(
   job: CostedJob,
   plan: Plan,
-  { hardware, devices, servers = 0 }: CostedMachines,
+  { hardware, devices }: CostedMachines,
   options: WorkloadOptions = {},
 ): CostedCluster {
   const exchange = job.exchange ?? exactExchange;
   const isCached = plan.shards.some(({ tier }) => tier === "cached");
   const constants = withWireBytes(constantsOf(hardware, devices), exchange);
   const workload = workloadOf(job, { cache: isCached, ...options });
-  const setting = withCurves({ workload, devices, constants });
+  const setting = withServers(withCurves({ workload, devices, constants }), job.placement);
   const W = deviceCount(devices);
+  const servers = serversOf(job.placement, W);
   const count = Math.max(W - servers, job.slices ?? W);
-  const runs = [
-    ...sliceRunsOf(count, W - servers),
-    ...Array.from({ length: servers }, () => ({ firstSlice: count, slices: 0 })),
-  ];
+  const runs = sliceRunsOf(count, W, slicesBeside(count, W, servers));
   const startOf = (slice: number) => sliceStart(slice, count, workload.batchSize);
   const lookups = lookupsOf(featuresOf(job.model));
   const isDistinct = distinctIn(exchange, lookups, W);

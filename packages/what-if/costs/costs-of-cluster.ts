@@ -23,8 +23,6 @@ import { type ChannelFlow, type Traffic, trafficOfDevices } from "./traffic-of-d
 export interface CostOptions extends WorkloadOptions {
   /** Format of the dense layers' products. @default float32, which this runtime computes in */
   readonly precision?: Precision | undefined;
-  /** Devices that hold rows and run no samples: the last ones. @default 0 */
-  readonly servers?: number | undefined;
 }
 
 /**
@@ -37,14 +35,14 @@ export function costsOfCluster(
   plan: Plan,
   hardware: Hardware,
   devices: ClusterDevices,
-  { precision = "float32", servers = 0, ...options }: CostOptions = {},
+  { precision = "float32", ...options }: CostOptions = {},
 ): StepCostsOfCluster {
   const { hosts, perHost } = devices;
   if (plan.devices.hosts !== hosts || plan.devices.perHost !== perHost) {
     const own = `${plan.devices.hosts} hosts of ${plan.devices.perHost}`;
     throw new RangeError(`The plan is for ${own} devices, not ${hosts} of ${perHost}`);
   }
-  const cluster = costedCluster(job, plan, { hardware, devices, servers }, options);
+  const cluster = costedCluster(job, plan, { hardware, devices }, options);
   const ledger = createLedger(hosts * perHost);
   addShards(cluster, ledger);
   const traffic = trafficOfDevices(cluster);

@@ -97,3 +97,46 @@ test("with room for them all tables are in device memory; servers run no dense l
   t.is(one.assessment.stages.dense, 2 * two.assessment.stages.dense);
   t.true((two.assessment.devices[0]?.shards ?? 1) === 0);
 });
+
+test("a job refuses a placement that its devices or tables cannot follow, by field", (t) => {
+  const refused = (placement: object, more: object, table: object = {}) => {
+    const { model, ...job } = JSON.parse(JSON.stringify(jobOf({})));
+    const [first, ...tables] = model.tables;
+    const own = { ...model, tables: [{ ...first, ...table }, ...tables] };
+    return t.throws(() => resolveJob({ ...job, model: own, placement, ...more }))?.message ?? "";
+  };
+  for (const [placement, more, table, message] of [
+    [{ kind: "servers" }, {}, {}, "`placement.servers` to be at least 1 where"],
+    [
+      { kind: "host", servers: 1 },
+      {},
+      {},
+      '`placement.servers` to be 0 where `placement.kind` is "h',
+    ],
+    [
+      { kind: "servers", servers: 2 },
+      { devices: 2 },
+      {},
+      "`placement.servers` to be at most 1, as",
+    ],
+    [{ kind: "servers", servers: 13 }, {}, {}, "`placement.servers` to be at most 12, the parts"],
+    [
+      { kind: "host" },
+      { tiers: { ssd: "file" } },
+      {},
+      '`tiers.ssd` to be left out, or "none", where',
+    ],
+    [
+      { kind: "host" },
+      {},
+      { sharding: "data-parallel" },
+      "`model.tables[0].sharding` to be another",
+    ],
+    [{ kind: "device" }, {}, { tier: "cached" }, '`model.tables[0].tier` to be "memory" where'],
+    [{ kind: "host" }, {}, { keep: "durable" }, '`model.tables[0].keep` to be "spill" where'],
+    [{}, { tiers: { ssd: "none" } }, { keep: "durable" }, "`model.tables[0].keep` to be"],
+    [{ kind: "device" }, { planner: { adapt: true } }, {}, "`planner.adapt` to be left out where"],
+  ] as const) {
+    t.true(refused(placement, more, table).startsWith(`Expected ${message}`), message);
+  }
+});

@@ -3,7 +3,7 @@
 // for each table, the other half tables of several dims that features share, some of them unpooled.
 
 import test, { type ExecutionContext } from "ava";
-import { randomPlan, usual } from "../../../bench/planner/random-plan.ts";
+import { randomPlan, randomSlices, usual } from "../../../bench/planner/random-plan.ts";
 import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
 import {
   type SparseOptimizerOptions,
@@ -199,18 +199,6 @@ const tiersOf = (stream: RandomStream): TiersSpec =>
     policy: cachePolicies[stream.below(2)],
   });
 
-/** Slices of each device: a device without slices holds rows, and runs no samples. */
-function dealt(slices: number, devices: number, stream: RandomStream): number[] {
-  const counts = new Array<number>(devices).fill(0);
-  const trainers = 1 + stream.below(devices - 1);
-  const first = stream.below(devices);
-  for (let slice = 0; slice < slices; slice++) {
-    const at = (first + (slice < trainers ? slice : stream.below(trainers))) % devices;
-    counts[at] = (counts[at] ?? 0) + 1;
-  }
-  return counts;
-}
-
 const planned = (choice: Choice, scheme: Scheme, hosts: number, perHost: number): Plan => {
   const tables = modelOf(choice).tables.map((table) => ({ ...table, scheme, cost: 1 }));
   return place(tables, { hosts, perHost });
@@ -289,10 +277,7 @@ async function anyPlanIsEqual(
   }
 }
 
-/**
- * Asserts the same through tiers, with `dedup`, and where some devices have no samples, for a
- * random plan on cluster `i`.
- */
+/** Asserts the same through tiers, with `dedup` and servers, for a random plan on cluster `i`. */
 async function drawnPlanIsEqual(
   t: ExecutionContext,
   own: Choice,
@@ -308,7 +293,7 @@ async function drawnPlanIsEqual(
   // In fewer bits `dedup` decides what is rounded, so that the choice is the job's.
   const drawnDedup = rows.map(() => i % 2 === 1 && stream.below(3) > 0);
   const dedup = own.exchange === undefined ? drawnDedup : (own.dedup ?? []);
-  const sliceCounts = dealt(8, hostOf.length, stream);
+  const sliceCounts = randomSlices(8, hostOf.length, stream);
   const backing = { ...own, dedup, tiers: tiersOf(stream), sliceCounts };
   const through = await train(start(backing, tiered(plan, stream), hostOf), own);
   t.deepEqual(through, expected, `through tiers, ${dedup} ${sliceCounts} ${what}`);

@@ -536,8 +536,8 @@ export {
   stepCostsIn,
 } from "./src/planner/cost/cost.ts";
 export { checkConstants, constantsSchema } from "./src/planner/cost/constants.ts";
-export { distinctOfTile } from "./src/planner/cost/distinct-rows.ts";
-export { missRatioAt } from "./src/planner/cost/miss-curve.ts";
+export { distinctOfTile, distinctRows } from "./src/planner/cost/distinct-rows.ts";
+export { distinctIds, missRatioAt } from "./src/planner/cost/miss-curve.ts";
 export { packageFile } from "./src/ports/entry-file.ts";
 export { nearestName } from "./src/ports/nearest-name.ts";
 export { type Quantity, quantityExpected, quantityIn } from "./src/ports/quantities.ts";
@@ -685,10 +685,6 @@ export { columnTexts } from "./src/data/file-rows.ts";
 
 export type { ProbePorts, TimedJob } from "./actors/calibration/time-steps.ts";
 export { leastSquares } from "./src/planner/cost/fit-step-costs.ts";
-export { loadOf } from "./src/planner/cost/cost.ts";
-export { distinctOfTile, distinctRows } from "./src/planner/cost/distinct-rows.ts";
-export { distinctIds } from "./src/planner/cost/miss-curve.ts";
 export type { TimelineRecord } from "./src/ports/timeline.ts";
 export { waitedFor } from "./src/training/meters/step-meter.ts";
 export { stepTasks } from "./src/training/step/step-graph.ts";
-export { workloadOf } from "./src/training/planning/workload.ts";

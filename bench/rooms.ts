@@ -79,11 +79,11 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 131_000,
+  core: 134_500,
   ...Object.fromEntries(packages.map((name) => [name, 13_000])),
-  cli: 7_750,
-  bench: 13_300,
-  test: 84_500,
+  cli: 7_850,
+  bench: 14_000,
+  test: 86_000,
   native: 13_600,
   "examples, docs": 2_600,
 };

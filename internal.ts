@@ -511,7 +511,10 @@ export { type MachineKey, machineKeyOf } from "./actors/threads/kept-constants.t
 export { measureOnThread, measureOnThreads } from "./actors/threads/measuring.ts";
 export { createAtomicCells, sleepTurning } from "./src/exchange/atomic-cells.ts";
 export { createBridge } from "./src/exchange/bridge.ts";
-export { type ChannelName, insideHost, leavesAhead } from "./src/exchange/exchange.ts";
+export { ringSlots } from "./src/exchange/batch-ring.ts";
+export { type ChannelName, insideHost, isGather, leavesAhead } from "./src/exchange/exchange.ts";
+export { flownChannels } from "./src/exchange/flights.ts";
+export { waitedFor, waitOf } from "./src/training/meters/step-meter.ts";
 export {
   type StepChannel,
   type StepFacts,
@@ -521,6 +524,7 @@ export {
   stepFactsOf,
   stepGraph,
   stepPlaces,
+  stepTasks,
 } from "./src/training/step/step-graph.ts";
 export { cellWords, abortCells } from "./src/exchange/cells.ts";
 export { layoutOf } from "./src/exchange/layout.ts";

@@ -51,28 +51,41 @@ export interface StepCostsOfCluster {
   readonly reading: { readonly seconds: number; readonly readers: number };
 }
 
-/** A span of the simulated timeline: a device or a link is busy, or waits. */
+/** A span of the simulated timeline: a device works or waits, or bytes fly to it. */
 export interface Span {
   readonly rank: number;
+  /** The step that the device computes meanwhile. */
   readonly step: number;
+  /** A task (StepTaskName); what is waited for, or the channel. */
   readonly task: string;
   readonly kind: "work" | "wait" | "flight";
   readonly from: number;
   readonly to: number;
 }
 
-/** The simulated steps. */
+/** The simulated steps. All figures but `busy` are of the device that others wait for. */
 export interface SimulatedSteps {
   /** Seconds of a step in the steady state. */
   readonly step: number;
-  /** Seconds of a step by task or wait, on the device that others wait for. */
+  /** That device: the one that waits least for others. */
+  readonly rank: number;
+  /**
+   * Seconds of a step by task; waits for a batch and for tiers belong to the tasks of these names.
+   * Without streams, they and `exposed` add up to the step.
+   */
   readonly byTask: Readonly<Record<string, number>>;
-  /** Seconds that each shared resource is busy in a step: the largest share is the bottleneck. */
+  /** Seconds that each shared resource is busy in a step, where it is busiest. */
   readonly busy: Readonly<Record<string, number>>;
-  /** Seconds of flights that devices wait for, and of those hidden behind work, by channel. */
+  /** Seconds of waits by what is waited for, as the meter of a run counts them (`waitOf`). */
   readonly exposed: Readonly<Record<string, number>>;
+  /** The part of `exposed` in which bytes flew; the rest waits for devices that compute. */
+  readonly inFlight: Readonly<Record<string, number>>;
+  /** Seconds in which bytes flew while the device did not wait for them. */
   readonly hidden: Readonly<Record<string, number>>;
+  /** The last steps of some devices. */
   readonly spans: readonly Span[];
+  /** How much was simulated: of devices that are alike, one. */
+  readonly simulated: { readonly devices: number; readonly events: number };
 }
 
 /** What `osiris simulate-cluster` prints of one kind of machine. */

@@ -100,6 +100,7 @@ export function createPipeline(options: {
         if (next >= toStep || (stopAfter >= 0 && next >= stopAfter) || !ids.isFree()) return;
         const batch = intake.nextIfThere("training");
         if (batch === undefined) return;
+        trace.enter(next, "batch");
         begun = await beginAhead(batch, next, requestedStop);
       } else if (!("refused" in begun) && staged.length < stagedMax && (await ids.isThere())) {
         staged.push(await stageStep(device, begun));

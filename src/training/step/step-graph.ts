@@ -109,10 +109,8 @@ export function stepGraph(facts: StepFacts): StepTask[] {
     if (first === undefined || place.ahead > first.ahead) firstOf.set(place.name, place);
   }
   return places.flatMap((place) => {
-    const { isEager, ...task } = place;
-    if (place.name !== "batch") return firstOf.get(place.name) === place ? task : [];
-    const ids = firstOf.get("ids"); // A batch that is sent ahead is there: nobody waits for it.
-    return ids?.isEager === isEager ? task : [];
+    const { isEager: _, ...task } = place;
+    return firstOf.get(place.name) === place ? task : [];
   });
 }
 
@@ -133,16 +131,15 @@ export function stepPlaces(facts: StepFacts): StepPlace[] {
   const bagLengths = only(facts.hasBagLengths, "bagLengths");
   const deferred = only(isAhead, "deferred");
   /** Bags of later steps: the receipt of one step's makes room for the next one's. */
-  const goAhead = (): StepPlace[] => {
-    const ids = taskOf("ids", { ahead: prefetch + 1, sends: ["ids"] });
-    const staged = taskOf("receiveIds", { ahead: prefetch, waits: ["ids"] });
-    const all = depth < 3 ? [] : prefetch > 0 ? [staged, ids] : [ids];
-    return all.map((task) => ({ ...task, isEager: true }));
-  };
   const begin = (ahead: number) => [
     taskOf("batch", { ahead }),
     taskOf("ids", { ahead, sends: ["ids"] }),
   ];
+  const goAhead = (): StepPlace[] => {
+    const staged = taskOf("receiveIds", { ahead: prefetch, waits: ["ids"] });
+    const all = depth < 3 ? [] : [...(prefetch > 0 ? [staged] : []), ...begin(prefetch + 1)];
+    return all.map((task) => ({ ...task, isEager: true }));
+  };
   const arrive = (ahead: number) => [
     taskOf("receiveIds", { ahead, waits: ["ids"] }),
     taskOf("tiers", { ahead }),

@@ -156,7 +156,7 @@ function outOfPlace(places: ReturnType<typeof stepPlaces>, all: readonly (readon
     const eager = places.filter(({ isEager }) => isEager);
     for (const place of places) {
       const { name, ahead, isEager } = place;
-      const isDone = done.has(`${name === "batch" ? "ids" : name} ${step + ahead}`);
+      const isDone = done.has(`${name} ${step + ahead}`);
       if (!isEager && !isDone && step + ahead < steps && !runs(place, ahead))
         return { step, place };
       // Steps follow each other: each may be begun, and staged, as soon as there is room.

@@ -1,0 +1,155 @@
+// The machines of a simulation: hosts with what their devices share, and devices with links of
+// their own. Hosts with equally many devices of each class are simulated once, and so are devices of
+// one class on a host, with their number as their weight in what the host shares: as every resource
+// is shared equally, and every wait is for the last of all, the times are those of all devices, to
+// the last bit.
+
+import type { DeviceCosts, Hardware, StepCostsOfCluster, TaskCost } from "../model.ts";
+import type { EventQueue } from "./events.ts";
+import { SharedResource } from "./shared-resource.ts";
+
+/** Both ways of a link; undefined: bytes take no time on it. */
+export interface Ports {
+  readonly out: SharedResource;
+  readonly in: SharedResource;
+  /** Bytes per second of an all-to-all, and of an all-reduce. */
+  readonly allToAll: number;
+  readonly allReduce: number;
+}
+
+/** Hosts that are alike, as one. */
+export interface SimulatedHost {
+  readonly index: number;
+  readonly devices: readonly SimulatedDevice[];
+  /** Undefined: nothing shares its cores. */
+  readonly cores: SharedResource | undefined;
+  readonly hostMemory: SharedResource;
+  readonly disk: SharedResource;
+}
+
+/** Devices of one class on a host, as one. */
+export interface SimulatedDevice {
+  readonly index: number;
+  /** The first of them. */
+  readonly rank: number;
+  readonly weight: number;
+  readonly host: SimulatedHost;
+  readonly costs: DeviceCosts;
+  readonly hostLink: SharedResource;
+  /** To devices of its host, and of others. */
+  readonly inside: Ports | undefined;
+  readonly across: Ports | undefined;
+}
+
+export interface SimulatedCluster {
+  readonly hosts: readonly SimulatedHost[];
+  readonly devices: readonly SimulatedDevice[];
+  readonly perHost: number;
+  /** Hosts of the cluster itself. */
+  readonly allHosts: number;
+}
+
+/** `isMerged`: devices that are alike are simulated once; else each on its own, with equal times. */
+export function clusterOf(
+  queue: EventQueue,
+  { classes, hosts: allHosts, perHost }: StepCostsOfCluster,
+  hardware: Hardware,
+  isMerged: boolean,
+): SimulatedCluster {
+  const devices: SimulatedDevice[] = [];
+  const portsOf = (link: Hardware["scaleUp"]): Ports | undefined => {
+    const { bandwidth, allToAllShare, allReduceShare } = link;
+    if (bandwidth === Number.POSITIVE_INFINITY) return undefined;
+    const speeds = { allToAll: bandwidth * allToAllShare, allReduce: bandwidth * allReduceShare };
+    return { out: new SharedResource(queue), in: new SharedResource(queue), ...speeds };
+  };
+  const { scaleUp, scaleOut } = hardware;
+  const { cores } = hardware.host;
+  const hosts = [...layoutsOf(classes, allHosts * perHost, perHost, isMerged)].map((own, index) => {
+    const shared = allHosts > 1 && scaleOut.isShared ? portsOf(scaleOut) : undefined;
+    const found: SimulatedDevice[] = [];
+    const host: SimulatedHost = {
+      ...{ index, devices: found },
+      cores: cores === undefined ? undefined : new SharedResource(queue, cores),
+      hostMemory: new SharedResource(queue),
+      disk: new SharedResource(queue),
+    };
+    for (const { rank, weight, costs } of own) {
+      const device: SimulatedDevice = {
+        ...{ index: devices.length, rank, weight, costs, host },
+        hostLink: new SharedResource(queue),
+        inside: perHost > 1 ? portsOf(scaleUp) : undefined,
+        across: allHosts > 1 ? (shared ?? portsOf(scaleOut)) : undefined,
+      };
+      devices.push(device);
+      found.push(device);
+    }
+    return host;
+  });
+  return { hosts, devices, perHost, allHosts };
+}
+
+interface Placed {
+  readonly rank: number;
+  readonly weight: number;
+  readonly costs: DeviceCosts;
+}
+
+/** The devices of each host that is simulated. */
+function layoutsOf(
+  classes: readonly DeviceCosts[],
+  devices: number,
+  perHost: number,
+  isMerged: boolean,
+): Iterable<readonly Placed[]> {
+  const classOf = new Int32Array(devices).fill(-1);
+  for (const [at, { ranks }] of classes.entries()) for (const rank of ranks) classOf[rank] = at;
+  const missing = classOf.indexOf(-1);
+  if (missing >= 0) throw new RangeError(`Device ${missing} has no costs`);
+  const layouts = new Map<string, Placed[]>();
+  for (let first = 0; first < devices; first += perHost) {
+    const own = new Map<number, Placed>();
+    for (let rank = first; rank < first + perHost; rank++) {
+      const at = classOf[rank] ?? 0;
+      const key = isMerged ? at : rank;
+      const known = own.get(key);
+      const costs = known?.costs ?? classes[at];
+      if (costs === undefined) continue;
+      own.set(key, { rank: known?.rank ?? rank, weight: 1 + (known?.weight ?? 0), costs });
+    }
+    const placed = [...own].sort(([a], [b]) => a - b);
+    const key = JSON.stringify(placed.map(([at, { weight }]) => [at, weight]));
+    if (!layouts.has(key)) layouts.set(key, placed.map(([, one]) => one));
+  }
+  return layouts.values();
+}
+
+/** Takes what a task needs; `done` runs after that. Returns false if it needs nothing. */
+export function work(
+  queue: EventQueue,
+  { host, hostLink, weight }: SimulatedDevice,
+  cost: TaskCost,
+  share: number,
+  done: () => void,
+): boolean {
+  const { seconds, shared = {} } = cost;
+  let left = 0;
+  const end = () => {
+    if (--left === 0) done();
+  };
+  const add = (of: SharedResource, own: number | undefined, count: number) => {
+    if (own === undefined || own === 0) return;
+    left++;
+    of.add(share * own, count, end);
+  };
+  // Bytes stream through all of them at once, while the device works.
+  add(host.hostMemory, shared.hostMemory, weight);
+  add(host.disk, shared.disk, weight);
+  add(hostLink, shared.hostLink, 1);
+  if (host.cores !== undefined) add(host.cores, seconds, weight);
+  else if (seconds > 0) {
+    left++;
+    queue.at(queue.now + share * seconds, end);
+  }
+  return left > 0;
+}

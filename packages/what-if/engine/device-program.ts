@@ -1,0 +1,376 @@
+// The program of a simulated device: the places of the step graph, one after the other, as
+// pipeline.ts and step.ts run them. A device of this runtime does one thing at a time: its lookups
+// do not overlap its layers, only what travels does.
+//
+// With streams it is a GPU, as Neo's equations of a step assume (arXiv 2104.05158): batches, ids,
+// rows and layers have a stream each. A stream runs its tasks in their order, and waits for what it
+// needs of the others. Kernels of two streams do not slow each other. Vectors leave when a lookup
+// has ended. Batches are in flight as at depth 3, whatever the job says.
+
+import { leavesAhead, type StepChannel, type StepPlace, type StepTaskName } from "../../../internal.ts";
+import type { TaskCost } from "../model.ts";
+import { type SimulatedDevice, work } from "./cluster.ts";
+import type { EventQueue } from "./events.ts";
+import type { HostReaders } from "./readers.ts";
+import type { Round } from "./rounds.ts";
+
+/** What all devices of a simulation share. */
+export interface Simulation {
+  readonly queue: EventQueue;
+  readonly places: readonly StepPlace[];
+  /** Steps that are simulated; devices may be stopped before the end of the last. */
+  readonly steps: number;
+  readonly isStreamed: boolean;
+  /** Batches whose ids a device may have received before it computes them. */
+  readonly staged: number;
+  /** Buckets of the dense gradient. */
+  readonly buckets: number;
+  /** Steps between checkpoints; undefined: none. */
+  readonly checkpointEvery: number | undefined;
+  roundOf(channel: StepChannel, round: number): Round;
+  readonly idsRoom: IdsRoom;
+}
+
+/** Devices send the ids of a step when all have received those of the step before. */
+export class IdsRoom {
+  readonly #left: number[] = [];
+  readonly #devices: number;
+  readonly #waiting = new Map<number, (() => void)[]>();
+
+  constructor(devices: number) {
+    this.#devices = devices;
+  }
+
+  isFree(step: number): boolean {
+    return step === 0 || this.#left[step - 1] === 0;
+  }
+
+  whenFree(step: number, then: () => void): void {
+    const own = this.#waiting.get(step - 1);
+    if (own === undefined) this.#waiting.set(step - 1, [then]);
+    else own.push(then);
+  }
+
+  received(step: number): void {
+    const left = (this.#left[step] ?? this.#devices) - 1;
+    this.#left[step] = left;
+    if (left === 0) for (const wake of this.#waiting.get(step) ?? []) wake();
+  }
+}
+
+/** What a device tells of its steps. */
+export interface DeviceLog {
+  work(task: StepTaskName, step: number, from: number, to: number): void;
+  /** It waited for a round, which is there now; `round` undefined: for its batch, tiers or room. */
+  wait(of: StepChannel | "batch" | "tiers", step: number, from: number, round?: Round): void;
+  end(step: number): void;
+}
+
+type Run = Generator<void, void, void>;
+
+/** A stream that waits until a task has run so often. */
+interface Needing {
+  readonly name: StepTaskName | "fetch";
+  readonly count: number;
+  readonly wake: () => void;
+}
+
+export class SimulatedProgram {
+  readonly #simulation: Simulation;
+  readonly #device: SimulatedDevice;
+  readonly #readers: HostReaders;
+  readonly #log: DeviceLog;
+  /** How often each task has run; for how many steps rows are there. */
+  readonly #done = new Map<StepTaskName | "fetch", number>();
+  #needing: Needing[] = [];
+  /** Rounds of each channel that were sent, and waited for. */
+  readonly #sent = new Map<StepChannel, number>();
+  readonly #awaited = new Map<StepChannel, number>();
+  #isWriting = false;
+  #written: (() => void) | undefined;
+
+  constructor(
+    simulation: Simulation,
+    device: SimulatedDevice,
+    readers: HostReaders,
+    log: DeviceLog,
+  ) {
+    [this.#simulation, this.#device, this.#readers, this.#log] = [simulation, device, readers, log];
+  }
+
+  start(): void {
+    const { places, isStreamed } = this.#simulation;
+    const streams = new Set(places.map(({ name }) => (isStreamed ? streamOf[name] : undefined)));
+    for (const stream of streams) {
+      const resume = () => void run.next();
+      const run: Run = stream === undefined ? this.#all(resume) : this.#stream(stream, resume);
+      resume();
+    }
+  }
+
+  /** Goes on as an event of its own, so that one device never runs within another's call. */
+  #soon(resume: () => void): () => void {
+    const { queue } = this.#simulation;
+    return () => queue.at(queue.now, resume);
+  }
+
+  #count(name: StepTaskName | "fetch"): number {
+    return this.#done.get(name) ?? 0;
+  }
+
+  /** One thing after the other. */
+  *#all(resume: () => void): Run {
+    const { places, steps } = this.#simulation;
+    for (let step = firstStep(places); step < steps; step++) {
+      for (let at = 0; at < places.length; at++) {
+        const place = places[at];
+        if (place === undefined) continue;
+        if (place.isEager) {
+          const end = places.findIndex(({ isEager }, i) => i > at && !isEager);
+          const group = places.slice(at, end);
+          for (let next = this.#free(group, step); next; next = this.#free(group, step)) {
+            yield* this.#run(next, this.#count(next.name), step, resume);
+          }
+          at = end - 1;
+          continue;
+        }
+        const target = step + place.ahead;
+        const isDone = target < 0 || target >= steps || this.#count(place.name) > target;
+        if (!isDone) yield* this.#run(place, target, step, resume);
+      }
+      if (step >= 0) yield* this.#end(step, resume);
+    }
+  }
+
+  /** The first of these places where the device need not wait. */
+  #free(group: readonly StepPlace[], step: number): StepPlace | undefined {
+    const { steps, idsRoom, roundOf } = this.#simulation;
+    return group.find(({ name, ahead }) => {
+      const own = this.#count(name);
+      if (own > step + ahead || own >= steps) return false;
+      if (name === "receiveIds") {
+        return own < this.#count("ids") && roundOf("ids", own).isThere(this.#device);
+      }
+      if (!idsRoom.isFree(own)) return false;
+      if (name === "ids") return own < this.#count("batch");
+      return own === this.#count("ids") && this.#readers.isFilled(own);
+    });
+  }
+
+  /** The tasks of a stream, in the order of the program. */
+  *#stream(stream: Stream, resume: () => void): Run {
+    const { places, steps, staged } = this.#simulation;
+    const own = places.filter(({ name, isEager }) => !isEager && streamOf[name] === stream);
+    for (let step = firstStep(places); step < steps; step++) {
+      for (const place of own) {
+        const target = step + place.ahead;
+        if (target < 0 || target >= steps) continue;
+        for (const { name, before, isStaged } of needs[place.name] ?? []) {
+          const count = target + 1 - before - (isStaged === true ? staged : 0);
+          if (this.#count(name) < count) {
+            this.#needing.push({ name, count, wake: resume });
+            yield;
+          }
+        }
+        yield* this.#run(place, target, step, resume);
+      }
+      if (stream === "compute" && step >= 0) yield* this.#end(step, resume);
+    }
+  }
+
+  /** `target`: the step that the task serves; `step`: the one that the device computes. */
+  *#run(place: StepPlace, target: number, step: number, resume: () => void): Run {
+    const { queue, idsRoom, isStreamed } = this.#simulation;
+    const { name, waits, sends } = place;
+    const from = queue.now;
+    if (name === "batch") {
+      const { devices } = this.#device.host;
+      if (this.#device === devices[0]) this.#readers.grant(target);
+      if (!this.#readers.isFilled(target)) {
+        this.#readers.whenFilled(target, this.#soon(resume));
+        yield;
+        this.#log.wait("batch", step, from);
+      }
+    }
+    if (name === "ids" && !idsRoom.isFree(target)) {
+      idsRoom.whenFree(target, this.#soon(resume));
+      yield;
+      this.#log.wait("ids", step, from);
+    }
+    if (name === "tiers" && this.#count("fetch") <= target) {
+      this.#needing.push({ name: "fetch", count: target + 1, wake: resume });
+      yield;
+      this.#log.wait("tiers", step, from);
+    }
+    for (const channel of waits) yield* this.#wait(channel, step, resume);
+    if (name === "receiveIds") idsRoom.received(target);
+    const cost = this.#costOf(name);
+    const others = sends.filter((channel) => channel !== "gradients");
+    const acts = actsOf(place);
+    let [passed, since] = [0, queue.now];
+    const early = isStreamed ? [] : others.filter((one) => leavesAheadOf.has(one));
+    for (const [i, { at, channel, isRound }] of acts.entries()) {
+      if (i === acts.length - 1) for (const one of early) this.#send(one);
+      if (at > passed && work(queue, this.#device, cost, at - passed, resume)) yield;
+      passed = at;
+      if (channel === undefined) continue;
+      this.#send(channel);
+      if (!isRound) continue;
+      this.#made(channel);
+      this.#log.work(name, step, since, queue.now);
+      yield* this.#wait(channel, step, resume);
+      since = queue.now;
+    }
+    this.#log.work(name, step, since, queue.now);
+    for (const channel of others) {
+      if (!early.includes(channel)) this.#send(channel);
+      this.#made(channel);
+    }
+    if (name === "receiveIds") this.#fetch(target);
+    this.#finish(name);
+  }
+
+  #costOf(name: StepTaskName): TaskCost {
+    const cost = this.#device.costs.tasks[name] ?? free;
+    return name === "tiers" ? { seconds: cost.seconds } : cost;
+  }
+
+  *#wait(channel: StepChannel, step: number, resume: () => void): Run {
+    const { queue, roundOf } = this.#simulation;
+    const count = this.#awaited.get(channel) ?? 0;
+    this.#awaited.set(channel, count + 1);
+    const round = roundOf(channel, count);
+    const from = queue.now;
+    if (!round.isThere(this.#device)) {
+      round.whenThere(this.#device, this.#soon(resume));
+      yield;
+    }
+    this.#log.wait(channel, step, from, round);
+  }
+
+  #roundToSend(channel: StepChannel, isNext: boolean): Round {
+    const { roundOf, buckets } = this.#simulation;
+    const count = this.#sent.get(channel) ?? 0;
+    if (isNext) this.#sent.set(channel, count + 1);
+    return roundOf(channel, channel === "gradients" ? Math.floor(count / buckets) : count);
+  }
+
+  #send(channel: StepChannel): void {
+    this.#roundToSend(channel, channel === "gradients").send(this.#device);
+  }
+
+  #made(channel: StepChannel): void {
+    this.#roundToSend(channel, true).made(this.#device);
+  }
+
+  /** Brings the rows of a step into device memory, after those of the step before. */
+  #fetch(step: number): void {
+    if (this.#count("fetch") < step) {
+      this.#needing.push({ name: "fetch", count: step, wake: () => this.#fetch(step) });
+      return;
+    }
+    const { shared } = this.#device.costs.tasks.tiers ?? free;
+    const done = () => this.#finish("fetch");
+    const cost = { seconds: 0, ...(shared && { shared }) };
+    if (!work(this.#simulation.queue, this.#device, cost, 1, done)) done();
+  }
+
+  #finish(name: StepTaskName | "fetch"): void {
+    const count = this.#count(name) + 1;
+    this.#done.set(name, count);
+    if (this.#needing.length === 0) return;
+    const isDue = (one: Needing) => one.name === name && one.count <= count;
+    const due = this.#needing.filter(isDue);
+    this.#needing = this.#needing.filter((one) => !isDue(one));
+    for (const { wake } of due) this.#soon(wake)();
+  }
+
+  *#end(step: number, resume: () => void): Run {
+    const { checkpointEvery, queue } = this.#simulation;
+    this.#readers.release(this.#device);
+    if (checkpointEvery !== undefined && (step + 1) % checkpointEvery === 0) {
+      const from = queue.now;
+      if (this.#isWriting) {
+        this.#written = this.#soon(resume);
+        yield;
+        this.#written = undefined;
+      }
+      const { seconds, shared: { disk = 0, ...captured } = {} } =
+        this.#device.costs.tasks.checkpoint ?? free;
+      if (work(queue, this.#device, { seconds, shared: captured }, 1, resume)) yield;
+      this.#log.work("checkpoint", step, from, queue.now);
+      const done = () => {
+        this.#isWriting = false;
+        this.#written?.();
+      };
+      this.#isWriting = work(queue, this.#device, { seconds: 0, shared: { disk } }, 1, done);
+    }
+    this.#log.end(step);
+  }
+}
+
+/** The first step of a job with early reads has a step before it, which only reads for it. */
+function firstStep(places: readonly StepPlace[]): number {
+  return places.some(({ name }) => name === "lookupAhead") ? -1 : 0;
+}
+
+const free: TaskCost = { seconds: 0 };
+const leavesAheadOf: ReadonlySet<StepChannel> = leavesAhead;
+
+/** Something that a task does within its work, after a share of it; at last, nothing more. */
+interface Act {
+  readonly at: number;
+  readonly channel?: StepChannel;
+  readonly isRound?: boolean;
+}
+
+const knownActs = new WeakMap<StepPlace, readonly Act[]>();
+
+/** Rounds divide the work of a task evenly, and so do buckets, of which the last is ready at its end. */
+function actsOf(place: StepPlace): readonly Act[] {
+  const known = knownActs.get(place);
+  if (known !== undefined) return known;
+  const { rounds, sends } = place;
+  const buckets = sends.filter((channel) => channel === "gradients");
+  const acts: Act[] = [
+    ...rounds.map((channel, i) => ({ at: (i + 1) / (rounds.length + 1), channel, isRound: true })),
+    ...buckets.map((channel, i) => ({ at: (i + 1) / buckets.length, channel })),
+    { at: 1 },
+  ];
+  acts.sort((a, b) => a.at - b.at);
+  knownActs.set(place, acts);
+  return acts;
+}
+
+type Stream = "memory" | "ids" | "rows" | "compute";
+
+/** The stream of each task. */
+const streamOf: Readonly<Record<StepTaskName, Stream>> = {
+  ...{ batch: "memory", ids: "ids", receiveIds: "ids", tiers: "rows" },
+  ...{ lookup: "rows", lookupAhead: "rows", lookupRest: "rows", lookupReplicas: "compute" },
+  ...{ forwardEarly: "compute", receiveReads: "compute", forwardLate: "compute" },
+  ...{ backwardLate: "compute", sendGradients: "compute", backwardEarly: "compute" },
+  ...{ receiveGradients: "rows", updateRows: "rows" },
+  ...{ allReduce: "compute", updateDense: "compute", losses: "compute", checkpoint: "compute" },
+};
+
+/** A task of another stream that a task needs, so many steps before its own. */
+interface Need {
+  readonly name: StepTaskName;
+  readonly before: number;
+  /** Whether as many steps more as may be staged. */
+  readonly isStaged?: boolean;
+}
+
+/** Batches are copied two steps ahead, and ids are sent one step ahead. */
+const needs: Readonly<Partial<Record<StepTaskName, readonly Need[]>>> = {
+  batch: [{ name: "updateDense", before: 3, isStaged: true }],
+  ids: [
+    { name: "batch", before: 0 },
+    { name: "updateDense", before: 2, isStaged: true },
+  ],
+  tiers: [{ name: "receiveIds", before: 0 }],
+  lookupReplicas: [{ name: "ids", before: 0 }],
+  forwardEarly: [{ name: "batch", before: 0 }],
+  losses: [{ name: "updateRows", before: 0 }],
+};

@@ -1,0 +1,209 @@
+// Rounds of the exchange in virtual time. Every device sends, and every device waits for all of
+// them, as this runtime does.
+//
+// An all-to-all: a device's bytes leave through its port from the time that it sends; the bytes for
+// it come in through its port from the time that the first of all devices sends. A round is there
+// when all its senders' bytes have left, its own have come in, and the latency has passed. That is
+// exact where all send at once, and where one sender is late; where many are late in turn, the
+// receiver's port is assumed to have been busy meanwhile. A message for each other device has the
+// link's latency, one after the other; a gather sends one to each host.
+//
+// An all-reduce, bucket by bucket: inside the hosts to one range for each device, across hosts, and
+// inside again. A bucket begins when all devices have it, and is there when it is at all of them.
+// Rings move 2 (n - 1) / n of its bytes; trees need latency for the logarithm of n only: as NCCL's
+// double trees, a bucket has the bytes of the one and the latency of the other.
+
+import { insideHost, isGather, type StepChannel } from "../../../internal.ts";
+import type { ChannelBytes, Hardware } from "../model.ts";
+import type { Ports, SimulatedCluster, SimulatedDevice } from "./cluster.ts";
+import type { EventQueue } from "./events.ts";
+
+export interface Round {
+  /** The device begins to send; of an all-reduce, one more bucket is ready. */
+  send(device: SimulatedDevice): void;
+  /** All that the device sends is made: it has not left before. */
+  made(device: SimulatedDevice): void;
+  isThere(device: SimulatedDevice): boolean;
+  /** Runs `then` when the round is there. */
+  whenThere(device: SimulatedDevice, then: () => void): void;
+  /** When bytes for the device began to fly, and landed; undefined: they take no time. */
+  flightOf(device: SimulatedDevice): { readonly from: number; readonly to: number } | undefined;
+}
+
+export interface RoundOptions {
+  readonly queue: EventQueue;
+  readonly cluster: SimulatedCluster;
+  readonly hardware: Hardware;
+  readonly channel: StepChannel;
+  /** Buckets of the dense gradient. */
+  readonly buckets: number;
+}
+
+const nothing: ChannelBytes = { inside: 0, across: 0 };
+
+/** Who waits, and for whom the round is there. */
+class Arrivals {
+  readonly #queue: EventQueue;
+  readonly #landed: Float64Array;
+  readonly #waiting: ((() => void) | undefined)[] = [];
+  from = Number.NaN;
+
+  constructor(queue: EventQueue, devices: number) {
+    this.#queue = queue;
+    this.#landed = new Float64Array(devices).fill(Number.NaN);
+  }
+
+  land({ index }: SimulatedDevice): void {
+    this.#landed[index] = this.#queue.now;
+    this.#waiting[index]?.();
+  }
+
+  isThere({ index }: SimulatedDevice): boolean {
+    return !Number.isNaN(this.#landed[index]);
+  }
+
+  whenThere(device: SimulatedDevice, then: () => void): void {
+    this.#waiting[device.index] = then;
+  }
+
+  flightOf({ index }: SimulatedDevice) {
+    const to = this.#landed[index] ?? Number.NaN;
+    return to > this.from ? { from: this.from, to } : undefined;
+  }
+}
+
+export function createRound(options: RoundOptions): Round {
+  return options.channel === "gradients" ? allReduce(options) : allToAll(options);
+}
+
+function allToAll({ queue, cluster, hardware, channel }: RoundOptions): Round {
+  const { devices, hosts, allHosts, perHost } = cluster;
+  const isFar = allHosts > 1 && !(insideHost as ReadonlySet<StepChannel>).has(channel);
+  const isGathered = channel !== "gradients" && isGather(channel);
+  const { scaleUp, scaleOut } = hardware;
+  const latency = Math.max(
+    scaleUp.latency * (perHost - 1),
+    isFar ? scaleOut.latency * (isGathered ? allHosts - 1 : (allHosts - 1) * perHost) : 0,
+  );
+  const arrivals = new Arrivals(queue, devices.length);
+  // Of each device: what has not left yet, and what it still waits for.
+  const leaving = {
+    inside: new Int8Array(devices.length).fill(2),
+    across: new Int8Array(devices.length).fill(2),
+  };
+  const missing = new Int32Array(devices.length).fill(isFar ? 3 : 2);
+  const nearLeft = hosts.map((host) => host.devices.length);
+  let farLeft = devices.length;
+  const arrive = (device: SimulatedDevice) => {
+    const { index } = device;
+    missing[index] = (missing[index] ?? 0) - 1;
+    if (missing[index] !== 0) return;
+    if (latency === 0) arrivals.land(device);
+    else queue.at(queue.now + latency, () => arrivals.land(device));
+  };
+  const leave = (device: SimulatedDevice, way: "inside" | "across") => {
+    const { index } = device;
+    leaving[way][index] = (leaving[way][index] ?? 0) - 1;
+    if (leaving[way][index] !== 0) return;
+    if (way === "across") {
+      if (--farLeft === 0 && isFar) for (const one of devices) arrive(one);
+      return;
+    }
+    const { host } = device;
+    const left = (nearLeft[host.index] ?? 0) - 1;
+    nearLeft[host.index] = left;
+    if (left === 0) for (const one of host.devices) arrive(one);
+  };
+  const bytesOf = (of: "sent" | "received", { costs }: SimulatedDevice) => {
+    return costs[of][channel] ?? nothing;
+  };
+  const move = (way: "in" | "out", device: SimulatedDevice, inside: () => void, across: () => void) => {
+    const bytes = bytesOf(way === "in" ? "received" : "sent", device);
+    pass(device.inside, way, "allToAll", bytes.inside, 1, inside);
+    pass(device.across, way, "allToAll", bytes.across, device.weight, across);
+  };
+  return {
+    send(device) {
+      if (Number.isNaN(arrivals.from)) {
+        arrivals.from = queue.now;
+        for (const one of devices) {
+          let parts = 2;
+          const end = () => {
+            if (--parts === 0) arrive(one);
+          };
+          move("in", one, end, end);
+        }
+      }
+      move("out", device, () => leave(device, "inside"), () => leave(device, "across"));
+    },
+    made(device) {
+      leave(device, "inside");
+      leave(device, "across");
+    },
+    isThere: (device) => arrivals.isThere(device),
+    whenThere: (device, then) => arrivals.whenThere(device, then),
+    flightOf: (device) => {
+      const { inside, across } = bytesOf("received", device);
+      const isFlown = (device.inside && inside > 0) || (device.across && across > 0);
+      return isFlown ? arrivals.flightOf(device) : undefined;
+    },
+  };
+}
+
+/** Moves bytes through a port, if they take time there. */
+function pass(
+  ports: Ports | undefined,
+  way: "in" | "out",
+  speed: "allToAll" | "allReduce",
+  bytes: number,
+  weight: number,
+  done: () => void,
+): void {
+  if (ports === undefined || bytes === 0) return done();
+  ports[way].add(bytes / ports[speed], weight, done);
+}
+
+function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
+  const { devices, allHosts, perHost } = cluster;
+  const { scaleUp, scaleOut } = hardware;
+  const steps = (count: number) => Math.ceil(Math.log2(count));
+  const latency = 2 * (scaleUp.latency * steps(perHost) + scaleOut.latency * steps(allHosts));
+  const arrivals = new Arrivals(queue, devices.length);
+  const ready = new Int32Array(devices.length);
+  const unready = new Int32Array(buckets).fill(devices.length);
+  const moving = new Int32Array(buckets).fill(devices.length);
+  let left = buckets;
+  const land = () => {
+    if (--left === 0) for (const device of devices) arrivals.land(device);
+  };
+  const begin = (bucket: number) => {
+    if (Number.isNaN(arrivals.from)) arrivals.from = queue.now;
+    for (const device of devices) {
+      const { inside, across } = device.costs.sent.gradients ?? nothing;
+      const half = inside / 2 / buckets;
+      const reduce = (bytes: number, next: () => void) =>
+        pass(device.inside, "out", "allReduce", bytes, 1, next);
+      const end = () => {
+        moving[bucket] = (moving[bucket] ?? 0) - 1;
+        if (moving[bucket] === 0) queue.at(queue.now + latency, land);
+      };
+      reduce(half, () =>
+        pass(device.across, "out", "allReduce", across / buckets, device.weight, () =>
+          reduce(half, end),
+        ),
+      );
+    }
+  };
+  return {
+    send({ index }) {
+      const bucket = ready[index] ?? 0;
+      ready[index] = bucket + 1;
+      unready[bucket] = (unready[bucket] ?? 0) - 1;
+      if (unready[bucket] === 0) begin(bucket);
+    },
+    made() {},
+    isThere: (device) => arrivals.isThere(device),
+    whenThere: (device, then) => arrivals.whenThere(device, then),
+    flightOf: (device) => arrivals.flightOf(device),
+  };
+}

@@ -1,0 +1,90 @@
+// A resource that jobs share equally (processor sharing): cores, a memory, a disk, one way of a link.
+// Each of n jobs gets 1/n of it, and at most one server: with two cores, one job runs on one.
+//
+// Invariants
+//   R1. Jobs that are added at one time end as if they were one: the order of calls at one time
+//       changes no bit of any time. Jobs that are alike may so be added as one of their weight.
+//   R2. A resource without jobs starts from 0, so that no rounding adds up.
+
+import type { EventQueue } from "./events.ts";
+
+interface Job {
+  /** What the resource will have given to each job when this one ends. */
+  readonly end: number;
+  readonly weight: number;
+  readonly done: () => void;
+}
+
+export class SharedResource {
+  readonly #queue: EventQueue;
+  readonly #servers: number;
+  #jobs: Job[] = [];
+  /** Weight of all jobs. */
+  #count = 0;
+  /** What each job has got since the resource was idle, as of `#time`. */
+  #given = 0;
+  #time = 0;
+  /** When the next job ends. */
+  #next = Number.POSITIVE_INFINITY;
+  #busy = 0;
+
+  constructor(queue: EventQueue, servers = 1) {
+    this.#queue = queue;
+    this.#servers = servers;
+  }
+
+  /** Adds a job that needs the resource alone for `seconds`; `weight` jobs that are alike. */
+  add(seconds: number, weight: number, done: () => void): void {
+    const { now } = this.#queue;
+    while (this.#next <= now) this.#end(); // R1
+    this.#advance(now);
+    this.#jobs.push({ end: this.#given + seconds, weight, done });
+    this.#count += weight;
+    this.#plan();
+  }
+
+  /** Seconds that all of it was in use so far. */
+  busy(): number {
+    while (this.#next <= this.#queue.now) this.#end();
+    this.#advance(this.#queue.now);
+    return this.#busy;
+  }
+
+  #advance(time: number): void {
+    const passed = time - this.#time;
+    this.#given += passed * Math.min(1, this.#servers / this.#count);
+    if (this.#count > 0) this.#busy += passed * Math.min(1, this.#count / this.#servers);
+    else this.#given = 0; // R2
+    this.#time = time;
+  }
+
+  /** Ends the jobs that are due next. */
+  #end(): void {
+    this.#advance(this.#next);
+    let least = Number.POSITIVE_INFINITY;
+    for (const { end } of this.#jobs) if (end < least) least = end;
+    const left: Job[] = [];
+    for (const job of this.#jobs) {
+      if (job.end > least) left.push(job);
+      else {
+        this.#count -= job.weight;
+        this.#queue.at(this.#next, job.done);
+      }
+    }
+    [this.#jobs, this.#given] = [left, least];
+    this.#plan();
+  }
+
+  #plan(): void {
+    let least = Number.POSITIVE_INFINITY;
+    for (const { end } of this.#jobs) if (end < least) least = end;
+    const rate = Math.min(1, this.#servers / this.#count);
+    const next = this.#time + Math.max(0, least - this.#given) / rate;
+    if (next === this.#next) return;
+    this.#next = next;
+    if (next === Number.POSITIVE_INFINITY) return;
+    this.#queue.at(next, () => {
+      if (this.#next === next && this.#queue.now === next) this.#end();
+    });
+  }
+}

@@ -132,7 +132,11 @@ export function work(
   share: number,
   done: () => void,
 ): boolean {
-  const { seconds, shared = {} } = cost;
+  const { seconds, shared } = cost;
+  if (shared === undefined && host.cores === undefined) {
+    if (seconds > 0) queue.at(queue.now + share * seconds, done, undefined);
+    return seconds > 0;
+  }
   let left = 0;
   const end = () => {
     if (--left === 0) done();
@@ -140,16 +144,16 @@ export function work(
   const add = (of: SharedResource, own: number | undefined, count: number) => {
     if (own === undefined || own === 0) return;
     left++;
-    of.add(share * own, count, end);
+    of.add(share * own, count, end, undefined);
   };
   // Bytes stream through all of them at once, while the device works.
-  add(host.hostMemory, shared.hostMemory, weight);
-  add(host.disk, shared.disk, weight);
-  add(hostLink, shared.hostLink, 1);
+  add(host.hostMemory, shared?.hostMemory, weight);
+  add(host.disk, shared?.disk, weight);
+  add(hostLink, shared?.hostLink, 1);
   if (host.cores !== undefined) add(host.cores, seconds, weight);
   else if (seconds > 0) {
     left++;
-    queue.at(queue.now + share * seconds, end);
+    queue.at(queue.now + share * seconds, end, undefined);
   }
   return left > 0;
 }

@@ -61,8 +61,17 @@ export class IdsRoom {
 /** What a device tells of its steps. */
 export interface DeviceLog {
   work(task: StepTaskName, step: number, from: number, to: number): void;
-  /** It waited for a round, which is there now; `round` undefined: for its batch, tiers or room. */
-  wait(of: StepChannel | "batch" | "tiers", step: number, from: number, round?: Round): void;
+  /**
+   * It waited for a round, which is there now; without one, for its batch, tiers or room. `seconds`:
+   * in which it did nothing else.
+   */
+  wait(
+    of: StepChannel | "batch" | "tiers",
+    step: number,
+    from: number,
+    seconds: number,
+    round?: Round,
+  ): void;
   end(step: number): void;
 }
 
@@ -86,6 +95,9 @@ export class SimulatedProgram {
   /** Rounds of each channel that were sent, and waited for. */
   readonly #sent = new Map<StepChannel, number>();
   readonly #awaited = new Map<StepChannel, number>();
+  #working = 0;
+  #idle = 0;
+  #idleSince = 0;
   #isWriting = false;
   #written: (() => void) | undefined;
 
@@ -108,10 +120,26 @@ export class SimulatedProgram {
     }
   }
 
+  // Streams wait while others work: only the time in which none works is a wait of the device.
+  #begin(): void {
+    if (this.#working++ === 0) this.#idle += this.#simulation.queue.now - this.#idleSince;
+  }
+
+  #stop(): void {
+    if (--this.#working === 0) this.#idleSince = this.#simulation.queue.now;
+  }
+
+  /** Seconds in which the device did nothing so far; without streams, the time itself. */
+  #idleNow(): number {
+    const { queue, isStreamed } = this.#simulation;
+    if (!isStreamed) return queue.now;
+    return this.#idle + (this.#working === 0 ? queue.now - this.#idleSince : 0);
+  }
+
   /** Goes on as an event of its own, so that one device never runs within another's call. */
   #soon(resume: () => void): () => void {
     const { queue } = this.#simulation;
-    return () => queue.at(queue.now, resume);
+    return () => queue.at(queue.now, resume, undefined);
   }
 
   #count(name: StepTaskName | "fetch"): number {
@@ -181,37 +209,40 @@ export class SimulatedProgram {
   /** `target`: the step that the task serves; `step`: the one that the device computes. */
   *#run(place: StepPlace, target: number, step: number, resume: () => void): Run {
     const { queue, idsRoom, isStreamed } = this.#simulation;
-    const { name, waits, sends } = place;
-    const from = queue.now;
+    const { name, waits } = place;
+    const [from, idle] = [queue.now, this.#idleNow()];
     if (name === "batch") {
       const { devices } = this.#device.host;
       if (this.#device === devices[0]) this.#readers.grant(target);
       if (!this.#readers.isFilled(target)) {
         this.#readers.whenFilled(target, this.#soon(resume));
         yield;
-        this.#log.wait("batch", step, from);
+        this.#log.wait("batch", step, from, this.#idleNow() - idle);
       }
     }
     if (name === "ids" && !idsRoom.isFree(target)) {
       idsRoom.whenFree(target, this.#soon(resume));
       yield;
-      this.#log.wait("ids", step, from);
+      this.#log.wait("ids", step, from, this.#idleNow() - idle);
     }
     if (name === "tiers" && this.#count("fetch") <= target) {
       this.#needing.push({ name: "fetch", count: target + 1, wake: resume });
       yield;
-      this.#log.wait("tiers", step, from);
+      this.#log.wait("tiers", step, from, this.#idleNow() - idle);
     }
     for (const channel of waits) yield* this.#wait(channel, step, resume);
     if (name === "receiveIds") idsRoom.received(target);
     const cost = this.#costOf(name);
-    const others = sends.filter((channel) => channel !== "gradients");
-    const acts = actsOf(place);
+    const { acts, others, pieces } = actsOf(place);
     let [passed, since] = [0, queue.now];
-    const early = isStreamed ? [] : others.filter((one) => leavesAheadOf.has(one));
+    const early = isStreamed ? [] : pieces;
     for (const [i, { at, channel, isRound }] of acts.entries()) {
       if (i === acts.length - 1) for (const one of early) this.#send(one);
-      if (at > passed && work(queue, this.#device, cost, at - passed, resume)) yield;
+      if (at > passed && work(queue, this.#device, cost, at - passed, resume)) {
+        this.#begin();
+        yield;
+        this.#stop();
+      }
       passed = at;
       if (channel === undefined) continue;
       this.#send(channel);
@@ -232,7 +263,7 @@ export class SimulatedProgram {
 
   #costOf(name: StepTaskName): TaskCost {
     const cost = this.#device.costs.tasks[name] ?? free;
-    return name === "tiers" ? { seconds: cost.seconds } : cost;
+    return name === "tiers" && cost.shared ? { seconds: cost.seconds } : cost; // As of #fetch.
   }
 
   *#wait(channel: StepChannel, step: number, resume: () => void): Run {
@@ -240,12 +271,12 @@ export class SimulatedProgram {
     const count = this.#awaited.get(channel) ?? 0;
     this.#awaited.set(channel, count + 1);
     const round = roundOf(channel, count);
-    const from = queue.now;
+    const [from, idle] = [queue.now, this.#idleNow()];
     if (!round.isThere(this.#device)) {
-      round.whenThere(this.#device, this.#soon(resume));
+      round.whenThere(this.#device, resume);
       yield;
     }
-    this.#log.wait(channel, step, from, round);
+    this.#log.wait(channel, step, from, this.#idleNow() - idle, round);
   }
 
   #roundToSend(channel: StepChannel, isNext: boolean): Round {
@@ -324,10 +355,17 @@ interface Act {
   readonly isRound?: boolean;
 }
 
-const knownActs = new WeakMap<StepPlace, readonly Act[]>();
+/** What a task does in its work, and what it sends at the end; some of it in pieces, as it is made. */
+interface Acts {
+  readonly acts: readonly Act[];
+  readonly others: readonly StepChannel[];
+  readonly pieces: readonly StepChannel[];
+}
 
-/** Rounds divide the work of a task evenly, and so do buckets, of which the last is ready at its end. */
-function actsOf(place: StepPlace): readonly Act[] {
+const knownActs = new WeakMap<StepPlace, Acts>();
+
+/** Rounds divide the work evenly, and so do buckets, of which the last is ready at its end. */
+function actsOf(place: StepPlace): Acts {
   const known = knownActs.get(place);
   if (known !== undefined) return known;
   const { rounds, sends } = place;
@@ -338,8 +376,10 @@ function actsOf(place: StepPlace): readonly Act[] {
     { at: 1 },
   ];
   acts.sort((a, b) => a.at - b.at);
-  knownActs.set(place, acts);
-  return acts;
+  const others = sends.filter((channel) => channel !== "gradients");
+  const own = { acts, others, pieces: others.filter((one) => leavesAheadOf.has(one)) };
+  knownActs.set(place, own);
+  return own;
 }
 
 type Stream = "memory" | "ids" | "rows" | "compute";

@@ -4,7 +4,8 @@
 interface Event {
   readonly time: number;
   readonly order: number;
-  readonly run: () => void;
+  readonly run: (of: unknown) => void;
+  readonly of: unknown;
 }
 
 export class EventQueue {
@@ -15,9 +16,10 @@ export class EventQueue {
   /** A binary heap. */
   readonly #heap: Event[] = [];
 
-  at(time: number, run: () => void): void {
+  /** Runs `run(of)` at a time. Events are many: functions that take `of` spare a closure each. */
+  at<T>(time: number, run: (of: T) => void, of: T): void {
     const heap = this.#heap;
-    const event = { time, order: this.#added++, run };
+    const event = { time, order: this.#added++, run: run as (of: unknown) => void, of };
     let at = heap.push(event) - 1;
     while (at > 0) {
       const parent = (at - 1) >> 1;
@@ -34,7 +36,7 @@ export class EventQueue {
     for (let event = this.#take(); event !== undefined; event = this.#take()) {
       this.now = event.time;
       this.handled++;
-      event.run();
+      event.run(event.of);
       if (isOver()) return;
     }
   }

@@ -77,8 +77,8 @@ export class HostReaders {
         this.#read();
       };
       const { seconds } = this.#reading;
-      if (this.#host.cores === undefined) this.#queue.at(from + seconds, done);
-      else this.#host.cores.add(seconds, 1, done);
+      if (this.#host.cores === undefined) this.#queue.at(from + seconds, done, undefined);
+      else this.#host.cores.add(seconds, 1, done, undefined);
     }
   }
 }

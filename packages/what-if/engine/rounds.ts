@@ -15,8 +15,9 @@
 
 import { insideHost, isGather, type StepChannel } from "../../../internal.ts";
 import type { ChannelBytes, Hardware } from "../model.ts";
-import type { Ports, SimulatedCluster, SimulatedDevice } from "./cluster.ts";
+import type { SimulatedCluster, SimulatedDevice } from "./cluster.ts";
 import type { EventQueue } from "./events.ts";
+import type { SharedResource } from "./shared-resource.ts";
 
 export interface Round {
   /** The device begins to send; of an all-reduce, one more bucket is ready. */
@@ -43,20 +44,22 @@ const nothing: ChannelBytes = { inside: 0, across: 0 };
 
 /** Who waits, and for whom the round is there. */
 class Arrivals {
+  from = Number.NaN;
   readonly #queue: EventQueue;
   readonly #landed: Float64Array;
   readonly #waiting: ((() => void) | undefined)[] = [];
-  from = Number.NaN;
 
   constructor(queue: EventQueue, devices: number) {
     this.#queue = queue;
     this.#landed = new Float64Array(devices).fill(Number.NaN);
   }
 
-  land({ index }: SimulatedDevice): void {
+  /** Who waits goes on in an event of its own: one device never runs within another's call. */
+  readonly land = ({ index }: SimulatedDevice): void => {
     this.#landed[index] = this.#queue.now;
-    this.#waiting[index]?.();
-  }
+    const waiting = this.#waiting[index];
+    if (waiting !== undefined) this.#queue.at(this.#queue.now, waiting, undefined);
+  };
 
   isThere({ index }: SimulatedDevice): boolean {
     return !Number.isNaN(this.#landed[index]);
@@ -86,59 +89,44 @@ function allToAll({ queue, cluster, hardware, channel }: RoundOptions): Round {
     isFar ? scaleOut.latency * (isGathered ? allHosts - 1 : (allHosts - 1) * perHost) : 0,
   );
   const arrivals = new Arrivals(queue, devices.length);
-  // Of each device: what has not left yet, and what it still waits for.
-  const leaving = {
-    inside: new Int8Array(devices.length).fill(2),
-    across: new Int8Array(devices.length).fill(2),
-  };
-  const missing = new Int32Array(devices.length).fill(isFar ? 3 : 2);
+  // Of each device: what it still waits for, and what has not left yet, inside and across.
+  const missing = new Int8Array(devices.length).fill(isFar ? 4 : 3);
+  const leaving = [0, 1].map(() => new Int8Array(devices.length).fill(2));
+  const [near, far] = leaving;
   const nearLeft = hosts.map((host) => host.devices.length);
   let farLeft = devices.length;
   const arrive = (device: SimulatedDevice) => {
-    const { index } = device;
-    missing[index] = (missing[index] ?? 0) - 1;
-    if (missing[index] !== 0) return;
+    if (!isLast(missing, device.index)) return;
     if (latency === 0) arrivals.land(device);
-    else queue.at(queue.now + latency, () => arrivals.land(device));
+    else queue.at(queue.now + latency, arrivals.land, device);
   };
-  const leave = (device: SimulatedDevice, way: "inside" | "across") => {
-    const { index } = device;
-    leaving[way][index] = (leaving[way][index] ?? 0) - 1;
-    if (leaving[way][index] !== 0) return;
-    if (way === "across") {
-      if (--farLeft === 0 && isFar) for (const one of devices) arrive(one);
-      return;
-    }
-    const { host } = device;
-    const left = (nearLeft[host.index] ?? 0) - 1;
-    nearLeft[host.index] = left;
-    if (left === 0) for (const one of host.devices) arrive(one);
+  const leaveHost = ({ index, host }: SimulatedDevice) => {
+    if (isLast(near, index) && isLast(nearLeft, host.index)) host.devices.forEach(arrive);
+  };
+  const leaveCluster = ({ index }: SimulatedDevice) => {
+    if (isLast(far, index) && --farLeft === 0 && isFar) devices.forEach(arrive);
   };
   const bytesOf = (of: "sent" | "received", { costs }: SimulatedDevice) => {
     return costs[of][channel] ?? nothing;
-  };
-  const move = (way: "in" | "out", device: SimulatedDevice, inside: () => void, across: () => void) => {
-    const bytes = bytesOf(way === "in" ? "received" : "sent", device);
-    pass(device.inside, way, "allToAll", bytes.inside, 1, inside);
-    pass(device.across, way, "allToAll", bytes.across, device.weight, across);
   };
   return {
     send(device) {
       if (Number.isNaN(arrivals.from)) {
         arrivals.from = queue.now;
         for (const one of devices) {
-          let parts = 2;
-          const end = () => {
-            if (--parts === 0) arrive(one);
-          };
-          move("in", one, end, end);
+          const { inside, across } = bytesOf("received", one);
+          pass(one.inside?.in, one.inside?.allToAll, inside, 1, arrive, one);
+          pass(one.across?.in, one.across?.allToAll, across, one.weight, arrive, one);
         }
       }
-      move("out", device, () => leave(device, "inside"), () => leave(device, "across"));
+      const { inside, across } = bytesOf("sent", device);
+      pass(device.inside?.out, device.inside?.allToAll, inside, 1, leaveHost, device);
+      const { weight } = device;
+      pass(device.across?.out, device.across?.allToAll, across, weight, leaveCluster, device);
     },
     made(device) {
-      leave(device, "inside");
-      leave(device, "across");
+      leaveHost(device);
+      leaveCluster(device);
     },
     isThere: (device) => arrivals.isThere(device),
     whenThere: (device, then) => arrivals.whenThere(device, then),
@@ -150,17 +138,25 @@ function allToAll({ queue, cluster, hardware, channel }: RoundOptions): Round {
   };
 }
 
+/** Counts down; whether that was the last. */
+function isLast(left: Int8Array | number[] | undefined, at: number): boolean {
+  if (left === undefined) return false;
+  const now = (left[at] ?? 0) - 1;
+  left[at] = now;
+  return now === 0;
+}
+
 /** Moves bytes through a port, if they take time there. */
 function pass(
-  ports: Ports | undefined,
-  way: "in" | "out",
-  speed: "allToAll" | "allReduce",
+  port: SharedResource | undefined,
+  speed: number | undefined,
   bytes: number,
   weight: number,
-  done: () => void,
+  done: (device: SimulatedDevice) => void,
+  device: SimulatedDevice,
 ): void {
-  if (ports === undefined || bytes === 0) return done();
-  ports[way].add(bytes / ports[speed], weight, done);
+  if (port === undefined || speed === undefined || bytes === 0) done(device);
+  else port.add(bytes / speed, weight, done, device);
 }
 
 function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
@@ -170,8 +166,8 @@ function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
   const latency = 2 * (scaleUp.latency * steps(perHost) + scaleOut.latency * steps(allHosts));
   const arrivals = new Arrivals(queue, devices.length);
   const ready = new Int32Array(devices.length);
-  const unready = new Int32Array(buckets).fill(devices.length);
-  const moving = new Int32Array(buckets).fill(devices.length);
+  const unready = new Array<number>(buckets).fill(devices.length);
+  const moving = new Array<number>(buckets).fill(devices.length);
   let left = buckets;
   const land = () => {
     if (--left === 0) for (const device of devices) arrivals.land(device);
@@ -180,26 +176,23 @@ function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
     if (Number.isNaN(arrivals.from)) arrivals.from = queue.now;
     for (const device of devices) {
       const { inside, across } = device.costs.sent.gradients ?? nothing;
+      const { weight } = device;
       const half = inside / 2 / buckets;
-      const reduce = (bytes: number, next: () => void) =>
-        pass(device.inside, "out", "allReduce", bytes, 1, next);
+      const onHost = (next: () => void) =>
+        pass(device.inside?.out, device.inside?.allReduce, half, 1, next, device);
       const end = () => {
-        moving[bucket] = (moving[bucket] ?? 0) - 1;
-        if (moving[bucket] === 0) queue.at(queue.now + latency, land);
+        if (isLast(moving, bucket)) queue.at(queue.now + latency, land, undefined);
       };
-      reduce(half, () =>
-        pass(device.across, "out", "allReduce", across / buckets, device.weight, () =>
-          reduce(half, end),
-        ),
-      );
+      const gather = () => onHost(end);
+      const { out, allReduce } = device.across ?? {};
+      onHost(() => pass(out, allReduce, across / buckets, weight, gather, device));
     }
   };
   return {
     send({ index }) {
       const bucket = ready[index] ?? 0;
       ready[index] = bucket + 1;
-      unready[bucket] = (unready[bucket] ?? 0) - 1;
-      if (unready[bucket] === 0) begin(bucket);
+      if (isLast(unready, bucket)) begin(bucket);
     },
     made() {},
     isThere: (device) => arrivals.isThere(device),

@@ -12,13 +12,14 @@ interface Job {
   /** What the resource will have given to each job when this one ends. */
   readonly end: number;
   readonly weight: number;
-  readonly done: () => void;
+  readonly done: (of: unknown) => void;
+  readonly of: unknown;
 }
 
 export class SharedResource {
   readonly #queue: EventQueue;
   readonly #servers: number;
-  #jobs: Job[] = [];
+  readonly #jobs: Job[] = [];
   /** Weight of all jobs. */
   #count = 0;
   /** What each job has got since the resource was idle, as of `#time`. */
@@ -34,11 +35,12 @@ export class SharedResource {
   }
 
   /** Adds a job that needs the resource alone for `seconds`; `weight` jobs that are alike. */
-  add(seconds: number, weight: number, done: () => void): void {
+  add<T>(seconds: number, weight: number, done: (of: T) => void, of: T): void {
     const { now } = this.#queue;
     while (this.#next <= now) this.#end(); // R1
     this.#advance(now);
-    this.#jobs.push({ end: this.#given + seconds, weight, done });
+    const end = this.#given + seconds;
+    this.#jobs.push({ end, weight, done: done as (of: unknown) => void, of });
     this.#count += weight;
     this.#plan();
   }
@@ -63,15 +65,17 @@ export class SharedResource {
     this.#advance(this.#next);
     let least = Number.POSITIVE_INFINITY;
     for (const { end } of this.#jobs) if (end < least) least = end;
-    const left: Job[] = [];
-    for (const job of this.#jobs) {
-      if (job.end > least) left.push(job);
+    const jobs = this.#jobs;
+    let left = 0;
+    for (const job of jobs) {
+      if (job.end > least) jobs[left++] = job;
       else {
         this.#count -= job.weight;
-        this.#queue.at(this.#next, job.done);
+        this.#queue.at(this.#next, job.done, job.of);
       }
     }
-    [this.#jobs, this.#given] = [left, least];
+    jobs.length = left;
+    this.#given = least;
     this.#plan();
   }
 
@@ -82,9 +86,15 @@ export class SharedResource {
     const next = this.#time + Math.max(0, least - this.#given) / rate;
     if (next === this.#next) return;
     this.#next = next;
-    if (next === Number.POSITIVE_INFINITY) return;
-    this.#queue.at(next, () => {
-      if (this.#next === next && this.#queue.now === next) this.#end();
-    });
+    if (next !== Number.POSITIVE_INFINITY) this.#queue.at(next, due, this);
   }
+
+  /** An event of a time at which a job was to end: jobs that came later may have put that off. */
+  end(): void {
+    if (this.#next === this.#queue.now) this.#end();
+  }
+}
+
+function due(resource: SharedResource): void {
+  resource.end();
 }

@@ -26,7 +26,7 @@ export interface SimulateOptions {
 }
 
 /** Steps that are measured, at least; and steps before them, with which all begins to overlap. */
-const [measuredMin, warmSteps] = [4, 4] as const;
+const [measuredMin, warmSteps] = [3, 3] as const;
 /** Steps whose spans are kept. */
 const tracedSteps = 3;
 const checkpointEveryMax = 64;
@@ -125,17 +125,23 @@ class Totals implements DeviceLog {
     this.#span(task, "work", step, from, to);
   }
 
-  wait(of: StepChannel | "batch" | "tiers", step: number, from: number, round?: Round): void {
+  wait(
+    of: StepChannel | "batch" | "tiers",
+    step: number,
+    from: number,
+    seconds: number,
+    round?: Round,
+  ): void {
     if (!this.#isMeasured(step)) return;
     const to = this.#of.queue.now;
-    this.#span(waitOf(of), "wait", step, from, to);
-    if (of === "batch" || of === "tiers") return addTo(this.#byTask, of, to - from);
     const name = waitOf(of);
-    this.waited += to - from;
-    addTo(this.#exposed, name, to - from);
+    this.#span(name, "wait", step, from, to);
+    if (of === "batch" || of === "tiers") return addTo(this.#byTask, of, seconds);
+    this.waited += seconds;
+    addTo(this.#exposed, name, seconds);
     const flight = round?.flightOf(this.#of.device);
     if (flight === undefined) return;
-    const seen = Math.max(0, to - Math.max(from, flight.from));
+    const seen = Math.min(seconds, Math.max(0, to - Math.max(from, flight.from)));
     addTo(this.#inFlight, name, seen);
     addTo(this.#hidden, name, flight.to - flight.from - seen);
     this.#span(of, "flight", step, flight.from, flight.to);

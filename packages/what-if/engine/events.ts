@@ -1,4 +1,4 @@
-// Virtual time: tasks run in the order of their times; those of one time in the order in which they
+// Virtual time: events run in the order of their times; those of one time in the order in which they
 // were added.
 
 interface Event {
@@ -13,13 +13,39 @@ export class EventQueue {
   /** Events that have run so far. */
   handled = 0;
   #added = 0;
-  /** A binary heap. */
+  /** A binary heap of the events that were added before their time. */
   readonly #heap: Event[] = [];
+  /** Events that were added at their own time, which is now; they come after those of the heap. */
+  #sudden: Event[] = [];
+  #suddenRun = 0;
 
   /** Runs `run(of)` at a time. Events are many: functions that take `of` spare a closure each. */
   at<T>(time: number, run: (of: T) => void, of: T): void {
-    const heap = this.#heap;
     const event = { time, order: this.#added++, run: run as (of: unknown) => void, of };
+    if (time === this.now) this.#sudden.push(event);
+    else this.#add(event);
+  }
+
+  /** Runs events until none is left, or `isOver`. */
+  run(isOver: () => boolean): void {
+    for (let event = this.#next(); event !== undefined; event = this.#next()) {
+      this.now = event.time;
+      this.handled++;
+      event.run(event.of);
+      if (isOver()) return;
+    }
+  }
+
+  #next(): Event | undefined {
+    const event = this.#sudden[this.#suddenRun];
+    if (event === undefined || this.#heap[0]?.time === this.now) return this.#take();
+    this.#suddenRun++;
+    if (this.#suddenRun === this.#sudden.length) [this.#sudden, this.#suddenRun] = [[], 0];
+    return event;
+  }
+
+  #add(event: Event): void {
+    const heap = this.#heap;
     let at = heap.push(event) - 1;
     while (at > 0) {
       const parent = (at - 1) >> 1;
@@ -29,16 +55,6 @@ export class EventQueue {
       at = parent;
     }
     heap[at] = event;
-  }
-
-  /** Runs events until none is left, or `isOver`. */
-  run(isOver: () => boolean): void {
-    for (let event = this.#take(); event !== undefined; event = this.#take()) {
-      this.now = event.time;
-      this.handled++;
-      event.run(event.of);
-      if (isOver()) return;
-    }
   }
 
   #take(): Event | undefined {

@@ -47,18 +47,18 @@ class Arrivals {
   from = Number.NaN;
   readonly #queue: EventQueue;
   readonly #landed: Float64Array;
-  readonly #waiting: ((() => void) | undefined)[] = [];
+  readonly #waiting: ((() => void) | undefined)[];
 
   constructor(queue: EventQueue, devices: number) {
     this.#queue = queue;
     this.#landed = new Float64Array(devices).fill(Number.NaN);
+    this.#waiting = new Array<undefined>(devices).fill(undefined);
   }
 
-  /** Who waits goes on in an event of its own: one device never runs within another's call. */
+  /** In an event of its own: one device never runs within another's call. */
   readonly land = ({ index }: SimulatedDevice): void => {
     this.#landed[index] = this.#queue.now;
-    const waiting = this.#waiting[index];
-    if (waiting !== undefined) this.#queue.at(this.#queue.now, waiting, undefined);
+    this.#waiting[index]?.();
   };
 
   isThere({ index }: SimulatedDevice): boolean {
@@ -96,9 +96,7 @@ function allToAll({ queue, cluster, hardware, channel }: RoundOptions): Round {
   const nearLeft = hosts.map((host) => host.devices.length);
   let farLeft = devices.length;
   const arrive = (device: SimulatedDevice) => {
-    if (!isLast(missing, device.index)) return;
-    if (latency === 0) arrivals.land(device);
-    else queue.at(queue.now + latency, arrivals.land, device);
+    if (isLast(missing, device.index)) queue.at(queue.now + latency, arrivals.land, device);
   };
   const leaveHost = ({ index, host }: SimulatedDevice) => {
     if (isLast(near, index) && isLast(nearLeft, host.index)) host.devices.forEach(arrive);

@@ -37,7 +37,7 @@ export class SharedResource {
   /** Adds a job that needs the resource alone for `seconds`; `weight` jobs that are alike. */
   add<T>(seconds: number, weight: number, done: (of: T) => void, of: T): void {
     const { now } = this.#queue;
-    while (this.#next <= now) this.#end(); // R1
+    this.#settle();
     this.#advance(now);
     const end = this.#given + seconds;
     this.#jobs.push({ end, weight, done: done as (of: unknown) => void, of });
@@ -47,7 +47,7 @@ export class SharedResource {
 
   /** Seconds that all of it was in use so far. */
   busy(): number {
-    while (this.#next <= this.#queue.now) this.#end();
+    this.#settle();
     this.#advance(this.#queue.now);
     return this.#busy;
   }
@@ -60,23 +60,33 @@ export class SharedResource {
     this.#time = time;
   }
 
-  /** Ends the jobs that are due next. */
-  #end(): void {
+  /** Ends the jobs that are due before a call at this time. R1 */
+  #settle(): void {
+    while (this.#next <= this.#queue.now) {
+      const at = this.#next;
+      for (const { done, of } of this.#end()) this.#queue.at(at, done, of);
+    }
+  }
+
+  /** Removes the jobs that are due next. */
+  #end(): Job[] {
     this.#advance(this.#next);
     let least = Number.POSITIVE_INFINITY;
     for (const { end } of this.#jobs) if (end < least) least = end;
     const jobs = this.#jobs;
+    const ended: Job[] = [];
     let left = 0;
     for (const job of jobs) {
       if (job.end > least) jobs[left++] = job;
       else {
         this.#count -= job.weight;
-        this.#queue.at(this.#next, job.done, job.of);
+        ended.push(job);
       }
     }
     jobs.length = left;
     this.#given = least;
     this.#plan();
+    return ended;
   }
 
   #plan(): void {
@@ -91,7 +101,8 @@ export class SharedResource {
 
   /** An event of a time at which a job was to end: jobs that came later may have put that off. */
   end(): void {
-    if (this.#next === this.#queue.now) this.#end();
+    if (this.#next !== this.#queue.now) return;
+    for (const { done, of } of this.#end()) done(of);
   }
 }
 

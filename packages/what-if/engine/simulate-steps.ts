@@ -26,7 +26,7 @@ export interface SimulateOptions {
 }
 
 /** Steps that are measured, at least; and steps before them, with which all begins to overlap. */
-const [measuredMin, warmSteps] = [3, 3] as const;
+const [measuredMin, warmSteps] = [2, 3] as const;
 /** Steps whose spans are kept. */
 const tracedSteps = 3;
 const checkpointEveryMax = 64;

@@ -19,6 +19,7 @@ import {
   type MachineConstants,
   machineConstants,
 } from "../../internal.ts";
+import { constantsOf, hardwareNames, readHardware } from "../../packages/what-if/index.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import { withFiles } from "../../src/job/job-files.ts";
 import { areKnown, checkConstants, defaultConstants } from "../../src/planner/cost/constants.ts";
@@ -30,7 +31,9 @@ const named: Readonly<Record<string, MachineConstants>> = { v100: defaultConstan
 
 /** Adds `--constants`. */
 export function withConstants(command: Command): Command {
-  const what = "machine constants: a file of plan --calibrate, or v100 (default: this machine's)";
+  const what =
+    "machine constants: a file of plan --calibrate, v100, or for plan a kind of machine, such as " +
+    "zionex (default: this machine's)";
   return command.addOption(new Option("--constants <FILE>", what).env("OSIRIS_CONSTANTS"));
 }
 
@@ -57,6 +60,10 @@ export async function constantsFor(
   say: (line: string) => void,
 ): Promise<ConstantsFor> {
   if (given !== undefined) {
+    if (hardwareNames().includes(given) || given.endsWith(".yaml")) {
+      const hardware = readHardware(given);
+      return (perHost) => constantsOf(hardware, { hosts: 1, perHost });
+    }
     const constants = named[given] ?? readConstants(given);
     return () => constants;
   }

@@ -84,7 +84,8 @@ function hostNeed(options: readonly (readonly Option[])[], room: Room): UnmetNee
   const [onHosts, onDevices] = [hosts * room.hostBytes, roomOfAll(room)];
   if (least === Infinity || least <= onHosts + onDevices) return [];
   const needed = `All tables need ${least} bytes at least, with their optimizer's state`;
-  const sentence = `${needed}; ${hosts} hosts have ${onHosts} for them, and their devices ${onDevices}`;
+  const own = hosts === 1 ? "the host has" : `${hosts} hosts have`;
+  const sentence = `${needed}; ${own} ${onHosts} for them, and the devices ${onDevices}`;
   return [{ kind: "host", sentence, lacksBytes: least - onHosts - onDevices }];
 }
 

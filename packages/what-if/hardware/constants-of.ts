@@ -12,7 +12,7 @@ type Collectives = MachineConstants["insideHost"];
  */
 export function constantsOf(hardware: Hardware, devices: ClusterDevices): MachineConstants {
   const { constants, device, host, scaleUp, scaleOut, source } = hardware;
-  const { memoryBytes } = memoryOf(hardware, devices);
+  const { memoryBytes, hostBytes } = memoryOf(hardware, devices);
   const sharers = scaleOut.isShared ? devices.perHost : 1;
   const acrossHosts = collectivesOf({ ...scaleOut, bandwidth: scaleOut.bandwidth / sharers });
   const hostRoundSeconds = devices.hosts === 1 ? 0 : scaleOut.latency;
@@ -25,6 +25,8 @@ export function constantsOf(hardware: Hardware, devices: ClusterDevices): Machin
   return checkConstants({
     source: `${hardware.name}: ${source}`,
     memoryBytes,
+    // Without a disk, rows below caches have no other place.
+    ...(host.disk === undefined && { hostMemoryBytes: devices.perHost * hostBytes }),
     memoryBandwidth: device.memory.lookups,
     lowerBandwidth,
     // Hosts with one device have no link inside.

@@ -24,7 +24,7 @@ import {
 import { type DataPlan, generationSpecOf, headOf, hostPlaces } from "../threads/generation-spec.ts";
 import { deviceRecords } from "../threads/host-timelines.ts";
 import { threadFile } from "../threads/thread-file.ts";
-import type { ProbeTask } from "../threads/thread-program.ts";
+import type { ParticipantTask, ProbeTask } from "../threads/thread-program.ts";
 
 /** Duration of a generation, and of the samples of its counters. */
 export interface SampleTimes {
@@ -90,6 +90,7 @@ export async function timeSteps(
   const found: StepTimes[][] = [];
   try {
     for (const [i, generation] of generations.entries()) {
+      const tiers = tiersOf(generation, launcher);
       await Promise.race([Promise.all(ready.map((reach) => reach(i + 1))), lost]);
       for (const [rank, device] of ranks.entries()) {
         const toStep = generation.layout.schedule.steps;
@@ -100,6 +101,7 @@ export async function timeSteps(
       if (times === undefined) continue;
       found.push(await Promise.race([sampled(generation, clock, times, () => isOver), lost]));
       abort(generation);
+      await Promise.all(tiers.map(({ ended }) => ended));
       const { spec, memory } = generation;
       onDone(i + 1, (rank) => deviceRecords({ spec, memory }, rank));
     }
@@ -109,6 +111,15 @@ export async function timeSteps(
     for (const generation of generations) abort(generation);
     await Promise.all(threads.map(({ ended }) => ended));
   }
+}
+
+/** The threads of the tiers of a generation's devices: none where no table is cached. */
+function tiersOf({ spec, memory, layout }: Generation, launcher: Launcher) {
+  return layout.tierRings.flatMap((ring, index) => {
+    if (ring === undefined) return [];
+    const task: ParticipantTask = { program: "tier", spec: headOf(spec), memory, index };
+    return [launcher.start<never, never>(threadFile, task, `calibrate-tier-${index}`)];
+  });
 }
 
 function generationOf({ job, data }: TimedJob, devices: number): Generation {

@@ -6,6 +6,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { ExchangeTimes, RunEvent } from "../../internal.ts";
+import type { LinkChoice } from "../../src/planner/fleet.ts";
 import { limitProgram } from "../limits/limits.ts";
 import { type BareMachine, type BareNetwork, type Cable, startBareNetwork } from "./machines.ts";
 
@@ -24,6 +25,9 @@ export interface MeasuredRun {
   readonly sentBytes: number;
   /** Processor milliseconds of a step, over the processes of all machines. */
   readonly processorMs: number;
+  /** What the hosts measured of their links, if they did for this run. */
+  readonly links: LinkChoice["measured"];
+  readonly events: readonly Progress[];
 }
 
 const programOf = (path: string) => new URL(`../../${path}`, import.meta.url).pathname;
@@ -61,18 +65,29 @@ export async function bareRate(cable: Cable, seconds: number): Promise<number> {
   });
 }
 
-/** Trains on machines for some seconds. */
-export async function trainOnMachines(options: {
+/** How hosts on machines are joined, and started. */
+export interface MachinesOptions {
   readonly cable: Cable;
   readonly hosts: number;
   readonly way: Way;
-  readonly seconds: number;
   /** Flags of `osiris up` for the way. */
   readonly flags: readonly string[];
   /** Cores of the machine; host i is on core i modulo this. */
   readonly cores: number;
-}): Promise<MeasuredRun> {
-  const { cable, hosts, way, seconds, flags, cores } = options;
+}
+
+/** Trains on machines for some seconds. */
+export async function trainOnMachines(
+  options: MachinesOptions & { readonly seconds: number },
+): Promise<MeasuredRun> {
+  return await onMachines(options, (train) => train(jobOf(2e6), options.seconds));
+}
+
+/** Starts machines, on which `use` may train jobs, one after the other. */
+export async function onMachines<Result>(
+  { cable, hosts, way, flags, cores }: MachinesOptions,
+  use: (train: (job: object, seconds: number) => Promise<MeasuredRun>) => Promise<Result>,
+): Promise<Result> {
   return await within(cable, async (network) => {
     const root = await startRoot(network, hosts, flags);
     const machines: BareMachine[] = [];
@@ -84,7 +99,7 @@ export async function trainOnMachines(options: {
       const started = osiris(machine, "host", "--nats", nats, "--devices", "1", "--json");
       await started.line('"report":"host"');
     }
-    return await measured({ root, machines, nats: rootNats, seconds });
+    return await use((job, seconds) => measured({ root, machines, nats: rootNats, job, seconds }));
   });
 }
 
@@ -94,7 +109,8 @@ export async function trainAlone(cores: number, seconds: number): Promise<Measur
     const root = await startBucket(network, `0-${cores - 1}`);
     const up = osiris(root, "up", "--devices", "2", "--port", "4222", "--json");
     await up.line('"up"');
-    return await measured({ root, machines: [], nats: "nats://127.0.0.1:4222", seconds });
+    const job = jobOf(2e6);
+    return await measured({ root, machines: [], nats: "nats://127.0.0.1:4222", job, seconds });
   });
 }
 
@@ -185,18 +201,22 @@ function startServer(machine: BareMachine, number: number, hosts: number): void 
   machine.shell(`nats-server -n n${number} -a 0.0.0.0 -p 4222 ${cluster} > nats.log 2>&1 &`);
 }
 
-type Progress = Extract<RunEvent, { readonly type: "run.progress" }>;
+export type Progress = Extract<RunEvent, { readonly type: "run.progress" }>;
 
 /** Trains, and measures. `machines`: those of hosts, beside the root's. */
 async function measured(options: {
   readonly root: BareMachine;
   readonly machines: readonly BareMachine[];
   readonly nats: string;
+  readonly job: object;
   readonly seconds: number;
 }): Promise<MeasuredRun> {
-  const { root, machines, nats, seconds } = options;
-  root.write("job.json", JSON.stringify(jobOf(2e6)));
+  const { root, machines, nats, job, seconds } = options;
+  root.write("job.json", JSON.stringify(job));
   const running = osiris(root, "submit", "job.json", "--nats", nats, "--follow", "--json");
+  const { run } = JSON.parse(await running.line('"report":"submit"'));
+  const started = JSON.parse(await running.line('"type":"run.started"', '"type":"run.failed"'));
+  if (started.type === "run.failed") throw new Error(started.error.message);
   let step = 0;
   const untilMs = async (ms: number): Promise<Progress[]> => {
     const events: Progress[] = [];
@@ -213,7 +233,14 @@ async function measured(options: {
   const events = await untilMs(1000 * seconds);
   const to = sampled(root, machines);
   const steps = step - fromStep;
+  if (machines.length > 0) {
+    // The next job may start when this one has ended.
+    osiris(root, "cancel", run, "--nats", nats, "--json");
+    await running.line('"type":"run.finished"', '"type":"run.failed"');
+  }
   return {
+    links: started.plan?.links?.measured,
+    events,
     stepMs: (to.atMs - from.atMs) / steps,
     exchange: meanExchange(events),
     sentBytes: (to.sentBytes - from.sentBytes) / steps / Math.max(1, machines.length),

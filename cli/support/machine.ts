@@ -97,7 +97,7 @@ export function calibrateHere(options: CalibrationOptions): Promise<MachineConst
 }
 
 /** @throws InvalidOptionError where the variable is anything but `brief` or nothing */
-function isBrief(): boolean {
+export function isBrief(): boolean {
   const { OSIRIS_CALIBRATION: given = "" } = process.env;
   if (given === "" || given === "brief") return given === "brief";
   throw new InvalidOptionError(

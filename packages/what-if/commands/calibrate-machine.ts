@@ -4,9 +4,16 @@ import { writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname, resolve } from "node:path";
 import { parse } from "yaml";
-import { calibrateHere } from "../../../cli/support/machine.ts";
-import { InputUnusableError, machineConstants, realClock } from "../../../internal.ts";
+import { calibrateHere, isBrief } from "../../../cli/support/machine.ts";
+import {
+  InputUnusableError,
+  machineConstants,
+  measuredDevices,
+  realClock,
+  workerLauncher,
+} from "../../../internal.ts";
 import { measureDisk, measuredHardware } from "../hardware/measured-hardware.ts";
+import { briefProbing, measureTasks, usualProbing } from "../tasks/task-probes.ts";
 
 export interface MachineArguments {
   readonly out?: string;
@@ -20,7 +27,10 @@ export async function calibrateMachine({ out, json }: MachineArguments): Promise
   );
   const { constants } = await machineConstants({ isRenewed: true, measure: calibrateHere });
   const parts = { cores: availableParallelism(), memoryBytes: totalmem(), disk };
-  const text = measuredHardware(constants, parts);
+  const ports = { launcher: workerLauncher, clock: realClock };
+  const probing = isBrief() ? briefProbing : usualProbing;
+  const tasks = await measureTasks(constants, measuredDevices(parts.cores), ports, probing);
+  const text = measuredHardware(constants, tasks, parts);
   if (out !== undefined) measured(out, () => writeFileSync(out, text));
   const report = { report: "calibrate", ...(out !== undefined && { file: out }) };
   if (json === true) console.log(JSON.stringify({ ...report, hardware: parse(text) }));

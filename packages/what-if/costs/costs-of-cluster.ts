@@ -17,6 +17,7 @@ import type { ChannelBytes, DeviceCosts, MemoryBytes, StepCostsOfCluster } from 
 import { type CostedCluster, type CostedJob, costedCluster } from "./costed-job.ts";
 import { denseSecondsOf, type Precision } from "./dense-costs.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
+import { measuredTasksOf } from "./measured-tasks.ts";
 import { addShards } from "./shard-costs.ts";
 import { type ChannelFlow, type Traffic, trafficOfDevices } from "./traffic-of-devices.ts";
 
@@ -119,10 +120,11 @@ function readingOf(cluster: CostedCluster): StepCostsOfCluster["reading"] {
 function classesOf(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): DeviceCosts[] {
   const reserve = reserveOf(cluster.setting);
   const classes = new Map<string, DeviceCosts & { readonly ranks: number[] }>();
+  const tasksOf = measuredTasksOf(cluster, ledger) ?? ledger.tasksOf;
   for (const rank of cluster.samples.keys()) {
     const { device, host, disk } = ledger.memoryOf(rank);
     const memory: MemoryBytes = { device: device + reserve, host, disk };
-    const tasks = ledger.tasksOf(rank);
+    const tasks = tasksOf(rank);
     const [sent, received] = [bytesAt(traffic, "sent", rank), bytesAt(traffic, "received", rank)];
     const costs = { tasks, sent, received, memory };
     const key = JSON.stringify(costs);

@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { constantsSchema, type Quantity, quantityExpected, quantityIn } from "../../../internal.ts";
+import { taskCostsSchema } from "../tasks/task-costs.ts";
 
 /** A figure of this kind, as a number or with a unit. */
 function quantity(kind: Quantity) {
@@ -88,6 +89,8 @@ export const hardwareSchema = z
     scaleOut: link.extend({ isShared: z.boolean() }),
     /** A machine that was measured: the planner's constants, with the memory of all devices. */
     constants: constantsSchema.optional(),
+    /** Of such a machine, the measured costs of tasks on some numbers of devices. */
+    tasks: z.array(taskCostsSchema).min(1).optional(),
   })
   .superRefine(({ device: { memory, flops }, ...all }, context) => {
     const refuse = (path: string[], message: string, input: unknown) =>

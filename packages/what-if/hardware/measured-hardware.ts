@@ -5,6 +5,7 @@ import { closeSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from "n
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { Clock, MachineConstants } from "../../../internal.ts";
+import type { TaskCosts } from "../tasks/task-costs.ts";
 import type { Hardware } from "./hardware.ts";
 
 /** What a machine has, beside its speed. */
@@ -18,7 +19,11 @@ export interface MachineParts {
 const measuring = 2;
 
 /** The text of the file; `constants` are those of all devices together. */
-export function measuredHardware(constants: MachineConstants, parts: MachineParts): string {
+export function measuredHardware(
+  constants: MachineConstants,
+  tasks: readonly TaskCosts[],
+  parts: MachineParts,
+): string {
   const { cores, disk } = parts;
   const together = Math.min(measuring, cores);
   const { memoryBandwidth: lookups, memoryBytes, denseFlops } = constants;
@@ -27,7 +32,7 @@ export function measuredHardware(constants: MachineConstants, parts: MachinePart
   return `# This machine, measured by \`osiris calibrate --machine\`. Figures without a comment were measured.
 name: this-machine
 source: ${JSON.stringify(constants.source)}
-fitted: ["constants.steps: to whole steps of the calibration's own jobs"]
+fitted: ["constants.steps: to whole steps of the calibration's own jobs", "tasks: to the tasks of others of its jobs"]
 host:
   devices: ${cores} # a device for each core
   memory: { bytes: ${parts.memoryBytes}, bandwidth: ${together * lookups} } # of ${together} devices together
@@ -44,6 +49,8 @@ device:
 scaleOut: { latency: 200us, bandwidth: 1Gb/s, isShared: true } # assumed: put in your network
 constants:
   ${lines(constants)}
+tasks:
+  ${lines(tasks)}
 `;
 }
 

@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { leastSquares } from "../../../internal.ts";
 import type { TaskTimes } from "./task-times.ts";
-import type { TaskUnits } from "./task-units.ts";
+import type { CostedTask, TaskUnits } from "./task-units.ts";
 
 const seconds = z.number().min(0);
 
@@ -37,7 +37,7 @@ export function fitTaskCosts(devices: number, measured: readonly MeasuredTasks[]
   const names = new Set(measured.flatMap(({ units }) => Object.keys(units)));
   const fitted = [...names].map((task) => {
     const found = measured.flatMap(({ units, times }) => {
-      const own = units[task as keyof TaskUnits];
+      const own = units[task as CostedTask];
       const took = (parts[task] ?? [task]).reduce((sum, name) => sum + (times[name] ?? 0), 0);
       const step = Object.values(times).reduce((sum, part) => sum + part, 0);
       return own === undefined ? [] : [{ own, took, weight: 1 / (took + stepShare * step) }];
@@ -53,7 +53,10 @@ export function fitTaskCosts(devices: number, measured: readonly MeasuredTasks[]
 }
 
 /** The seconds of a device's tasks. */
-export function taskSeconds({ tasks }: TaskCosts, units: TaskUnits): Record<string, number> {
+export function taskSeconds(
+  { tasks }: TaskCosts,
+  units: TaskUnits,
+): Partial<Record<CostedTask, number>> {
   return Object.fromEntries(
     Object.entries(units).map(([task, own]) => {
       const costs = tasks[task] ?? {};

@@ -21,7 +21,7 @@ import {
 } from "../../../internal.ts";
 import { fitTaskCosts, type MeasuredTasks, type TaskCosts } from "./task-costs.ts";
 import { type TaskTimes, taskTimesOf } from "./task-times.ts";
-import { taskUnits } from "./task-units.ts";
+import { taskUnitsOf } from "./task-units.ts";
 
 /** A job to time. */
 export interface TaskProbe {
@@ -126,21 +126,27 @@ export const taskProbes: readonly TaskProbe[] = [
   },
 ];
 
-const passes = 3;
-const compiling: SampleTimes = {
-  warmUpMs: 250,
-  warmUpSteps: 150,
-  longestMs: 500,
-  sampleMs: 4,
-  samples: 0,
+/** Which probes are timed, and for how long. */
+export interface Probing {
+  readonly probes: readonly TaskProbe[];
+  readonly passes: number;
+  readonly compiling: SampleTimes;
+  readonly counting: SampleTimes;
+}
+
+export const usualProbing: Probing = {
+  ...{ probes: taskProbes, passes: 3 },
+  compiling: { warmUpMs: 250, warmUpSteps: 150, longestMs: 500, sampleMs: 4, samples: 0 },
+  counting: { warmUpMs: 250, warmUpSteps: 40, longestMs: 500, sampleMs: 4, samples: 1 },
 };
-const counting: SampleTimes = {
-  warmUpMs: 250,
-  warmUpSteps: 40,
-  longestMs: 500,
-  sampleMs: 4,
-  samples: 1,
+
+/** Takes a second, for approximate costs. */
+export const briefProbing: Probing = {
+  ...{ probes: taskProbes.slice(0, 3), passes: 1 },
+  compiling: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 0 },
+  counting: { warmUpMs: 1, warmUpSteps: 4, longestMs: 100, sampleMs: 2, samples: 1 },
 };
+
 const [dense, batchesOfProbe, endlessEpochs] = [13, 8, 100_000];
 
 export interface ProbedTasks extends MeasuredTasks {
@@ -153,11 +159,12 @@ export async function measureTasks(
   constants: MachineConstants,
   counts: readonly number[],
   ports: ProbePorts,
+  probing: Probing = usualProbing,
   onProbed: (probed: readonly ProbedTasks[]) => void = () => {},
 ): Promise<TaskCosts[]> {
   const found: TaskCosts[] = [];
   for (const devices of counts) {
-    const probed = await probeTasks(constants, devices, ports);
+    const probed = await probeTasks(constants, devices, ports, probing);
     onProbed(probed);
     found.push(fitTaskCosts(devices, probed));
   }
@@ -168,10 +175,11 @@ async function probeTasks(
   constants: MachineConstants,
   devices: number,
   ports: ProbePorts,
+  { probes, passes, compiling, counting }: Probing,
 ): Promise<ProbedTasks[]> {
   const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
   try {
-    const jobs = taskProbes.map((probe, i) => {
+    const jobs = probes.map((probe, i) => {
       const options = jobOf(probe, join(home, `${i}`));
       const found = planJob(resolveJob(options), {
         devices: { hosts: 1, perHost: devices },
@@ -196,16 +204,16 @@ async function probeTasks(
     await timeSteps(all, devices, ports, (_, recordsOf) => {
       taken.push(Array.from({ length: devices }, (_own, rank) => taskTimesOf(recordsOf(rank))));
     });
-    return jobs.flatMap(({ probe, job, plan, setting }, index) =>
-      Array.from({ length: devices }, (_, rank) => {
+    return jobs.flatMap(({ probe, job, plan, setting }, index) => {
+      const unitsOf = taskUnitsOf(setting, plan, job.exchange);
+      return Array.from({ length: devices }, (_, rank) => {
         const own = taken.flatMap((ranks, at) => {
           const isCounted = at >= jobs.length && at % jobs.length === index;
           return isCounted ? [ranks[rank] ?? {}] : [];
         });
-        const units = taskUnits(setting, plan, rank, job.exchange);
-        return { probe, devices, units, times: leastOf(own) };
-      }),
-    );
+        return { probe, devices, units: unitsOf(rank), times: leastOf(own) };
+      });
+    });
   } finally {
     rmSync(home, { recursive: true, force: true });
   }

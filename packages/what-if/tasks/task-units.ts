@@ -1,13 +1,15 @@
 // What the tasks of a device do in a step, counted: ids, rows, vectors, products. The seconds of a
-// task are a sum over these units, each with a cost that `osiris calibrate` fits to steps of small
-// jobs (task-probes.ts).
+// task are a sum over these units, each with a cost that `osiris calibrate --machine` fits to steps
+// of small jobs (task-probes.ts). The shards of a plan are counted in one pass for all devices.
 
 import {
   deviceCount,
   distinctIds,
   distinctOfTile,
   distinctRows,
+  type ExchangeSpec,
   loadOf,
+  type PlacedShard,
   type Plan,
   type PlannedTable,
   rowShare,
@@ -16,146 +18,120 @@ import {
   tileColumns,
 } from "../../../internal.ts";
 
-/** The units of a task, and how many of each it has. `step`: 1, whatever is in the step. */
+/** Units of a task by name, and how many of each it has. `step`: 1, whatever is in the step. */
 export type Units = Readonly<Record<string, number>>;
 
-/** Both passes over the dense layers are counted once, whether early or late. */
-export type CostedTask = Exclude<
-  StepTaskName,
-  "forwardEarly" | "forwardLate" | "backwardEarly" | "backwardLate" | "checkpoint"
->;
-export type TaskUnits = Readonly<
-  Partial<Record<CostedTask | "forward" | "backward" | "between", Units>>
->;
+/**
+ * The passes over dense layers count once, whether early or late; `between` is time of a step
+ * outside its tasks.
+ */
+export type CostedTask =
+  | Exclude<StepTaskName, `${"forward" | "backward"}${"Early" | "Late"}` | "checkpoint">
+  | "forward"
+  | "backward"
+  | "between";
 
-/** Elements of vectors that are rounded for the exchange. */
-export interface WireFormat {
-  readonly forward: string;
-  readonly backward: string;
-}
+export type TaskUnits = Readonly<Partial<Record<CostedTask, Units>>>;
 
-/** The units of a device, by task. */
-export function taskUnits(
+/** Returns the function from a device to its units, by task. */
+export function taskUnitsOf(
   setting: Setting,
   plan: Plan,
-  rank: number,
-  format: WireFormat,
-): TaskUnits {
+  exchange: Pick<ExchangeSpec, "forward" | "backward">,
+): (rank: number) => TaskUnits {
   const { workload, devices } = setting;
-  const { tables } = workload;
-  const b = workload.batchSize / deviceCount(devices);
+  const { tables, denseLayers: layer, denseParameters: parameter } = workload;
+  const samples = workload.batchSize / deviceCount(devices);
+  const held = heldBy(setting, plan);
   const sum = (of: (table: PlannedTable) => number) =>
-    b * tables.reduce((all, table) => all + of(table), 0);
+    samples * tables.reduce((all, table) => all + of(table), 0);
   const own = {
     bag: sum(({ lookups = 1 }) => lookups),
     id: sum(({ poolingFactor }) => poolingFactor),
     element: sum(({ lookups = 1, dim }) => lookups * dim),
   };
-  const held = heldUnits(setting, plan, rank, false);
-  const copied = heldUnits(setting, plan, rank, true);
+  const [step, table] = [1, tables.length];
   const dense = {
-    step: 1,
-    layer: workload.denseLayers,
-    product: (b * workload.denseFlop) / 6,
-    activation: b * workload.denseActivations,
-    ownProduct: b * workload.denseOwnProducts,
-    parameter: workload.denseParameters,
+    ...{ step, layer, parameter, product: (samples * workload.denseFlop) / 6 },
+    activation: samples * workload.denseActivations,
+    ownProduct: samples * workload.denseOwnProducts,
   };
-  const table = tables.length;
-  const reads = ({ step, shard, bag, id, idColumn, rowColumn, element }: typeof held) => ({
-    ...{ step, shard, bag, id, idColumn, rowColumn, element },
-  });
-  const updates = ({ step, shard, id, idColumn, row, rowColumn }: typeof held) => ({
-    ...{ step, shard, id, idColumn, row, rowColumn },
-  });
-  return {
-    batch: { step: 1 },
-    ids: { step: 1, table, bag: own.bag, id: own.id },
-    receiveIds: { step: 1, shard: held.shard, bag: held.bag, id: held.id, cached: held.cached },
-    tiers: { step: 1, missed: held.missed, missedColumn: held.missedColumn },
-    lookup: { ...reads(held), ...coded(format.forward, held.element) },
-    ...(copied.shard > 0 && { lookupReplicas: reads(copied) }),
-    receiveReads: {
-      step: 1,
-      table,
-      bag: own.bag,
-      element: own.element,
-      ...coded(format.forward, own.element),
-    },
-    forward: dense,
-    backward: dense,
-    sendGradients: {
-      step: 1,
-      table,
-      bag: own.bag,
-      element: own.element,
-      ...coded(format.backward, own.element),
-    },
-    receiveGradients: {
-      step: 1,
-      shard: held.shard,
-      bag: held.bag,
-      element: held.element,
-      ...coded(format.backward, held.element),
-    },
-    updateRows: updates(held),
-    allReduce: { step: 1, parameter: workload.denseParameters },
-    updateDense: { step: 1, layer: workload.denseLayers, parameter: workload.denseParameters },
-    losses: { step: 1 },
-    between: { step: 1 },
+  const vectors = { step, table, bag: own.bag, element: own.element };
+  return (rank) => {
+    const { row, cached, missed, missedColumn, ...looked } = held.of(rank);
+    const { shard, bag, id, idColumn, rowColumn, element } = looked;
+    const updated = { step, shard, id, idColumn, row, rowColumn };
+    const copies = held.copies;
+    return {
+      ...{ batch: { step }, losses: { step }, between: { step } },
+      ids: { step, table, bag: own.bag, id: own.id },
+      receiveIds: { step, shard, bag, id, cached },
+      tiers: { step, missed, missedColumn },
+      lookup: { step, ...looked, ...rounded(exchange.forward, element) },
+      receiveReads: { ...vectors, ...rounded(exchange.forward, own.element) },
+      ...{ forward: dense, backward: dense },
+      sendGradients: { ...vectors, ...rounded(exchange.backward, own.element) },
+      receiveGradients: { step, shard, bag, element, ...rounded(exchange.backward, element) },
+      updateRows: updated,
+      allReduce: { step, parameter },
+      updateDense: { step, layer, parameter },
+      ...(copies.shard > 0 && { lookupReplicas: { step, ...copies } }),
+    };
   };
 }
 
-function coded(format: string, elements: number): Units {
+/** Elements of vectors that are rounded for the exchange, to 16 bits or with a scale. */
+function rounded(format: string, elements: number): Units {
   if (format === "float32") return {};
   return format.endsWith("16") ? { half: elements } : { scaled: elements };
 }
 
-/** The units of the shards, or of the copies, on a device. */
-function heldUnits(setting: Setting, plan: Plan, rank: number, areCopies: boolean) {
-  const { workload, devices } = setting;
-  const samples = workload.batchSize / (areCopies ? deviceCount(devices) : 1);
-  const tables = new Map(workload.tables.map((table) => [table.name, table]));
-  const sums = {
-    step: 1,
-    shard: 0,
-    bag: 0,
-    id: 0,
-    idColumn: 0,
-    element: 0,
-    row: 0,
-    rowColumn: 0,
-    cached: 0,
-    missed: 0,
-    missedColumn: 0,
-  };
+const noRows = {
+  ...{ shard: 0, bag: 0, id: 0, idColumn: 0, element: 0, row: 0, rowColumn: 0 },
+  ...{ cached: 0, missed: 0, missedColumn: 0 },
+};
+
+/** The rows of the shards of each device, and of the copies that every device has. */
+function heldBy(setting: Setting, plan: Plan) {
+  const tables = new Map(setting.workload.tables.map((table) => [table.name, table]));
+  const all = new Map<PlacedShard["device"], typeof noRows>();
   for (const shard of plan.shards) {
     const table = tables.get(shard.table);
-    if (table === undefined || shard.device !== (areCopies ? "all" : rank)) continue;
-    const columns = tileColumns(table, shard);
-    const ids = samples * table.poolingFactor * rowShare(table, shard, table.idShares);
-    const bags = samples * (table.lookups ?? 1);
-    const rows = distinctOfTile(table, shard, samples);
-    sums.shard += 1;
-    sums.bag += bags;
-    sums.id += ids;
-    sums.idColumn += ids * columns;
-    sums.element += bags * columns;
-    sums.row += rows;
-    sums.rowColumn += rows * columns;
-    if (shard.tier !== "cached") continue;
-    const load = loadOf(setting, table, shard);
-    const all = distinctRows(table, samples);
-    const draws = samples * table.poolingFactor;
-    const missed = distinctIds({
-      rows: table.rows,
-      draws,
-      zipf: table.zipf,
-      hot: Math.floor(table.rows * load),
-    });
-    sums.cached += rows;
-    sums.missed += all > 0 ? (rows * Math.min(all, missed)) / all : 0;
-    sums.missedColumn += columns * (all > 0 ? (rows * Math.min(all, missed)) / all : 0);
+    if (table === undefined) continue;
+    const sums = all.get(shard.device) ?? { ...noRows };
+    all.set(shard.device, sums);
+    for (const [unit, count] of Object.entries(rowsOf(setting, table, shard))) {
+      sums[unit as keyof typeof noRows] += count;
+    }
   }
-  return sums;
+  return { of: (rank: number) => all.get(rank) ?? noRows, copies: all.get("all") ?? noRows };
+}
+
+function rowsOf(setting: Setting, table: PlannedTable, shard: PlacedShard): typeof noRows {
+  const { batchSize } = setting.workload;
+  const samples = shard.device === "all" ? batchSize / deviceCount(setting.devices) : batchSize;
+  const columns = tileColumns(table, shard);
+  const id = samples * table.poolingFactor * rowShare(table, shard, table.idShares);
+  const bag = samples * (table.lookups ?? 1);
+  const row = distinctOfTile(table, shard, samples);
+  const missed = shard.tier === "cached" ? row * missedShare(setting, table, shard, samples) : 0;
+  return {
+    ...{ shard: 1, bag, id, idColumn: id * columns, element: bag * columns },
+    ...{ row, rowColumn: row * columns },
+    ...{ cached: shard.tier === "cached" ? row : 0, missed, missedColumn: missed * columns },
+  };
+}
+
+/** Share of a batch's distinct rows that are not among the most popular ones, which a cache holds. */
+function missedShare(
+  setting: Setting,
+  table: PlannedTable,
+  shard: PlacedShard,
+  samples: number,
+): number {
+  const { rows, zipf, poolingFactor } = table;
+  const distinct = distinctRows(table, samples);
+  const hot = Math.floor(rows * loadOf(setting, table, shard));
+  const missed = distinctIds({ rows, draws: samples * poolingFactor, zipf, hot });
+  return distinct > 0 ? Math.min(1, missed / distinct) : 0;
 }

@@ -1,0 +1,77 @@
+// Measures the steps of jobs on two machines that share nothing but a cable (bench/machines): each
+// has a core, a host and a device. The hosts measure their links for a first job; those figures, the
+// cable's rate and the core are the hardware by which the others are predicted.
+
+import { onMachines, type Progress } from "../../../bench/machines/machine-hosts.ts";
+import type { Cable } from "../../../bench/machines/machines.ts";
+import { quantiles } from "../../../bench/row.ts";
+import type { Hardware } from "../hardware/hardware.ts";
+import type { MeasuredSteps } from "./measured-steps.ts";
+import { jobIn, windowMs } from "./measured-steps.ts";
+import { type RandomJob, randomJob } from "./random-jobs.ts";
+
+const packetBytes = 9000;
+export const cables: Readonly<Record<Exclude<RandomJob["place"], "alone">, Cable>> = {
+  "1g": { bitsPerSecond: 1e9, packetBytes },
+  "10g": { bitsPerSecond: 1e10, packetBytes },
+};
+
+const [hosts, probeSeconds, jobSeconds] = [2, 1, 6] as const;
+
+/** Trains these jobs, each by the plan that `planFor` finds for the hardware. */
+export async function measureLinked(
+  place: keyof typeof cables,
+  jobs: readonly RandomJob[],
+  hardware: Hardware,
+  planFor: (job: RandomJob, hardware: Hardware) => object,
+): Promise<{ readonly job: RandomJob; readonly hardware: Hardware; readonly measured: MeasuredSteps }[]> {
+  const cable = cables[place];
+  const ways = { way: "c", flags: ["--links", "direct"], cores: 2 } as const;
+  return await onMachines({ cable, hosts, ...ways }, async (train) => {
+    const { links } = await train(onMachine(randomJob(0, 0, place)), probeSeconds);
+    const measured = typeof links?.direct === "object" ? links.direct : links?.broker;
+    if (measured === undefined) throw new Error("The hosts did not measure their links");
+    const bandwidth = cable.bitsPerSecond / 8;
+    const scaleOut = {
+      ...{ latency: measured.roundSeconds, bandwidth, isShared: true },
+      // The planner counts all vectors of a host, of which half stay on it.
+      allToAllShare: Math.min(1, measured.allToAll / hosts / bandwidth),
+      allReduceShare: Math.min(1, measured.allReduce / bandwidth),
+    };
+    const own = { ...hardware, scaleOut, host: { ...hardware.host, devices: 1, cores: 1 } };
+    const found = [];
+    for (const job of jobs) {
+      const { events } = await train({ ...onMachine(job), plan: planFor(job, own) }, jobSeconds);
+      found.push({ job, hardware: own, measured: stepsOf(events) });
+    }
+    return found;
+  });
+}
+
+/** The job with the directories of a machine. */
+function onMachine(job: RandomJob) {
+  const { data, ...others } = jobIn("/tmp", job);
+  const checkpoint = { ...others.checkpoint, directory: `s3://bucket/${job.name}` };
+  return { ...others, data, checkpoint, stepDeadlineMs: 60_000 };
+}
+
+function stepsOf(events: readonly Progress[]): MeasuredSteps {
+  const windows: number[] = [];
+  const waits = new Map<string, number[]>();
+  let [ms, steps, reading] = [0, 0, 0];
+  for (const { times } of events) {
+    if (times === undefined) continue;
+    ms += times.steps * times.stepMs;
+    steps += times.steps;
+    reading = times.readMs / 1000;
+    for (const [name, share] of Object.entries(times.shares)) {
+      const key = name === "computing" || name === "sendingIds" ? name : `wait.${name}`;
+      waits.set(key, [...(waits.get(key) ?? []), (share * times.stepMs) / 1000]);
+    }
+    if (ms < windowMs) continue;
+    windows.push(ms / steps / 1000);
+    [ms, steps] = [0, 0];
+  }
+  const stages = [...waits].map(([name, own]) => [name, quantiles(own).median] as const);
+  return { windows, reading, stages: Object.fromEntries(stages) };
+}

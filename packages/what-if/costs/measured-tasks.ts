@@ -1,0 +1,67 @@
+// Seconds of the tasks of a device on a measured machine, by the costs of their units.
+
+import type { Graph, StepTaskName } from "../../../internal.ts";
+import type { DeviceCosts } from "../model.ts";
+import { type TaskCosts, taskSeconds } from "../tasks/task-costs.ts";
+import { taskUnitsOf } from "../tasks/task-units.ts";
+import type { CostedCluster } from "./costed-job.ts";
+import type { Ledger } from "./ledger.ts";
+
+/** Tasks that read rows: their seconds are divided as the planner's costs are. */
+const lookups = ["lookup", "lookupAhead", "lookupRest"] as const;
+
+/**
+ * Returns the function from a device to its tasks; undefined where the tasks of this kind of
+ * machine were not measured. Checkpoints, and what devices share, are as in the ledger.
+ */
+export function measuredTasksOf(
+  cluster: CostedCluster,
+  ledger: Ledger,
+): ((rank: number) => DeviceCosts["tasks"]) | undefined {
+  const { hardware, devices, setting, plan, job, graph } = cluster;
+  if (hardware.tasks === undefined) return undefined;
+  // A device alone on its host exchanges with other hosts, as two devices of one host do.
+  const costs = costsOn(hardware.tasks, Math.max(devices.perHost, Math.min(2, devices.hosts)));
+  const unitsOf = taskUnitsOf(
+    setting,
+    plan,
+    job.exchange ?? { forward: "float32", backward: "float32" },
+  );
+  const early = earlyShare(graph);
+  return (rank) => {
+    const planned = ledger.tasksOf(rank);
+    const { forward = 0, backward = 0, between = 0, ...others } = taskSeconds(costs, unitsOf(rank));
+    const seconds: Partial<Record<StepTaskName, number>> = {
+      ...others,
+      batch: (others.batch ?? 0) + between,
+      ...{ forwardEarly: early * forward, forwardLate: (1 - early) * forward },
+      ...{ backwardEarly: early * backward, backwardLate: (1 - early) * backward },
+    };
+    const read = lookups.map((task) => planned[task]?.seconds ?? 0);
+    const whole = read.reduce((sum, own) => sum + own, 0);
+    if (whole > 0) {
+      for (const [i, task] of lookups.entries()) {
+        seconds[task] = ((others.lookup ?? 0) * (read[i] ?? 0)) / whole;
+      }
+    }
+    const { checkpoint } = planned;
+    const tasks = Object.entries(seconds).map(([task, own]) => {
+      const { shared } = planned[task as StepTaskName] ?? {};
+      return [task, { seconds: own, ...(shared !== undefined && { shared }) }] as const;
+    });
+    return { ...Object.fromEntries(tasks), ...(checkpoint !== undefined && { checkpoint }) };
+  };
+}
+
+/** The costs on the most devices up to this number that were measured. */
+function costsOn(all: readonly TaskCosts[], devices: number): TaskCosts {
+  const sorted = [...all].sort((a, b) => a.devices - b.devices);
+  const found = sorted.filter((costs) => costs.devices <= devices).at(-1) ?? sorted[0];
+  return found ?? { devices, tasks: {} };
+}
+
+/** Share of the products in blocks that need no vectors. */
+function earlyShare({ nodes, products: all }: Graph): number {
+  const early = nodes.reduce((sum, { isEarly, products = 0 }) => sum + (isEarly ? products : 0), 0);
+  return all > 0 ? early / all : 0;
+}

@@ -30,6 +30,7 @@ import { storesBench } from "./service/stores.bench.ts";
 import { threadsBench } from "./service/threads.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
+import { asyncBench } from "./step/async.bench.ts";
 import { columnBench } from "./step/column.bench.ts";
 import { grainBench } from "./step/grain.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
@@ -50,6 +51,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   accuracy: accuracyBench,
   wire: wireBench,
   topk: topKBench,
+  async: asyncBench,
   dedup: dedupBench,
   grain: grainBench,
   column: columnBench,

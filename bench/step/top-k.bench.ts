@@ -254,7 +254,7 @@ async function speedRow(name: string, link: Link, { rounds, seconds }: TopKBench
 }
 
 /** Bytes that device 0 sends to the other one, on another host, in a step. */
-function bytesOfStep(input: TopologyInput): number {
+export function bytesOfStep(input: TopologyInput): number {
   const topology = topologyOf(input, 2, [0, 1]);
   const { ids, pooled, dPooled } = partBytesOf(topology, input.batchSize);
   const selected = (layoutOf(exchangeShapeOf(topology)).topK?.selected(0).bytes ?? 0) / 2;

@@ -4,21 +4,20 @@
 // difference from float32. The rows `perturbed` show the noise: float32, beginning with weights
 // cut to bfloat16.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { gunzipSync } from "node:zlib";
 import { Option } from "commander";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
-import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { exchangeOptions } from "../../src/exchange/options.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
-import { forwardStep, trainStep } from "../../src/training/step/step.ts";
+import { trainStep } from "../../src/training/step/step.ts";
 import { type Bench, positive } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 import { cutWeights, meanOf, rangeOf } from "./accuracy.bench.ts";
+import { batchOf, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
 import { startSoloDevice } from "./solo-device.ts";
 
 const batchSize = 512;
@@ -74,7 +73,7 @@ export const wireBench: Bench<WireBenchOptions> = {
 };
 
 async function* wireRows({ data, seeds, epochs }: WireBenchOptions): AsyncGenerator<BenchRow> {
-  const samples = readSamples(data);
+  const samples = readFrappe(data);
   const runs: Metrics[][] = [];
   for (let seed = 1; seed <= seeds; seed++) runs.push(await runSeed(samples, seed, epochs));
   for (const figure of figures) {
@@ -100,46 +99,6 @@ function gapOf(figure: "logLoss" | "auc", exact = Number.NaN, own = Number.NaN):
   return figure === "auc" ? 1e4 * (exact - own) : 100 * (own / exact - 1);
 }
 
-/** Samples by column, with ids that count the column's values in the training samples from 1. */
-interface Samples {
-  readonly rows: readonly number[];
-  readonly train: Labelled;
-  readonly test: Labelled;
-}
-
-interface Labelled {
-  readonly labels: Float32Array;
-  /** Column after column. */
-  readonly ids: readonly Int32Array[];
-}
-
-function readSamples(folder: string): Samples {
-  const linesOf = (name: string) =>
-    gunzipSync(readFileSync(join(folder, name)))
-      .toString()
-      .trimEnd()
-      .split("\n")
-      .slice(1);
-  const [train, test] = ["train.csv.gz", "test.csv.gz"].map((name) => {
-    return linesOf(name).map((line) => line.trimEnd().split(","));
-  });
-  if (train === undefined || test === undefined) throw new Error("There are no samples");
-  const columns = (train[0]?.length ?? 1) - 1;
-  const known = Array.from({ length: columns }, () => new Map<string, number>());
-  for (const fields of train) {
-    for (const [c, ids] of known.entries()) {
-      const value = fields[c + 1] ?? "";
-      if (!ids.has(value)) ids.set(value, ids.size + 1);
-    }
-  }
-  const labelled = (all: readonly string[][]): Labelled => ({
-    labels: Float32Array.from(all, ([label]) => Number(label)),
-    ids: known.map((ids, c) => Int32Array.from(all, (one) => ids.get(one[c + 1] ?? "") ?? 0)),
-  });
-  const rows = known.map((ids) => ids.size + 1);
-  return { rows, train: labelled(train), test: labelled(test) };
-}
-
 /** Trains all models of a seed; returns their scores on the test samples. */
 async function runSeed(samples: Samples, seed: number, epochs: number): Promise<Metrics[]> {
   const devices = names.map((name) => startDevice(samples.rows, name, seed));
@@ -153,7 +112,7 @@ async function runSeed(samples: Samples, seed: number, epochs: number): Promise<
     for (const device of devices) await trainStep(device, batch, step, -1);
   }
   const scores: Metrics[] = [];
-  for (const device of devices) scores.push(await scoreOf(device, samples.test));
+  for (const device of devices) scores.push(await scoreOf(device, samples.test, batchSize));
   return scores;
 }
 
@@ -172,37 +131,4 @@ function startDevice(rows: readonly number[], name: string, seed: number): Devic
   const device = startSoloDevice(input, { optimizer, seed });
   if (name === "perturbed") cutWeights(device);
   return device;
-}
-
-/** Puts samples into a random order (Fisher and Yates). */
-function shuffle(order: Int32Array, stream: RandomStream): void {
-  for (let last = order.length - 1; last > 0; last--) {
-    const other = stream.below(last + 1);
-    [order[last], order[other]] = [order[other] ?? 0, order[last] ?? 0];
-  }
-}
-
-function batchOf({ labels, ids }: Labelled, picked: Int32Array): LocalBatch {
-  const samples = picked.length;
-  const batch = { ticket: 0, samples, batchSamples: samples, dense: new Float32Array(0) };
-  const own = new Int32Array(samples * ids.length);
-  for (const [c, column] of ids.entries()) {
-    own.set(
-      Int32Array.from(picked, (sample) => column[sample] ?? 0),
-      c * samples,
-    );
-  }
-  const lengths = new Int32Array(own.length).fill(1);
-  const picks = Float32Array.from(picked, (sample) => labels[sample] ?? 0);
-  return { ...batch, labels: picks, lengths, ids: own, idCount: own.length };
-}
-
-async function scoreOf(device: DeviceState, test: Labelled): Promise<Metrics> {
-  const logits = new Float32Array(test.labels.length);
-  for (let first = 0; first < logits.length; first += batchSize) {
-    const count = Math.min(batchSize, logits.length - first);
-    const picked = Int32Array.from({ length: count }, (_, i) => first + i);
-    logits.set(device.kernels.read(await forwardStep(device, batchOf(test, picked))), first);
-  }
-  return evaluate(logits, test.labels);
 }

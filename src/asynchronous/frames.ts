@@ -68,7 +68,7 @@ export function decodeFrame(subject: string, payload: Uint8Array): ParameterFram
   if (payload.length % 4 !== 0 || payload.length < 4 * headerWords) {
     throw refuse(`${payload.length} bytes are no frame of a parameter server`);
   }
-  const all = new Int32Array(payload.slice().buffer); // A copy, from the start of its buffer.
+  const all = new Int32Array(new Uint8Array(payload).buffer); // A copy: it may be a Buffer.
   const [first, code = -1, sender = 0, number = 0, step = 0, count = -1] = all;
   const kind = kinds[code];
   if (first !== magic || kind === undefined) throw refuse("it begins otherwise than expected");

@@ -47,10 +47,14 @@ export async function runSamples(
     ...{ words: new Int32Array(memory.words), participants, participant: threads },
     ...{ generation: spec.generation, clock, deadlineMs: Number.POSITIVE_INFINITY, sleep },
   });
-  const outlet = createBatchOutlet({
-    ...{ shape: ring, memory: memory.ring, cells, cellBase: 0, reader: 0, readers: 1 },
-    local: { first: 0, count: threads },
-  });
+  const outletOver = (count: number) =>
+    createBatchOutlet({
+      ...{ shape: ring, memory: memory.ring, cells, cellBase: 0, reader: 0, readers: 1 },
+      local: { first: 0, count },
+    });
+  // The first thread alone evaluates.
+  const outlets = { training: outletOver(threads), held: outletOver(1) };
+  const outletFor = (stream: Stream) => (stream === "training" ? outlets.training : outlets.held);
   const datasets = await openDatasets(spec, disk);
   const schedule = scheduleOfGeneration(spec);
   const { seed, data } = spec.job;
@@ -71,7 +75,7 @@ export async function runSamples(
     const hasRoom = () => {
       next = undefined;
       for (const stream of streams) {
-        const ticket = outlet.nextTicket(stream);
+        const ticket = outletFor(stream).nextTicket(stream);
         if (ticket === undefined) continue;
         next = { stream, ticket };
         break;
@@ -79,9 +83,12 @@ export async function runSamples(
       return next !== undefined;
     };
     await cells.waitUntil(() => "room in the batch ring of a trainer", hasRoom, nobody);
-    if (next === undefined || outlet.goOn(next.stream, next.ticket)) continue;
+    if (next === undefined) continue;
     const { stream, ticket } = next;
-    for (const [thread, { first, stride }] of firsts.entries()) {
+    const outlet = outletFor(stream);
+    if (outlet.goOn(stream, ticket)) continue;
+    for (const thread of outlet.devicesOf(stream)) {
+      const { first, stride } = firsts[thread] ?? { first: 0, stride: 1 };
       if (!outlet.lacks(stream, thread, ticket)) continue;
       const step = first + ticket * stride;
       const own = outletOf(outlet, thread, ticket);

@@ -40,8 +40,11 @@ export interface ServerTask {
   readonly memory: ServerMemory & Pick<GenerationMemory, "spec">;
   /** Index among the servers of its kind. */
   readonly index: number;
-  /** Weights with which the center begins, instead of a checkpoint's. */
-  readonly center?: SharedArrayBuffer | undefined;
+  /**
+   * Dense weights of trainers that are there: the center begins with their mean. Left out: with the
+   * checkpoint's.
+   */
+  readonly starts?: readonly SharedArrayBuffer[] | undefined;
   readonly cluster: string;
   readonly connection: Connection;
 }
@@ -190,7 +193,7 @@ async function openSparse(
 
 /** The dense server, with given weights, those of the checkpoint, or initial ones. */
 async function openDense(
-  { center: given }: ServerTask,
+  { starts = [] }: ServerTask,
   spec: GenerationSpec,
   { kernels }: ServerPorts,
   { store, manifest }: Saved,
@@ -217,7 +220,7 @@ async function openDense(
     const [weights, ...slots] = decodeDense(bytes, densePart);
     start = { weights: weights ?? new Float32Array(0), slots };
   }
-  if (given !== undefined) start = { ...start, weights: new Float32Array(given).slice() };
+  if (starts.length > 0) start = { ...start, weights: meanOf(starts) };
   const { share = 0.5 / spec.devices } = asynchronousOf(job).elastic;
   const server = createDenseServer({ start, elasticity: share });
   return {
@@ -228,6 +231,13 @@ async function openDense(
     },
     storeBytes,
   };
+}
+
+function meanOf(weights: readonly SharedArrayBuffer[]): Float32Array {
+  const all = weights.map((one) => new Float32Array(one));
+  return Float32Array.from(all[0] ?? [], (_, i) => {
+    return all.reduce((sum, one) => sum + (one[i] ?? 0), 0) / all.length;
+  });
 }
 
 async function save(

@@ -1,0 +1,66 @@
+// The threads of asynchronous training, with a real broker between them.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { startAsyncThreads } from "../../../bench/step/async-threads.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+import { createPartTally } from "../../../src/training/checkpoint/part-names.ts";
+import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
+
+function jobIn(directory: string) {
+  const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8, rowBlocks: 2 }));
+  return resolveJob({
+    mode: "async",
+    async: { threads: 2, servers: 2, elastic: { every: 4 } },
+    model: { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] },
+    data: {
+      ...{ kind: "synthetic", samples: 3010, dense: 4, batchSize: 32, epochs: 1 },
+      cache: join(directory, "cache"),
+    },
+    evaluation: { fraction: 0.2 },
+    checkpoint: { everySteps: 10, directory: join(directory, "checkpoints") },
+    optimizer: { dense: { kind: "adam", learningRate: 0.01 } },
+    stepDeadlineMs: 10_000,
+  });
+}
+
+test.serial("threads of two trainers share an epoch, and what they save goes on", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-async-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const job = jobIn(directory);
+  let saved: Pick<Manifest, "cut" | "generation" | "arithmetic" | "parts"> | undefined;
+  let after: unknown;
+  {
+    await using all = await startAsyncThreads(job, 2);
+    const { samples } = all.spec.data.training;
+    const steps = Math.ceil(samples / 32);
+    const before = await all.evaluate("evaluation");
+    const windows = [
+      { fromStep: 0, toStep: 9, plateau: 1 },
+      { fromStep: 9, toStep: steps, plateau: 1 },
+    ];
+    const reached = [];
+    for (const window of windows) reached.push(...(await all.run(window)));
+    t.is(
+      reached.reduce((sum, one) => sum + one.samples, 0),
+      samples,
+    );
+    const { pushes, exchanges } = all.updates();
+    t.is(pushes, 2 * steps); // Each batch has rows on both servers.
+    t.true(exchanges > steps / 8);
+    const parts = await all.save(steps);
+    const tally = createPartTally(job.model.tables);
+    for (const { name } of parts) tally.add(name);
+    t.true(tally.isWhole);
+    const { generation } = all.spec;
+    const { arithmetic } = all;
+    saved = { cut: steps, generation, arithmetic, parts };
+    after = await all.evaluate("evaluation");
+    t.true((before?.logLoss ?? 0) > 0.6 && (before?.samples ?? 0) > 500);
+    t.notDeepEqual(after, before);
+  }
+  await using all = await startAsyncThreads(job, 2, saved as Manifest);
+  t.deepEqual(await all.evaluate("evaluation"), after);
+});

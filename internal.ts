@@ -691,5 +691,3 @@ export type { ProbePorts, TimedJob } from "./actors/calibration/time-steps.ts";
 export { leastSquares } from "./src/planner/cost/fit-step-costs.ts";
 export type { TimelineRecord } from "./src/ports/timeline.ts";
 export type { ExchangeSpec } from "./src/exchange/options.ts";
-export { waitedFor } from "./src/training/meters/step-meter.ts";
-export { stepTasks } from "./src/training/step/step-graph.ts";

@@ -1,11 +1,17 @@
 // Hardware files: those of the package, wrong ones, and what the planner gets of them.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { parse, stringify } from "yaml";
-import { InputUnusableError, planJob, quantityIn, resolveJob } from "../../../../internal.ts";
+import {
+  InputUnusableError,
+  packageFile,
+  planJob,
+  quantityIn,
+  resolveJob,
+} from "../../../../internal.ts";
 import { serverConstants } from "../../../../src/planner/cost/constants.ts";
 import { constantsOf, withCachesOf } from "../../hardware/constants-of.ts";
 import { hardwareNames, readHardware } from "../../hardware/read-hardware.ts";
@@ -122,4 +128,20 @@ test("the planner gets the links of each device, and host memory as the cache be
   const below = found.plan.shards.filter(({ tier }) => tier === "cached");
   t.true(below.length > 0);
   for (const { cache } of below) t.true((cache?.ddrBytes ?? 0) > 29e9);
+});
+
+test("the page on hardware names every kind of machine and every field", (t) => {
+  const page = readFileSync(packageFile("packages/what-if/docs/hardware.md"), "utf8");
+  const namesIn = (value: object, at = ""): string[] =>
+    Object.entries(value).flatMap(([name, own]: [string, unknown]) => {
+      const isSection = typeof own === "object" && own !== null && !Array.isArray(own);
+      if (name === "constants" || !isSection) return [`${at}${name}`];
+      return namesIn(own, at === "" ? `${name}.` : `${at}${name}.`);
+    });
+  const names = [...namesIn(readHardware("zionex")), ...namesIn(readHardware("laptop"))];
+  for (const name of names) {
+    const last = name.split(".").at(-1) ?? "";
+    t.true(page.includes(`\`${name}\``) || page.includes(`\`${last}\``), name);
+  }
+  for (const kind of hardwareNames()) t.true(page.includes(`\`${kind}\``), kind);
 });

@@ -119,7 +119,11 @@ function layoutsOf(
     }
     const placed = [...own].sort(([a], [b]) => a - b);
     const key = JSON.stringify(placed.map(([at, { weight }]) => [at, weight]));
-    if (!layouts.has(key)) layouts.set(key, placed.map(([, one]) => one));
+    if (!layouts.has(key))
+      layouts.set(
+        key,
+        placed.map(([, one]) => one),
+      );
   }
   return layouts.values();
 }

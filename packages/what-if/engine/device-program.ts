@@ -7,12 +7,18 @@
 // needs of the others. Kernels of two streams do not slow each other. Vectors leave when a lookup
 // has ended. Batches are in flight as at depth 3, whatever the job says.
 
-import { leavesAhead, type StepChannel, type StepPlace, type StepTaskName } from "../../../internal.ts";
+import {
+  leavesAhead,
+  type StepChannel,
+  type StepPlace,
+  type StepTaskName,
+} from "../../../internal.ts";
 import type { TaskCost } from "../model.ts";
 import { type SimulatedDevice, work } from "./cluster.ts";
 import type { EventQueue } from "./events.ts";
 import type { HostReaders } from "./readers.ts";
 import type { Round } from "./rounds.ts";
+import { needs, type Stream, streamOf } from "./streams.ts";
 
 /** What all devices of a simulation share. */
 export interface Simulation {
@@ -381,36 +387,3 @@ function actsOf(place: StepPlace): Acts {
   knownActs.set(place, own);
   return own;
 }
-
-type Stream = "memory" | "ids" | "rows" | "compute";
-
-/** The stream of each task. */
-const streamOf: Readonly<Record<StepTaskName, Stream>> = {
-  ...{ batch: "memory", ids: "ids", receiveIds: "ids", tiers: "rows" },
-  ...{ lookup: "rows", lookupAhead: "rows", lookupRest: "rows", lookupReplicas: "compute" },
-  ...{ forwardEarly: "compute", receiveReads: "compute", forwardLate: "compute" },
-  ...{ backwardLate: "compute", sendGradients: "compute", backwardEarly: "compute" },
-  ...{ receiveGradients: "rows", updateRows: "rows" },
-  ...{ allReduce: "compute", updateDense: "compute", losses: "compute", checkpoint: "compute" },
-};
-
-/** A task of another stream that a task needs, so many steps before its own. */
-interface Need {
-  readonly name: StepTaskName;
-  readonly before: number;
-  /** Whether as many steps more as may be staged. */
-  readonly isStaged?: boolean;
-}
-
-/** Batches are copied two steps ahead, and ids are sent one step ahead. */
-const needs: Readonly<Partial<Record<StepTaskName, readonly Need[]>>> = {
-  batch: [{ name: "updateDense", before: 3, isStaged: true }],
-  ids: [
-    { name: "batch", before: 0 },
-    { name: "updateDense", before: 2, isStaged: true },
-  ],
-  tiers: [{ name: "receiveIds", before: 0 }],
-  lookupReplicas: [{ name: "ids", before: 0 }],
-  forwardEarly: [{ name: "batch", before: 0 }],
-  losses: [{ name: "updateRows", before: 0 }],
-};

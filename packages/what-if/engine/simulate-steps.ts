@@ -40,7 +40,9 @@ export function simulateSteps(
 ): SimulatedSteps {
   const { streams = false, checkpointEvery, merge = true, traced = 8 } = options;
   if (checkpointEvery !== undefined && checkpointEvery > checkpointEveryMax) {
-    throw new RangeError(`Checkpoints every ${checkpointEvery} steps: ${checkpointEveryMax} at most`);
+    throw new RangeError(
+      `Checkpoints every ${checkpointEvery} steps: ${checkpointEveryMax} at most`,
+    );
   }
   const { depth, prefetch, buckets } = facts;
   const every = checkpointEvery ?? 1;
@@ -136,7 +138,10 @@ class Totals implements DeviceLog {
     const to = this.#of.queue.now;
     const name = waitOf(of);
     this.#span(name, "wait", step, from, to);
-    if (of === "batch" || of === "tiers") return addTo(this.#byTask, of, seconds);
+    if (of === "batch" || of === "tiers") {
+      addTo(this.#byTask, of, seconds);
+      return;
+    }
     this.waited += seconds;
     addTo(this.#exposed, name, seconds);
     const flight = round?.flightOf(this.#of.device);

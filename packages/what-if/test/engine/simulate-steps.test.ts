@@ -1,0 +1,313 @@
+// Simulated steps against closed forms: Neo's equations of a step (arXiv 2104.05158), definitions of
+// bus bandwidth, queues by hand. Devices that are alike have the times of each on its own.
+
+import test from "ava";
+import { chromeTrace, type StepFacts, stepGraph, stepTasks } from "../../../../internal.ts";
+import { EventQueue } from "../../engine/events.ts";
+import { SharedResource } from "../../engine/shared-resource.ts";
+import { type SimulateOptions, simulateSteps } from "../../engine/simulate-steps.ts";
+import { timelinesOf } from "../../engine/timelines.ts";
+import type { DeviceCosts, Hardware, StepCostsOfCluster } from "../../model.ts";
+
+const [fresh, none] = [true, false].map((hasVectors) => {
+  return { hasVectors, hasRows: false, hasHostSums: false };
+});
+
+/** A job with vectors alone, and one bucket of gradients for each part of the backward pass. */
+function factsOf(own: Partial<StepFacts> = {}): StepFacts {
+  return {
+    ...{ depth: 3, prefetch: 0, isStale: false, isAhead: false, fresh, stale: none },
+    ...{ hasBagLengths: false, hasReplicas: false, hasHostSums: false, hasRowGradients: false },
+    ...{ rowSums: 0, buckets: { backwardLate: 1, backwardEarly: 1 } },
+    statistics: { forwardEarly: 0, forwardLate: 0, backwardLate: 0, backwardEarly: 0 },
+    ...own,
+  } as StepFacts;
+}
+
+type Seconds = Readonly<Partial<Record<keyof DeviceCosts["tasks"], number>>>;
+type Bytes = Readonly<Partial<Record<keyof DeviceCosts["sent"], number>>>;
+
+/** Costs of devices that send and receive equally many bytes. */
+function costsFor(
+  ranks: readonly number[],
+  tasks: Seconds,
+  bytes: Bytes = {},
+  way: "inside" | "across" = "inside",
+): DeviceCosts {
+  const flow = Object.fromEntries(
+    Object.entries(bytes).map(([channel, own]) => [channel, { inside: 0, across: 0, [way]: own }]),
+  );
+  const seconds = Object.entries(tasks).map(([name, own]) => [name, { seconds: own }]);
+  return {
+    ...{ ranks, sent: flow, received: flow, memory: { device: 0, host: 0, disk: 0 } },
+    tasks: Object.fromEntries(seconds),
+  };
+}
+
+function clusterCosts(
+  classes: readonly DeviceCosts[],
+  own: Partial<StepCostsOfCluster> = {},
+): StepCostsOfCluster {
+  const perHost = classes.flatMap(({ ranks }) => ranks).length;
+  const memoryThere = { device: 0, host: 0, disk: 0 };
+  const reading = { seconds: 1e-9, readers: 1 };
+  return { hosts: 1, perHost, classes, memoryThere, reading, ...own };
+}
+
+const link = { latency: 0, bandwidth: 1, allToAllShare: 1, allReduceShare: 1 };
+
+/** Machines whose links move one byte a second. */
+function machines(
+  host: Partial<Hardware["host"]> = {},
+  links: Partial<Pick<Hardware, "scaleUp" | "scaleOut">> = {},
+): Hardware {
+  return {
+    ...{ name: "test", host, device: {}, scaleUp: link, ...links },
+    scaleOut: { ...link, isShared: false, ...links.scaleOut },
+  } as unknown as Hardware;
+}
+
+const near = (t: { true(is: boolean, message?: string): unknown }, a: number, b: number) =>
+  t.true(Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(b)), `${a}, expected ${b}`);
+
+/** Seconds of the tasks that Neo's equations have. */
+const parts = { bottom: 5, lookup: 3, top: 4, topBack: 8, bottomBack: 9, update: 2 };
+
+/** A step by the equations; AllReduce: of both parts, after what makes them. */
+function byEquations(own: typeof parts, allToAll: number, allReduce: number): number {
+  const forward = Math.max(own.bottom, own.lookup + allToAll) + own.top;
+  const backward = own.topBack + Math.max(allToAll + own.update, own.bottomBack);
+  return forward + Math.max(backward, allReduce);
+}
+
+test("a step with streams takes as long as Neo's two equations say", (t) => {
+  for (const [bottom, lookup, allToAll, update] of [
+    [5, 3, 1, 2], // Bottom layers are longer.
+    [1, 3, 4, 2], // Lookup and exchange are longer, backward the layers.
+    [1, 6, 9, 7], // Both times the exchange.
+  ] as const) {
+    const own = { ...parts, bottom, lookup, update };
+    const tasks: Seconds = {
+      ...{ forwardEarly: bottom, lookup, forwardLate: own.top, backwardLate: own.topBack },
+      ...{ backwardEarly: own.bottomBack, updateRows: update },
+    };
+    const bytes = { pooled: allToAll, dPooled: allToAll, gradients: 1 };
+    const costs = clusterCosts([costsFor([0, 1], tasks, bytes)]);
+    const { step } = simulateSteps(factsOf(), costs, machines(), { streams: true });
+    // The last half of the gradients is ready when the bottom layers are: it is not overlapped.
+    const rows = own.topBack + allToAll + update;
+    const dense = own.topBack + own.bottomBack + 0.5;
+    near(
+      t,
+      step,
+      byEquations(own, allToAll, 0) - Math.max(rows, dense - 0.5) + Math.max(rows, dense),
+    );
+  }
+});
+
+test("a device of this runtime does one thing at a time, and waits and tasks add up", (t) => {
+  const tasks: Seconds = { forwardEarly: 5, lookup: 3, forwardLate: 4, backwardLate: 8 };
+  const costs = clusterCosts([costsFor([0, 1], tasks, { ids: 1, pooled: 7, gradients: 3 })]);
+  const { step, byTask, exposed, inFlight, hidden } = simulateSteps(factsOf(), costs, machines());
+  // Vectors leave while they are looked up: 3 of 7 seconds. One bucket flies with the other.
+  near(t, exposed["pooled"] ?? 0, 4);
+  near(t, exposed["gradients"] ?? 0, 3);
+  near(t, step, 5 + 3 + 4 + 4 + 8 + 3);
+  const sum = [...Object.values(byTask), ...Object.values(exposed)].reduce((a, b) => a + b, 0);
+  near(t, sum, step);
+  for (const [channel, flight] of [
+    ["ids", 1],
+    ["pooled", 7],
+    ["gradients", 3],
+  ] as const) {
+    near(t, (inFlight[channel] ?? 0) + (hidden[channel] ?? 0), flight);
+  }
+});
+
+test("ids, and batches, of the next step are hidden at depth 3 alone", (t) => {
+  const costs = clusterCosts([costsFor([0, 1], { forwardLate: 10, ids: 1 }, { ids: 4 })], {
+    reading: { seconds: 6, readers: 1 },
+  });
+  const stepAt = (depth: 1 | 2 | 3) => simulateSteps(factsOf({ depth }), costs, machines()).step;
+  near(t, stepAt(1), 6 + 1 + 4 + 10);
+  near(t, stepAt(2), 1 + 4 + 10);
+  near(t, stepAt(3), 1 + 10);
+});
+
+test("readers that are too slow make a step as long as they need for a batch", (t) => {
+  for (const readers of [1, 2]) {
+    const costs = clusterCosts([costsFor([0], { forwardLate: 3 })], {
+      reading: { seconds: 10, readers },
+    });
+    near(t, simulateSteps(factsOf(), costs, machines()).step, 10 / readers);
+  }
+});
+
+test("stale vectors fly during the update; rows below device memory arrive in time", (t) => {
+  const stale = factsOf({ isStale: true, fresh: none, stale: fresh });
+  const tasks: Seconds = { lookupAhead: 1, updateRows: 6, forwardLate: 2 };
+  const costs = clusterCosts([costsFor([0, 1], tasks, { stalePooled: 6, dPooled: 1 })]);
+  const { step, exposed } = simulateSteps(stale, costs, machines());
+  near(t, exposed["pooled"] ?? 0, 0);
+  t.true(step < 1 + 6 + 2 + 1 + 1e-9);
+  const cached = (prefetch: number) => {
+    const own = costsFor([0], { forwardLate: 8 });
+    const cold = { ...own, tasks: { ...own.tasks, tiers: { seconds: 0, shared: { disk: 5 } } } };
+    return simulateSteps(factsOf({ prefetch }), clusterCosts([cold]), machines()).step;
+  };
+  near(t, cached(0), 13);
+  near(t, cached(2), 8);
+});
+
+test("two cores are shared by three devices: a queue by hand", (t) => {
+  const queue = new EventQueue();
+  const cores = new SharedResource(queue, 2);
+  const ends: number[] = [];
+  const done = () => void ends.push(queue.now);
+  // One alone: a core. Three: two thirds of a core each, from second 1 on.
+  cores.add(2, 1, done, undefined);
+  const more = () => {
+    for (const seconds of [3, 3]) cores.add(seconds, 1, done, undefined);
+  };
+  queue.at(1, more, undefined);
+  queue.run(() => false);
+  // 1 + 1 / (2/3) = 2.5; the others have had 1 by then, and have a core each from there on.
+  t.deepEqual(ends, [2.5, 4.5, 4.5]);
+  near(t, cores.busy(), (1 + 2 * 3.5) / 2);
+  const costs = clusterCosts([costsFor([0, 1, 2], { forwardLate: 4 })]);
+  near(t, simulateSteps(factsOf(), costs, machines({ cores: 2 })).step, 6);
+  near(t, simulateSteps(factsOf(), costs, machines({ cores: 4 })).step, 4);
+});
+
+test("an all-reduce has the bus bandwidth of its link, and buckets hide behind the pass", (t) => {
+  const [n, bytes] = [4, 12];
+  const sent = (2 * (n - 1) * bytes) / n; // Of a ring.
+  const ranks = [0, 1, 2, 3];
+  const up = { ...link, allReduceShare: 0.5, latency: 0.25 };
+  const hardware = machines({}, { scaleUp: up });
+  const stepOf = (tasks: Seconds, buckets: StepFacts["buckets"]) =>
+    simulateSteps(
+      factsOf({ buckets }),
+      clusterCosts([costsFor(ranks, tasks, { gradients: sent })]),
+      hardware,
+    );
+  const { exposed } = stepOf({}, { backwardLate: 0, backwardEarly: 1 });
+  const seconds = (exposed["gradients"] ?? 0) - 2 * 2 * 0.25; // Both ways up a tree of four.
+  near(t, (bytes / seconds) * ((2 * (n - 1)) / n), 0.5);
+  // Of four buckets all but the last are ready before the end of the pass.
+  const piped = stepOf({ backwardLate: 1000 }, { backwardLate: 4, backwardEarly: 0 });
+  near(t, piped.exposed["gradients"] ?? 0, seconds / 4 + 1);
+});
+
+test("a link that a host shares is divided among its devices", (t) => {
+  const classes = [costsFor([0, 1, 2, 3], {}, { pooled: 6 }, "across")];
+  const costs = clusterCosts(classes, { hosts: 2, perHost: 2 });
+  const out = { ...link, latency: 0.5 };
+  const own = machines({}, { scaleOut: { ...out, isShared: false } });
+  const shared = machines({}, { scaleOut: { ...out, isShared: true } });
+  // A message to each of two other devices, one after the other; of losses one to the other host.
+  near(t, simulateSteps(factsOf(), costs, own).exposed["pooled"] ?? 0, 6 + 2 * 0.5);
+  near(t, simulateSteps(factsOf(), costs, shared).exposed["pooled"] ?? 0, 12 + 2 * 0.5);
+  near(t, simulateSteps(factsOf(), costs, own).exposed["losses"] ?? 0, 0.5);
+});
+
+test("all wait for the device that is late, and the step is told of that device", (t) => {
+  const costs = clusterCosts([costsFor([0, 2, 3], { lookup: 1 }), costsFor([1], { lookup: 4 })]);
+  const { step, rank, byTask, exposed } = simulateSteps(factsOf(), costs, machines());
+  near(t, step, 4);
+  t.is(rank, 1);
+  near(t, byTask["lookup"] ?? 0, 4);
+  near(t, exposed["pooled"] ?? 0, 0);
+});
+
+test("a checkpoint is captured between two steps, and written behind them", (t) => {
+  const own = costsFor([0], { forwardLate: 10, checkpoint: 3 });
+  const checkpoint = { seconds: 3, shared: { disk: 15 } };
+  const costs = clusterCosts([{ ...own, tasks: { ...own.tasks, checkpoint } }]);
+  const stepAt = (checkpointEvery: number) =>
+    simulateSteps(factsOf(), costs, machines(), { checkpointEvery }).step;
+  near(t, stepAt(4), 10 + 3 / 4);
+  near(t, stepAt(1), 15 + 3); // The next one waits until the disk has the last.
+  t.throws(() => stepAt(65), { message: /65 steps: 64 at most/ });
+});
+
+/** Sixteen devices on four hosts, of three classes that are mixed on hosts in two ways. */
+function mixed(): StepCostsOfCluster {
+  const classOf = (rank: number) => (rank < 8 ? [0, 1, 0, 2] : [1, 1, 2, 0])[rank % 4];
+  const all = Array.from({ length: 16 }, (_, rank) => rank);
+  const classes = [0, 1, 2].map((at) => {
+    const third = 1 / 3 + at / 7;
+    const tasks = Object.fromEntries(stepTasks.map((name, i) => [name, third * (1 + (i % 5))]));
+    const bytes = { ids: 1.1, pooled: 3.3, dPooled: 2.7 + at, gradients: 5.7, losses: 0.1 };
+    const own = costsFor(
+      all.filter((rank) => classOf(rank) === at),
+      tasks,
+      bytes,
+      "across",
+    );
+    const tiers = { seconds: 0.1, shared: { hostMemory: 0.7 + at / 3, disk: 1.3, hostLink: 0.9 } };
+    return { ...own, tasks: { ...own.tasks, tiers } };
+  });
+  return clusterCosts(classes, { hosts: 4, perHost: 4, reading: { seconds: 0.7, readers: 2 } });
+}
+
+test("devices that are alike are simulated once, with times that are equal to the last bit", (t) => {
+  const out = { ...link, latency: 0.01, isShared: true };
+  const hardware = machines({ cores: 3 }, { scaleOut: out });
+  for (const own of [{}, { prefetch: 2 }, { isStale: true, stale: fresh }]) {
+    for (const streams of [false, true]) {
+      const run = (more: SimulateOptions) =>
+        simulateSteps(factsOf(own), mixed(), hardware, { streams, traced: 0, ...more });
+      const { simulated, ...merged } = run({ checkpointEvery: 2 });
+      const { simulated: all, ...apart } = run({ checkpointEvery: 2, merge: false });
+      t.deepEqual(merged, apart);
+      t.deepEqual([simulated.devices, all.devices], [6, 16]);
+      t.true(merged.step > 0);
+    }
+  }
+});
+
+test("4,096 devices that differ take a bounded number of events each", (t) => {
+  const perDevice = (devices: number) => {
+    const classes = Array.from({ length: devices }, (_, rank) =>
+      costsFor(
+        [rank],
+        { lookup: 1 + rank / 1e5, forwardLate: 3 },
+        { pooled: 2, gradients: 1 },
+        "across",
+      ),
+    );
+    const costs = clusterCosts(classes, { hosts: devices / 8, perHost: 8 });
+    return simulateSteps(factsOf(), costs, machines()).simulated.events / devices;
+  };
+  const [few, many] = [perDevice(64), perDevice(512)];
+  t.true(many < 1.1 * few, `${many} events of a device, ${few} with an eighth of them`);
+  const alike = clusterCosts(
+    [
+      costsFor(
+        Array.from({ length: 4096 }, (_, rank) => rank),
+        {},
+      ),
+    ],
+    {
+      ...{ hosts: 512, perHost: 8 },
+    },
+  );
+  t.is(simulateSteps(factsOf(), alike, machines()).simulated.devices, 1);
+});
+
+test("the timeline is a trace as of a run, with the tasks of the step graph", (t) => {
+  const tasks = Object.fromEntries(stepTasks.map((name) => [name, 1]));
+  const classes = [costsFor([0, 1, 2, 3], tasks, { pooled: 3, dPooled: 3 }, "across")];
+  const costs = clusterCosts(classes, { hosts: 2, perHost: 2 });
+  const steps = simulateSteps(factsOf(), costs, machines(), { merge: false });
+  const text = [...chromeTrace(timelinesOf(steps, 2))].join("");
+  const events = JSON.parse(text) as { ph: string; cat?: string; name: string; dur?: number }[];
+  const names = new Set(events.flatMap(({ cat, name }) => (cat === "task" ? name : [])));
+  for (const { name } of stepGraph(factsOf())) t.true(names.has(name) || name === "tiers", name);
+  t.true(events.some(({ cat, name }) => cat === "landed" && name === "pooled"));
+  t.true(events.every(({ dur = 0 }) => dur >= 0));
+  t.throws(() => simulateSteps(factsOf(), clusterCosts([costsFor([1], {})]), machines()), {
+    message: "Device 0 has no costs",
+  });
+});

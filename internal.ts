@@ -79,6 +79,7 @@ export {
 export type { GraphBuilder as ModelGraph, Value as GraphValue } from "./src/model/graph/graph.ts";
 export type { TableOptions } from "./src/embedding/tables/options.ts";
 export type { DataOptions } from "./src/data/options.ts";
+export { idsOfFeature, meanIdsOf } from "./src/data/options.ts";
 export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/sources.ts";
 
 // A trained model ----
@@ -571,7 +572,7 @@ export {
 export { aheadTables } from "./src/training/topology/ahead-tables.ts";
 export { distinctIn } from "./src/training/topology/lookups.ts";
 export { treesOf } from "./src/training/topology/shard-groups.ts";
-export { exactExchange, tableOf } from "./src/training/topology/topology.ts";
+export { exactExchange, tableOf, topologyOf } from "./src/training/topology/topology.ts";
 export { sliceRunsOf } from "./src/planner/placement.ts";
 export { readSeconds } from "./src/planner/assess.ts";
 export { measuredSlices } from "./src/planner/cost/step-costs.ts";

@@ -14,6 +14,7 @@ import { addWarehouse } from "../packages/ingest/commands/warehouse.ts";
 import { addPredict } from "../packages/serve/commands/predict.ts";
 import { addServe } from "../packages/serve/commands/serve.ts";
 import { offerLearnedSearch } from "../packages/sharding/commands/learned-search.ts";
+import { addSimulateCluster } from "../packages/what-if/commands/simulate-cluster.ts";
 import { packageVersion } from "../src/ports/entry-file.ts";
 import { addChaos } from "./commands/chaos/chaos.ts";
 import { addCalibrate } from "./commands/checkpoints/calibrate.ts";
@@ -87,6 +88,7 @@ const commands = [
   addMetrics,
   addNatsConfig,
   addPlan,
+  addSimulateCluster,
   addTable,
   addCheckpoint,
   addHistory,

@@ -7,8 +7,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { scaleLinear } from "d3-scale";
+import { at, svgOf, text } from "../../cli/views/svg.ts";
 import type { BenchRow } from "../row.ts";
-import { at, svgOf, text } from "../svg.ts";
 
 export const files = { rows: "docs/pictures/recd.jsonl", picture: "docs/pictures/recd.svg" };
 

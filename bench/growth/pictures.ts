@@ -9,8 +9,8 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { scaleLinear, scaleLog } from "d3-scale";
+import { at, rowsOfJson, svgOf, text } from "../../cli/views/svg.ts";
 import type { BenchRow } from "../row.ts";
-import { at, rowsOfJson, svgOf, text } from "../svg.ts";
 
 /** A picture, and the benches whose rows it shows. */
 interface Charted {

@@ -158,7 +158,7 @@ function exportedJob(path: string, module: Record<string, unknown>): unknown {
 }
 
 /** The job with the values of `--set`, from the first to the last. */
-async function withSet(job: unknown, settings: readonly string[]): Promise<unknown> {
+export async function withSet(job: unknown, settings: readonly string[]): Promise<unknown> {
   if (settings.length === 0) return job;
   const { parse } = await import("yaml");
   return settings.reduce<unknown>((before, setting) => {

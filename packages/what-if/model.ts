@@ -8,6 +8,8 @@
 
 import type { ChannelName, StepTaskName } from "../../internal.ts";
 
+import type { Goodput } from "./predict/goodput.ts";
+
 export type { ClusterDevices, Hardware } from "./hardware/hardware.ts";
 
 /** Bytes that a device sends, or receives, in a step on a channel. */
@@ -93,6 +95,8 @@ export interface Prediction {
   readonly hardware: string;
   readonly hosts: number;
   readonly devices: number;
+  /** Samples of a step, over all devices. */
+  readonly batchSize: number;
   readonly samplesPerSecond: number;
   readonly steps: SimulatedSteps;
   /** The resource or wait that limits the step, and its share of the step. */
@@ -101,9 +105,13 @@ export interface Prediction {
   readonly memory: Readonly<
     Record<"device" | "host" | "disk", { readonly used: number; readonly there: number }>
   >;
-  /** Of a billion samples; left out where the file has no price or watts. */
+  /** Of a billion samples, with the time that failures cost; left out where the file has none. */
   readonly price?: number | undefined;
   readonly kilowattHours?: number | undefined;
   /** Share of the time that trains samples which are kept, with failures and checkpoints. */
   readonly goodput: number;
+  /** The failures and checkpoints behind it. */
+  readonly failures: Goodput;
+  /** What a run of the job would need first, a sentence each. */
+  readonly missing: readonly string[];
 }

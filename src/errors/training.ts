@@ -33,6 +33,37 @@ export class PeerLostError extends errorClass(
   }),
 ) {}
 
+/** No plan of a job fits the memory of the hosts that it would train on. */
+export class ClusterTooSmallError extends errorClass(
+  "CLUSTER_TOO_SMALL",
+  "stop",
+  (
+    hosts: string,
+    {
+      unmet,
+      relaxations,
+    }: {
+      readonly unmet: readonly { readonly sentence: string }[];
+      readonly relaxations: readonly { readonly sentence: string }[];
+    },
+  ) => {
+    const needs = unmet.map(({ sentence }) => sentence);
+    const remedies = relaxations.map(({ sentence }) => sentence);
+    const shown = needs.slice(0, needsShown).join("; ");
+    const any = remedies.length === 0 ? "" : `; any one would do: ${remedies.join("; ")}`;
+    return {
+      message: `The job does not fit ${hosts}: ${shown}${any}`,
+      /** What is needed and not there, a sentence each. */
+      unmet: needs,
+      /** Changes of which each would do, a sentence each; empty: none was found, or sought. */
+      remedies,
+    };
+  },
+) {}
+
+/** Most needs that a message names. */
+const needsShown = 3;
+
 /** An id is outside its table. A replay would meet the same id. */
 export class IdOutOfRangeError extends errorClass(
   "ID_OUT_OF_RANGE",

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import test from "ava";
 import { charts } from "../../bench/growth/pictures.ts";
 import type { BenchRow } from "../../bench/row.ts";
-import { rowsOfJson } from "../../bench/svg.ts";
+import { rowsOfJson } from "../../cli/views/svg.ts";
 
 for (const { rows, picture, draw } of charts) {
   test(`${picture} is drawn from the rows beside it`, (t) => {

@@ -50,6 +50,8 @@ export interface PlanOptions<Search = unknown> extends WorkloadOptions {
   readonly given?: { readonly text: string; readonly path: string } | undefined;
   /** Whether the result explains the placement of each table. @default false */
   readonly explain?: boolean | undefined;
+  /** Whether changes are named that would help, where no plan fits. @default if hosts are alike */
+  readonly relax?: boolean | undefined;
   /** Searches the plan instead of the formulas, which plan where it is left out or finds none. */
   readonly source?: PlanSource<Search> | undefined;
 }
@@ -129,8 +131,8 @@ export function* planningJob<Search = unknown>(
     return withNote(judged(job, setting, best.plan, considered, explain), options);
   const least = withLeastCaches(searched);
   // Relaxations are for a user of `osiris plan`, whose hosts are alike.
-  const isRelaxed = fleet === undefined && placement.kind === "auto";
-  const relaxed = isRelaxed ? relaxations(least) : [];
+  const { relax = fleet === undefined && placement.kind === "auto" } = options;
+  const relaxed = relax ? relaxations(least) : [];
   return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxed };
 }
 

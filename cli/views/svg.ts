@@ -1,5 +1,5 @@
-// Shared parts of the benches' pictures: page, fonts and colours, and coordinates that are the same
-// on every machine.
+// Shared parts of pictures: page, fonts and colours, and coordinates that are the same on every
+// machine.
 
 const style = `<style>
   text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }

@@ -1,0 +1,253 @@
+// osiris simulate-cluster JOB --hardware FILE...: how fast a job would train on machines that one
+// does not have, what would limit it, and what would help; for several kinds or numbers of hosts a
+// table, of which --budget and --deadline choose the cheapest. A prediction is one computation, and
+// files are written at its end: Ctrl-C ends the process at once.
+
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { extname } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { measuredGroups } from "../../../actors/threads/data/prepare-data.ts";
+import {
+  type ChangeArguments,
+  type CommonOptions,
+  integerFrom,
+  numberFrom0,
+  secondsFrom,
+  withChanges,
+  withCommon,
+} from "../../../cli/support/arguments.ts";
+import { exitCodes } from "../../../cli/support/failure.ts";
+import { plural } from "../../../cli/support/format.ts";
+import { loadJob, withSet } from "../../../cli/support/job-file.ts";
+import { withExistingFiles } from "../../../cli/support/machine.ts";
+import {
+  ClusterTooSmallError,
+  countedStatistics,
+  InputUnusableError,
+  InvalidOptionError,
+  type JobSpec,
+  resolveJob,
+  type WorkloadOptions,
+} from "../../../internal.ts";
+import type { Precision } from "../costs/dense-costs.ts";
+import { precisions } from "../hardware/hardware.ts";
+import { readHardware } from "../hardware/read-hardware.ts";
+import type { Hardware } from "../model.ts";
+import { paperModel } from "../papers/models.ts";
+import { type MeasuredChange, measureChanges } from "../predict/changes.ts";
+import { chooseCluster, type Offer } from "../predict/choose-cluster.ts";
+import { hostCountsFrom } from "../predict/host-counts.ts";
+import { type PlannedCluster, planCluster, predictPlanned } from "../predict/predict-cluster.ts";
+import { detailLines, jsonOf, tableLines, verdictLines } from "./cluster-report.ts";
+import { drawTimeline } from "./timeline-picture.ts";
+
+interface SimulateArguments extends CommonOptions, ChangeArguments {
+  readonly hardware: readonly string[];
+  readonly hosts: readonly number[];
+  readonly devices?: number;
+  readonly batchPerDevice?: number;
+  readonly precision: Precision;
+  readonly samples?: number;
+  readonly budget?: number;
+  readonly deadline?: number;
+  readonly checkpointEvery?: number;
+  readonly changes: number;
+  readonly picture?: string;
+}
+
+/** Adds the command. */
+export function addSimulateCluster(program: Command): void {
+  const command = program
+    .command("simulate-cluster")
+    .argument("<job>", "job file, as for train; or a model of the papers, as model-a")
+    .description("predict how fast a job would train on other machines, and what would help")
+    .requiredOption(
+      "--hardware <FILES...>",
+      "kinds of machines: files, or names of the package, as zionex",
+    )
+    .option("--hosts <LIST>", "numbers of hosts: 16, or 1,2,4...16", countsFrom, [1])
+    .option("--devices <N>", "devices of all hosts (default: all that they have)", integerFrom(1))
+    .option(
+      "--batch-per-device <N>",
+      "samples of a step for each device (default: the job's batch, whatever the devices)",
+      integerFrom(1),
+    )
+    .addOption(
+      new Option("--precision <NAME>", "format of the products of dense layers")
+        .choices(precisions)
+        .default("float32"),
+    )
+    .option("--samples <N>", "predict the training of N samples, as 1e12", numberFrom0)
+    .option("--budget <PRICE>", "with --samples: the most that it may cost", numberFrom0)
+    .option("--deadline <TIME>", "with --samples: the most it may take, as 12h, 30d", secondsFrom)
+    .option(
+      "--checkpoint-every <TIME>",
+      "training between checkpoints, as 30m (default: the best for the hosts' failures)",
+      secondsFrom,
+    )
+    .option("--changes <N>", "list the N changes that would help most", integerFrom(0), 3)
+    .option("--picture <FILE>", "draw the timeline of a step as SVG");
+  withCommon(withChanges(command), [
+    "simulate-cluster job.yaml --hardware zionex --hosts 16",
+    "simulate-cluster model-a --hardware zionex v100-prototype dgx-h100 --hosts 16",
+    "simulate-cluster job.yaml --hardware mine.yaml --hosts 1,2,4...16 --samples 1e12 --deadline 7d",
+    "simulate-cluster job.yaml --hardware zionex --hosts 2 --picture step.svg",
+  ]).action(async (job: string, options: SimulateArguments) => {
+    process.exitCode = await simulate(job, options);
+  });
+}
+
+function countsFrom(text: string): number[] {
+  const counts = hostCountsFrom(text);
+  if (counts !== undefined) return counts;
+  throw new InvalidArgumentError("Expected numbers of hosts > 0, as in 16, 1,2,4 or 1,2,4...16.");
+}
+
+async function simulate(path: string, options: SimulateArguments): Promise<number> {
+  checkOptionsOf(options);
+  const kinds = options.hardware.map(readHardware);
+  const jobOn = await jobsOf(path, options);
+  const [hardware] = kinds;
+  const [hosts = 1] = options.hosts;
+  if (hardware !== undefined && kinds.length === 1 && options.hosts.length === 1) {
+    return await detail(path, await jobOn(hardware, hosts), hardware, options);
+  }
+  const offers: Offer[] = [];
+  for (const kind of kinds) {
+    for (const count of options.hosts) {
+      console.error(`  ${plural(count, "host")} of ${kind.name} ...`);
+      offers.push(offerOf(kind, count, await jobOn(kind, count), options));
+    }
+  }
+  const { samples, budget, deadline, json } = options;
+  const wanted = samples === undefined ? undefined : { samples, budget, deadline };
+  const choice = wanted && chooseCluster(offers, wanted);
+  if (json === true) console.log(JSON.stringify(jsonOf(path, offers, choice)));
+  else {
+    for (const line of tableLines(path, choice?.offers ?? offers)) console.log(line);
+    for (const line of choice === undefined ? [] : verdictLines(choice)) console.log(line);
+  }
+  const isMet = (budget ?? deadline) === undefined || choice?.chosen !== undefined;
+  return isMet ? exitCodes.done : exitCodes.failed;
+}
+
+/** @throws InvalidOptionError where options do not go together */
+function checkOptionsOf(options: SimulateArguments): void {
+  const { samples, hardware, hosts } = options;
+  const refuse = (option: string, sentence: string) => {
+    throw new InvalidOptionError(option, `Expected ${sentence} beside \`${option}\``);
+  };
+  const isTable = hardware.length > 1 || hosts.length > 1;
+  for (const option of ["budget", "deadline"] as const) {
+    if (options[option] !== undefined && samples === undefined) {
+      refuse(`--${option}`, "`--samples`, the samples to train,");
+    }
+  }
+  if (options.picture !== undefined && isTable) {
+    refuse("--picture", "one kind of machine and one number of hosts");
+  }
+}
+
+/** A job on some hosts, and what is known of its data. */
+interface JobOnHosts extends WorkloadOptions {
+  readonly job: JobSpec;
+}
+
+type JobOn = (hardware: Hardware, hosts: number) => Promise<JobOnHosts>;
+
+/** A model of a paper has its batch for each device; the job of a file its own. */
+async function jobsOf(path: string, options: SimulateArguments): Promise<JobOn> {
+  const { set = [], seed, batchPerDevice } = options;
+  const devicesOn = ({ host }: Hardware, hosts: number) => options.devices ?? hosts * host.devices;
+  const withBatch = (job: JobSpec, devices: number): JobSpec => {
+    const batchSize = batchPerDevice === undefined ? job.data.batchSize : devices * batchPerDevice;
+    return { ...job, data: { ...job.data, batchSize } };
+  };
+  if (!existsSync(path) && extname(path) === "") {
+    return async (hardware, hosts) => {
+      const devices = devicesOn(hardware, hosts);
+      const job = resolveJob(await withSet(paperModel(path, { devices }), set));
+      return { job: withBatch(job, devices) };
+    };
+  }
+  const job = await withExistingFiles(resolveJob(await loadJob(path, { set, seed })));
+  const counted = countedStatistics(job);
+  const ikjt = counted && (await measuredGroups(job));
+  return (hardware, hosts) =>
+    Promise.resolve({
+      job: withBatch(job, devicesOn(hardware, hosts)),
+      statistics: counted?.features,
+      ikjt,
+    });
+}
+
+function planned(
+  { job, ...known }: JobOnHosts,
+  hardware: Hardware,
+  { hosts, advise }: { readonly hosts: number; readonly advise: boolean },
+  { devices, precision, checkpointEvery }: SimulateArguments,
+): PlannedCluster {
+  const asked = { hosts, devices, precision, checkpointEvery, advise };
+  return planCluster(job, hardware, { ...known, ...asked });
+}
+
+function offerOf(
+  hardware: Hardware,
+  hosts: number,
+  job: JobOnHosts,
+  options: SimulateArguments,
+): Offer {
+  const { name } = hardware;
+  try {
+    const plan = planned(job, hardware, { hosts, advise: false }, options);
+    return { hardware: name, hosts, prediction: predictPlanned(plan, hardware) };
+  } catch (error) {
+    if (!(error instanceof ClusterTooSmallError)) throw error;
+    return { hardware: name, hosts, prediction: error.message };
+  }
+}
+
+async function detail(
+  path: string,
+  job: JobOnHosts,
+  hardware: Hardware,
+  options: SimulateArguments,
+): Promise<number> {
+  const { json, changes: shown, picture, samples } = options;
+  const [hosts = 1] = options.hosts;
+  console.error(`  ${plural(hosts, "host")} of ${hardware.name} ...`);
+  const plan = planned(job, hardware, { hosts, advise: true }, options);
+  const found = predictPlanned(plan, hardware);
+  const changes = shown === 0 ? [] : measured(plan, hardware, found);
+  if (picture !== undefined) await write(picture, drawTimeline(found));
+  const { samplesPerSecond, goodput } = found;
+  const seconds = samples === undefined ? undefined : samples / (samplesPerSecond * goodput);
+  const offer = { hardware: hardware.name, hosts, prediction: found, seconds };
+  if (json === true) console.log(JSON.stringify(jsonOf(path, [offer], undefined, changes)));
+  else {
+    const lines = detailLines(path, found, changes.slice(0, shown), { samples, seconds });
+    for (const line of lines) console.log(line);
+  }
+  return exitCodes.done;
+}
+
+function measured(
+  ...[plan, hardware, now]: Parameters<typeof measureChanges>
+): readonly MeasuredChange[] {
+  const changes = measureChanges(plan, hardware, now);
+  for (;;) {
+    const next = changes.next();
+    if (next.done === true) return next.value;
+    console.error(`  with ${next.value} ...`);
+  }
+}
+
+async function write(path: string, text: string): Promise<void> {
+  try {
+    await writeFile(path, text);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot write ${path}: ${reason}`, { cause });
+  }
+}

@@ -1,0 +1,44 @@
+// What limits a step: the shared resource that is busy for the largest part of it, or the work or
+// wait that fills the largest part of the slowest device.
+
+import type { SimulatedSteps } from "../model.ts";
+
+/** Tasks of one kind of work, by the name of the kind. */
+const works: Readonly<Record<string, string>> = {
+  batch: "reading",
+  ids: "ids",
+  tiers: "rows below device memory",
+  lookup: "lookup and update of rows",
+  lookupAhead: "lookup and update of rows",
+  lookupRest: "lookup and update of rows",
+  lookupReplicas: "lookup and update of rows",
+  updateRows: "lookup and update of rows",
+  forwardEarly: "dense layers",
+  forwardLate: "dense layers",
+  backwardLate: "dense layers",
+  backwardEarly: "dense layers",
+  updateDense: "dense layers",
+};
+
+/** Names of shared resources for people. */
+const resources: Readonly<Record<string, string>> = {
+  hostMemory: "memory of hosts",
+  hostLink: "link to the host",
+  scaleUp: "scale-up links",
+  scaleOut: "scale-out links",
+};
+
+/** Cores that are less busy than this share leave work to nobody else. */
+const busyCores = 0.95;
+
+export function bottleneckOf({ step, byTask, busy, exposed }: SimulatedSteps) {
+  const seconds = new Map<string, number>();
+  const add = (name: string, own: number) => seconds.set(name, (seconds.get(name) ?? 0) + own);
+  for (const [task, own] of Object.entries(byTask)) add(works[task] ?? task, own);
+  for (const [what, own] of Object.entries(exposed)) add(`waiting for ${what}`, own);
+  for (const [resource, own] of Object.entries(busy)) {
+    if (resource !== "cores" || own > busyCores * step) add(resources[resource] ?? resource, own);
+  }
+  const [name, most] = [...seconds].sort((a, b) => b[1] - a[1])[0] ?? ["nothing", 0];
+  return { name, share: most / step };
+}

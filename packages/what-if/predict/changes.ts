@@ -1,0 +1,193 @@
+// The changes that would help most, found by perturbing: each resource of the machines is made
+// twice as fast, and the job is changed in the ways that its user may choose; every change is
+// simulated. The plan stays, except where the devices change, so a gain is a lower bound: a plan for
+// the changed machines may gain more.
+
+import {
+  ClusterTooSmallError,
+  deviceCount,
+  type JobSpec,
+  type MachineConstants,
+} from "../../../internal.ts";
+import type { Hardware, Prediction } from "../model.ts";
+import { type PlannedCluster, planCluster, predictPlanned, withFacts } from "./predict-cluster.ts";
+
+/** A change of the machines, or of the job or the number of hosts. */
+export interface Change {
+  readonly name: string;
+  readonly of: "hardware" | "job" | "hosts";
+  readonly hardware?: Hardware;
+  readonly job?: JobSpec;
+  readonly hosts?: number;
+}
+
+export interface MeasuredChange extends Pick<Change, "name" | "of"> {
+  /** Samples per second with the change, relative to those without, less 1. */
+  readonly gain: number;
+}
+
+/** The changes of a cluster that may be tried. */
+export function changesOf({ job, devices }: PlannedCluster, hardware: Hardware): Change[] {
+  const { hosts } = devices;
+  const isAlone = deviceCount(devices) === 1;
+  const more = Math.round((job.data.batchSize / hosts) * (hosts + 1));
+  return [
+    ...hardwareChanges(hardware)
+      .filter(({ name }) => !(hosts === 1 && name.startsWith("scale-out")))
+      .filter(({ name }) => !(devices.perHost === 1 && name.startsWith("scale-up"))),
+    ...(hardware.constants === undefined
+      ? []
+      : [
+          {
+            name: "one more reader",
+            of: "job",
+            job: { ...job, readers: job.readers + 1 },
+          } as const,
+        ]),
+    { name: "twice the batch", of: "job", job: withBatch(job, 2 * job.data.batchSize) },
+    ...(rowsAreWide(job)
+      ? [{ name: "float16 rows", of: "job", job: withHalfRows(job) } as const]
+      : []),
+    ...(isAlone || job.exchange.forward !== "float32"
+      ? []
+      : [{ name: "bfloat16 exchange", of: "job", job: withHalfExchange(job) } as const]),
+    { name: "one more host", of: "hosts", hosts: hosts + 1, job: withBatch(job, more) },
+  ];
+}
+
+/** Measures the changes; the largest gain first. A change that does not fit is left out. */
+export function* measureChanges(
+  planned: PlannedCluster,
+  hardware: Hardware,
+  now: Prediction,
+): Generator<string, MeasuredChange[]> {
+  const measured: MeasuredChange[] = [];
+  for (const change of changesOf(planned, hardware)) {
+    yield change.name;
+    const then = predictionWith(planned, hardware, change);
+    if (then === undefined) continue;
+    const gain = then.samplesPerSecond / now.samplesPerSecond - 1;
+    measured.push({ name: change.name, of: change.of, gain });
+  }
+  return measured.sort((a, b) => b.gain - a.gain);
+}
+
+/** The prediction with a change; undefined: it does not fit. */
+function predictionWith(planned: PlannedCluster, hardware: Hardware, change: Change) {
+  const { job = planned.job, hosts } = change;
+  if (hosts !== undefined) {
+    const { perHost } = planned.devices;
+    const options = { ...planned.options, hosts, devices: hosts * perHost };
+    try {
+      return predictPlanned(planCluster(job, hardware, options), hardware);
+    } catch (error) {
+      if (error instanceof ClusterTooSmallError) return undefined;
+      throw error;
+    }
+  }
+  const same = change.job === undefined ? planned : withFacts({ ...planned, job });
+  const found = predictPlanned(same, change.hardware ?? hardware);
+  const { used, there } = found.memory.device;
+  return change.job !== undefined && used > there ? undefined : found;
+}
+
+const twice = 2;
+
+/** Each resource of the machines, twice as fast. */
+function hardwareChanges(hardware: Hardware): Change[] {
+  const { host, device, scaleUp, scaleOut, constants } = hardware;
+  const of = "hardware" as const;
+  const changed = (name: string, change: Partial<Hardware>): Change => {
+    return { name, of, hardware: { ...hardware, ...change } };
+  };
+  const flops = Object.fromEntries(
+    Object.entries(device.flops).map(([precision, peak]) => [precision, twice * (peak ?? 0)]),
+  );
+  const { bandwidth, lookups } = device.memory;
+  const memory = { ...device.memory, bandwidth: twice * bandwidth, lookups: twice * lookups };
+  const faster = <Part extends { readonly bandwidth: number }>(part: Part): Part => {
+    return { ...part, bandwidth: twice * part.bandwidth };
+  };
+  const { disk, cores } = host;
+  return [
+    changed("compute x2", {
+      device: { ...device, flops },
+      constants: constants && withCompute(constants),
+    }),
+    changed("device memory x2", {
+      device: { ...device, memory, idSort: device.idSort / twice },
+      constants: constants && withMemory(constants),
+    }),
+    ...(Number.isFinite(scaleUp.bandwidth)
+      ? [changed("scale-up x2", { scaleUp: faster(scaleUp) })]
+      : []),
+    changed("scale-out x2", { scaleOut: faster(scaleOut) }),
+    changed("scale-out latency / 2", {
+      scaleOut: { ...scaleOut, latency: scaleOut.latency / twice },
+    }),
+    changed("host link x2", { device: { ...device, hostLink: twice * device.hostLink } }),
+    changed("host memory x2", { host: { ...host, memory: faster(host.memory) } }),
+    ...(disk ? [changed("disk x2", { host: { ...host, disk: faster(disk) } })] : []),
+    changed("ingestion x2", { host: { ...host, ingestion: twice * host.ingestion } }),
+    ...(cores === undefined
+      ? []
+      : [changed("cores x2", { host: { ...host, cores: twice * cores } })]),
+  ];
+}
+
+/** Costs of a measured machine that arithmetic decides, and those that memory decides. */
+const computeCosts = ["activation", "product", "layer", "parameter", "sliceParameter"] as const;
+const memoryCosts = ["vector", "element", "id", "sliceRow"] as const;
+
+function withCompute(constants: MachineConstants): MachineConstants {
+  const { denseFlops, steps } = constants;
+  return { ...constants, denseFlops: twice * denseFlops, steps: halved(steps, computeCosts) };
+}
+
+function withMemory(constants: MachineConstants): MachineConstants {
+  const { memoryBandwidth, insideHost, rows, steps } = constants;
+  const links = Object.entries(insideHost).map(([name, rate]) => [name, twice * rate]);
+  return {
+    ...constants,
+    memoryBandwidth: twice * memoryBandwidth,
+    insideHost: Object.fromEntries(links),
+    rows: rows.map(({ columns, ...costs }) => ({ columns, ...scaled(costs, 1 / twice) })),
+    steps: halved(steps, memoryCosts),
+  };
+}
+
+function halved<Steps extends MachineConstants["steps"]>(
+  steps: Steps,
+  names: readonly (keyof Steps[number])[],
+): Steps {
+  return steps.map((own) => {
+    const costs = names.map((name) => [name, own[name as keyof typeof own] / twice]);
+    return { ...own, ...Object.fromEntries(costs) };
+  }) as Steps;
+}
+
+function scaled<Costs extends Readonly<Record<string, number>>>(costs: Costs, by: number): Costs {
+  return Object.fromEntries(
+    Object.entries(costs).map(([name, cost]) => [name, by * cost]),
+  ) as Costs;
+}
+
+function withBatch(job: JobSpec, batchSize: number): JobSpec {
+  return { ...job, data: { ...job.data, batchSize } };
+}
+
+function rowsAreWide({ model }: JobSpec): boolean {
+  return model.tables.some(({ precision }) => precision === "float32");
+}
+
+function withHalfRows(job: JobSpec): JobSpec {
+  const tables = job.model.tables.map((table) => {
+    return table.precision === "float32" ? { ...table, precision: "float16" as const } : table;
+  });
+  return { ...job, model: { ...job.model, tables } };
+}
+
+function withHalfExchange(job: JobSpec): JobSpec {
+  const exchange = { ...job.exchange, forward: "bfloat16", backward: "bfloat16" } as const;
+  return { ...job, exchange };
+}

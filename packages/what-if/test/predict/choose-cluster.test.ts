@@ -1,0 +1,67 @@
+// The cheapest cluster within a budget and a deadline, and the notation of numbers of hosts.
+
+import test from "ava";
+import type { Prediction } from "../../model.ts";
+import { chooseCluster, type Offer } from "../../predict/choose-cluster.ts";
+import { hostCountsFrom } from "../../predict/host-counts.ts";
+
+/** An offer of hosts that train so many samples a second together; `hourly`: price of a host. */
+function offer(hardware: string, hosts: number, samplesPerSecond: number, hourly?: number): Offer {
+  const goodput = 0.5;
+  const hours = (hosts * 1e9) / (samplesPerSecond * goodput) / 3600;
+  const price = hourly === undefined ? {} : { price: hours * hourly };
+  const prediction = { samplesPerSecond, goodput, ...price } as Prediction;
+  return { hardware, hosts, prediction };
+}
+
+// 3.6e9 samples at a goodput of one half: an hour at two million a second.
+const samples = 3.6e9;
+const offers = [
+  offer("slow", 1, 1e6, 10), // two hours, 20
+  offer("slow", 2, 1.6e6, 10), // 1.25 hours, 25
+  offer("fast", 1, 2e6, 30), // an hour, 30
+  offer("fast", 2, 4e6, 30), // half an hour, 30
+  offer("unpriced", 1, 9e6),
+  { hardware: "small", hosts: 1, prediction: "The job does not fit" },
+];
+
+test("the cheapest cluster is chosen that meets the budget and the deadline", (t) => {
+  const chosen = (wanted: { budget?: number; deadline?: number }) => {
+    const { chosen: one } = chooseCluster(offers, { samples, ...wanted });
+    return one && `${one.hardware} ${one.hosts}`;
+  };
+  t.is(chosen({}), "slow 1");
+  t.is(chosen({ deadline: 1.5 * 3600 }), "slow 2");
+  t.is(chosen({ deadline: 3600 }), "fast 2"); // Of equal prices, the faster one.
+  t.is(chosen({ deadline: 3600, budget: 29 }), undefined);
+  t.is(chosen({ budget: 24 }), "slow 1");
+});
+
+test("an offer that is not chosen says by how much it fails, or what is missing", (t) => {
+  const { offers: judged } = chooseCluster(offers, { samples, budget: 20.5, deadline: 3700 });
+  t.deepEqual(
+    judged.map(({ fails }) => fails),
+    [
+      ["takes 1.95 of the time"],
+      ["costs 1.22 of the budget", "takes 1.22 of the time"],
+      ["costs 1.46 of the budget"],
+      ["costs 1.46 of the budget"],
+      ["its hardware file has no `host.pricePerHour`"],
+      ["The job does not fit"],
+    ],
+  );
+  t.is(judged[1]?.seconds, 4500);
+  t.is(Math.round(judged[1]?.price ?? 0), 25);
+});
+
+test("a list of hosts goes on as it begins", (t) => {
+  t.deepEqual(hostCountsFrom("16"), [16]);
+  t.deepEqual(hostCountsFrom("4, 2,2"), [2, 4]);
+  t.deepEqual(hostCountsFrom("1,2,4...16"), [1, 2, 4, 8, 16]);
+  t.deepEqual(hostCountsFrom("1,2,4…16"), [1, 2, 4, 8, 16]);
+  t.deepEqual(hostCountsFrom("2,5...11"), [2, 5, 8, 11]);
+  t.deepEqual(hostCountsFrom("3...6"), [3, 4, 5, 6]);
+  for (const wrong of ["", "0", "-1", "1,x", "1.5", "4,2...8", "1,2...15", "1...1000", "1..."]) {
+    t.is(hostCountsFrom(wrong), undefined, wrong);
+  }
+});

@@ -24,7 +24,9 @@ export async function measureLinked(
   jobs: readonly RandomJob[],
   hardware: Hardware,
   planFor: (job: RandomJob, hardware: Hardware) => object,
-): Promise<{ readonly job: RandomJob; readonly hardware: Hardware; readonly measured: MeasuredSteps }[]> {
+): Promise<
+  { readonly job: RandomJob; readonly hardware: Hardware; readonly measured: MeasuredSteps }[]
+> {
   const cable = cables[place];
   const ways = { way: "c", flags: ["--links", "direct"], cores: 2 } as const;
   return await onMachines({ cable, hosts, ...ways }, async (train) => {

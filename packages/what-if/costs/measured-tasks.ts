@@ -1,6 +1,6 @@
 // Seconds of the tasks of a device on a measured machine, by the costs of their units.
 
-import type { Graph, StepTaskName } from "../../../internal.ts";
+import { exactExchange, type StepTaskName } from "../../../internal.ts";
 import type { DeviceCosts } from "../model.ts";
 import { type TaskCosts, taskSeconds } from "../tasks/task-costs.ts";
 import { taskUnitsOf } from "../tasks/task-units.ts";
@@ -22,21 +22,13 @@ export function measuredTasksOf(
   if (hardware.tasks === undefined) return undefined;
   // A device alone on its host exchanges with other hosts, as two devices of one host do.
   const costs = costsOn(hardware.tasks, Math.max(devices.perHost, Math.min(2, devices.hosts)));
-  const unitsOf = taskUnitsOf(
-    setting,
-    plan,
-    job.exchange ?? { forward: "float32", backward: "float32" },
-  );
-  const early = earlyShare(graph);
+  const { exchange = exactExchange } = job;
+  const unitsOf = taskUnitsOf({ setting, plan, graph, exchange });
   return (rank) => {
     const planned = ledger.tasksOf(rank);
-    const { forward = 0, backward = 0, between = 0, ...others } = taskSeconds(costs, unitsOf(rank));
-    const seconds: Partial<Record<StepTaskName, number>> = {
-      ...others,
-      batch: (others.batch ?? 0) + between,
-      ...{ forwardEarly: early * forward, forwardLate: (1 - early) * forward },
-      ...{ backwardEarly: early * backward, backwardLate: (1 - early) * backward },
-    };
+    const { between = 0, ...others } = taskSeconds(costs, unitsOf(rank));
+    const seconds: Partial<Record<StepTaskName, number>> = { ...others };
+    seconds.batch = (others.batch ?? 0) + between;
     const read = lookups.map((task) => planned[task]?.seconds ?? 0);
     const whole = read.reduce((sum, own) => sum + own, 0);
     if (whole > 0) {
@@ -58,10 +50,4 @@ function costsOn(all: readonly TaskCosts[], devices: number): TaskCosts {
   const sorted = [...all].sort((a, b) => a.devices - b.devices);
   const found = sorted.filter((costs) => costs.devices <= devices).at(-1) ?? sorted[0];
   return found ?? { devices, tasks: {} };
-}
-
-/** Share of the products in blocks that need no vectors. */
-function earlyShare({ nodes, products: all }: Graph): number {
-  const early = nodes.reduce((sum, { isEarly, products = 0 }) => sum + (isEarly ? products : 0), 0);
-  return all > 0 ? early / all : 0;
 }

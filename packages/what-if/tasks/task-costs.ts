@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { leastSquares } from "../../../internal.ts";
 import type { TaskTimes } from "./task-times.ts";
-import type { CostedTask, TaskUnits } from "./task-units.ts";
+import type { CostedTask, TaskUnits, Units } from "./task-units.ts";
 
 const seconds = z.number().min(0);
 
@@ -24,28 +24,30 @@ export interface MeasuredTasks {
   readonly times: TaskTimes;
 }
 
-/** Dense passes are timed in two tasks each, before and after the vectors arrive. */
-const parts: Readonly<Record<string, readonly string[]>> = {
-  forward: ["forwardEarly", "forwardLate"],
-  backward: ["backwardEarly", "backwardLate"],
-};
+/** Early and late blocks of a pass have the same costs. */
+function costNameOf(task: string): string {
+  return task.replace(/(?<=^forward|^backward)(Early|Late)$/, "");
+}
 
 /** Errors count relative to the task, or to this share of its step where the task is short. */
 const stepShare = 0.05;
 
 export function fitTaskCosts(devices: number, measured: readonly MeasuredTasks[]): TaskCosts {
-  const names = new Set(measured.flatMap(({ units }) => Object.keys(units)));
-  const fitted = [...names].map((task) => {
-    const found = measured.flatMap(({ units, times }) => {
-      const own = units[task as CostedTask];
-      const took = (parts[task] ?? [task]).reduce((sum, name) => sum + (times[name] ?? 0), 0);
-      const step = Object.values(times).reduce((sum, part) => sum + part, 0);
-      return own === undefined ? [] : [{ own, took, weight: 1 / (took + stepShare * step) }];
-    });
-    const of = [...new Set(found.flatMap(({ own }) => Object.keys(own)))];
+  const found = new Map<string, { own: Units; took: number; weight: number }[]>();
+  for (const { units, times } of measured) {
+    const step = Object.values(times).reduce((sum, part) => sum + part, 0);
+    for (const [task, own] of Object.entries(units)) {
+      const took = times[task] ?? 0;
+      const name = costNameOf(task);
+      const one = { own, took, weight: 1 / (took + stepShare * step) };
+      found.set(name, [...(found.get(name) ?? []), one]);
+    }
+  }
+  const fitted = [...found].map(([task, all]) => {
+    const of = [...new Set(all.flatMap(({ own }) => Object.keys(own)))];
     const costs = leastSquares(
-      found.map(({ own, weight }) => of.map((unit) => weight * (own[unit] ?? 0))),
-      found.map(({ took, weight }) => weight * took),
+      all.map(({ own, weight }) => of.map((unit) => weight * (own[unit] ?? 0))),
+      all.map(({ took, weight }) => weight * took),
     );
     return [task, Object.fromEntries(of.map((unit, i) => [unit, costs[i] ?? 0]))] as const;
   });
@@ -59,7 +61,7 @@ export function taskSeconds(
 ): Partial<Record<CostedTask, number>> {
   return Object.fromEntries(
     Object.entries(units).map(([task, own]) => {
-      const costs = tasks[task] ?? {};
+      const costs = tasks[costNameOf(task)] ?? {};
       const all = Object.entries(own).map(([unit, count]) => count * (costs[unit] ?? 0));
       return [task, all.reduce((sum, part) => sum + part, 0)];
     }),

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
+  graphOf,
   type JobOptions,
   type MachineConstants,
   type ModelOptions,
@@ -180,19 +181,7 @@ async function probeTasks(
   const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
   try {
     const jobs = probes.map((probe, i) => {
-      const options = jobOf(probe, join(home, `${i}`));
-      const found = planJob(resolveJob(options), {
-        devices: { hosts: 1, perHost: devices },
-        constants,
-      });
-      if (!found.isFeasible) throw new RangeError("A probe fits any device");
-      const job = resolveJob({ ...options, plan: JSON.parse(found.text) });
-      const setting = {
-        workload: workloadOf(job),
-        devices: { hosts: 1, perHost: devices },
-        constants,
-      };
-      return { probe, job, plan: found.plan, setting };
+      return { probe, ...plannedProbe(probe, join(home, `${i}`), devices, constants) };
     });
     const timed: Omit<TimedJob, "times">[] = [];
     for (const { job } of jobs)
@@ -204,8 +193,8 @@ async function probeTasks(
     await timeSteps(all, devices, ports, (_, recordsOf) => {
       taken.push(Array.from({ length: devices }, (_own, rank) => taskTimesOf(recordsOf(rank))));
     });
-    return jobs.flatMap(({ probe, job, plan, setting }, index) => {
-      const unitsOf = taskUnitsOf(setting, plan, job.exchange);
+    return jobs.flatMap(({ probe, counted }, index) => {
+      const unitsOf = taskUnitsOf(counted);
       return Array.from({ length: devices }, (_, rank) => {
         const own = taken.flatMap((ranks, at) => {
           const isCounted = at >= jobs.length && at % jobs.length === index;
@@ -217,6 +206,23 @@ async function probeTasks(
   } finally {
     rmSync(home, { recursive: true, force: true });
   }
+}
+
+/** A probe with the plan that its run would follow. */
+export function plannedProbe(
+  probe: TaskProbe,
+  home: string,
+  devices: number,
+  constants: MachineConstants,
+) {
+  const options = jobOf(probe, home);
+  const on = { hosts: 1, perHost: devices };
+  const found = planJob(resolveJob(options), { devices: on, constants });
+  if (!found.isFeasible) throw new RangeError("A probe fits any device");
+  const job = resolveJob({ ...options, plan: JSON.parse(found.text) });
+  const setting = { workload: workloadOf(job), devices: on, constants };
+  const { exchange, model } = job;
+  return { job, counted: { setting, plan: found.plan, graph: graphOf(model), exchange } };
 }
 
 /** Of each task the least of the passes. */

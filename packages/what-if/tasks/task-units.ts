@@ -8,6 +8,7 @@ import {
   distinctOfTile,
   distinctRows,
   type ExchangeSpec,
+  type Graph,
   loadOf,
   type PlacedShard,
   type Plan,
@@ -15,30 +16,33 @@ import {
   rowShare,
   type Setting,
   type StepTaskName,
+  sizeOf,
   tileColumns,
 } from "../../../internal.ts";
 
 /** Units of a task by name, and how many of each it has. `step`: 1, whatever is in the step. */
 export type Units = Readonly<Record<string, number>>;
 
-/**
- * The passes over dense layers count once, whether early or late; `between` is time of a step
- * outside its tasks.
- */
-export type CostedTask =
-  | Exclude<StepTaskName, `${"forward" | "backward"}${"Early" | "Late"}` | "checkpoint">
-  | "forward"
-  | "backward"
-  | "between";
+/** `between` is time of a step outside its tasks. */
+export type CostedTask = Exclude<StepTaskName, "checkpoint"> | "between";
 
 export type TaskUnits = Readonly<Partial<Record<CostedTask, Units>>>;
 
+/** A planned job whose tasks are counted. */
+export interface CountedJob {
+  readonly setting: Setting;
+  readonly plan: Plan;
+  readonly graph: Graph;
+  readonly exchange: Pick<ExchangeSpec, "forward" | "backward">;
+}
+
 /** Returns the function from a device to its units, by task. */
-export function taskUnitsOf(
-  setting: Setting,
-  plan: Plan,
-  exchange: Pick<ExchangeSpec, "forward" | "backward">,
-): (rank: number) => TaskUnits {
+export function taskUnitsOf({
+  setting,
+  plan,
+  graph,
+  exchange,
+}: CountedJob): (rank: number) => TaskUnits {
   const { workload, devices } = setting;
   const { tables, denseLayers: layer, denseParameters: parameter } = workload;
   const samples = workload.batchSize / deviceCount(devices);
@@ -51,11 +55,7 @@ export function taskUnitsOf(
     element: sum(({ lookups = 1, dim }) => lookups * dim),
   };
   const [step, table] = [1, tables.length];
-  const dense = {
-    ...{ step, layer, parameter, product: (samples * workload.denseFlop) / 6 },
-    activation: samples * workload.denseActivations,
-    ownProduct: samples * workload.denseOwnProducts,
-  };
+  const [early, late] = [denseUnits(graph, samples, true), denseUnits(graph, samples, false)];
   const vectors = { step, table, bag: own.bag, element: own.element };
   return (rank) => {
     const { row, cached, missed, missedColumn, ...looked } = held.of(rank);
@@ -69,7 +69,7 @@ export function taskUnitsOf(
       tiers: { step, missed, missedColumn },
       lookup: { step, ...looked, ...rounded(exchange.forward, element) },
       receiveReads: { ...vectors, ...rounded(exchange.forward, own.element) },
-      ...{ forward: dense, backward: dense },
+      ...{ forwardEarly: early, backwardEarly: early, forwardLate: late, backwardLate: late },
       sendGradients: { ...vectors, ...rounded(exchange.backward, own.element) },
       receiveGradients: { step, shard, bag, element, ...rounded(exchange.backward, element) },
       updateRows: updated,
@@ -78,6 +78,22 @@ export function taskUnitsOf(
       ...(copies.shard > 0 && { lookupReplicas: { step, ...copies } }),
     };
   };
+}
+
+/** The blocks of the network that run before vectors arrive, or after them. */
+function denseUnits({ nodes }: Graph, samples: number, areEarly: boolean): Units {
+  const units = { step: 1, layer: 0, parameter: 0, product: 0, activation: 0, mixed: 0, moved: 0 };
+  for (const { isEarly, inputs, products = 0, elements = 0, parameters = [] } of nodes) {
+    if (isEarly !== areEarly) continue;
+    const [weight] = parameters;
+    // A dense layer multiplies its input with a matrix; other blocks mix or move values.
+    const isLayer = weight?.shape.length === 2 && inputs[0]?.shape.at(-1) === weight.shape[1];
+    if (parameters.length > 0) units.layer++;
+    units.parameter += parameters.reduce((sum, own) => sum + sizeOf(own), 0);
+    units[isLayer ? "product" : "mixed"] += samples * products;
+    units[isLayer ? "activation" : "moved"] += samples * elements;
+  }
+  return units;
 }
 
 /** Elements of vectors that are rounded for the exchange, to 16 bits or with a scale. */

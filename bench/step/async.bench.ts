@@ -3,9 +3,9 @@
 // a link of 25 Gb/s?
 //
 // Quality: Frappe. The reference is synchronous training of the same small batches one after the
-// other; `sync8` are synchronous batches eight times as large. Trainers exchange frames in virtual
-// time, so the interleaving of a seed can be repeated. Only the dense weights of `hogwild`, whose
-// trainers have two threads each, are changed by several steps in turn.
+// other. `sync8` has synchronous batches eight times as large, and rates times the square root of
+// 8. Trainers exchange frames in virtual time, so that the interleaving of a seed can be repeated.
+// The trainers of `hogwild` have two threads each, whose steps take turns on the same weights.
 //
 // Speed: the processor time of a sample, over the memory transport for asynchronous training, and
 // the time in which the link transmits its bytes. Nothing overlaps, so other load does not matter.
@@ -142,9 +142,10 @@ async function trainOne(samples: Samples, of: Contender, seed: number, epochs: n
   const layers = { interaction: "cat", bottom: [], top: [128, 64, 1] };
   const model = modelOptions.parse({ kind: "dlrm", dense: 0, tables, ...layers });
   const input = { model, batchSize: size, slices: 1, idsMax: rows.map(() => 1) };
+  const rate = Math.sqrt(of.times);
   const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "adam", learningRate: 1e-3 }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 }),
+    dense: denseOptimizerOptions.parse({ kind: "adam", learningRate: 1e-3 * rate }),
+    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 * rate }),
   };
   const recipe = { optimizer, seed };
   const steps = epochs * stepsPerEpoch;

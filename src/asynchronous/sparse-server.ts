@@ -40,6 +40,7 @@ export function createSparseServer(options: SparseServerOptions): SparseServer {
   });
   const held = new Map(shards.map((shard, i) => [shard.shard, { shard, slab: slabs[i] as Slab }]));
   const scratch = scratchOf(kernels);
+  const singleBags = singleBagsOf();
   const senders = new Map<number, Set<number>>();
   const counts = { updates: 0, updatesSinceCut: 0, rows: 0, duplicates: 0 };
 
@@ -120,10 +121,17 @@ export function createSparseServer(options: SparseServerOptions): SparseServer {
   };
 }
 
-/** A bag with one id for each row. */
-function singleBags(rows: Int32Array): Bags<Int32Array> {
-  const offsets = Int32Array.from({ length: rows.length + 1 }, (_, i) => i);
-  return { tables: 1, samples: rows.length, offsets, ids: rows };
+/** Bags with one id each, in one grow-only list of offsets. */
+function singleBagsOf(): (rows: Int32Array) => Bags<Int32Array> {
+  let offsets = new Int32Array(0);
+  return (rows) => {
+    const { length } = rows;
+    if (offsets.length <= length) {
+      offsets = new Int32Array(Math.ceil(1.5 * (length + 1)));
+      for (let i = 0; i < offsets.length; i++) offsets[i] = i;
+    }
+    return { tables: 1, samples: length, offsets: offsets.subarray(0, length + 1), ids: rows };
+  };
 }
 
 /** Returns a function that gives tensors in one grow-only memory; each ends the one before. */

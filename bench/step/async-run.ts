@@ -23,6 +23,8 @@ import { createSparseServer } from "../../src/asynchronous/sparse-server.ts";
 import { type AsynchronousSpec, createTrainer, soloInput } from "../../src/asynchronous/trainer.ts";
 import {
   createTrainerMemory,
+  pauseTrainer,
+  type TrainerMemory,
   trainerLayoutOf,
   trainerWords,
 } from "../../src/asynchronous/trainer-memory.ts";
@@ -61,6 +63,8 @@ export interface AsyncRun {
   readonly traffic: ServerLink["traffic"];
   /** Trains all batches of a window. */
   run(window: TrainerWindow): Promise<ReachedWindow[]>;
+  /** Lets all trainers pause before a step; -1: they may go on. */
+  pause(step: number): void;
   /** Lets time pass until `work` is done. */
   drive<T>(work: Promise<T>): Promise<T>;
 }
@@ -97,11 +101,13 @@ export function startAsyncRun(options: AsyncRunOptions): AsyncRun {
   for (const [i, one] of sparse.entries()) serve("sparse", i, (own) => answerOfSparse(one, own));
   serve("dense", 0, (request) => answerOfDense(dense, request));
 
+  const memories: TrainerMemory[] = [];
   const traffic = { sent: 0, received: 0, repeated: 0 };
   const all = Array.from({ length: trainers }, (_, trainer) => {
     const layoutOfMemory = trainerLayoutOf(topology, { threads, prefetch: 0, isTested: false });
     const sizes = { length: layout.length, slots: slots.length };
     const memory = createTrainerMemory(layoutOfMemory, sizes);
+    memories.push(memory);
     const shared = {
       flat: new Float32Array(memory.weights),
       slots: memory.slots.map((slot) => new Float32Array(slot)),
@@ -144,12 +150,15 @@ export function startAsyncRun(options: AsyncRunOptions): AsyncRun {
     sparse,
     dense,
     traffic,
+    pause(step) {
+      for (const memory of memories) pauseTrainer(memory, step);
+    },
     run: (window) => drive(Promise.all(byNumber.map((one) => one.run(window)))),
     drive,
   };
 }
 
-/** Gives a thread its batches. */
+/** Gives a thread its batches; that of step 0 stands for held-out ones. */
 function intakeOf(
   { batchAt }: AsyncRunOptions,
   { worker, stride }: ReturnType<typeof batchesOf>,
@@ -159,6 +168,8 @@ function intakeOf(
     step += stride;
     return batchAt(step - stride);
   };
-  const next = async () => take();
+  const next: BatchIntake["next"] = async (stream) => {
+    return stream === "training" ? take() : batchAt(0);
+  };
   return { next, nextIfThere: take, waiting: () => 0, release() {}, grant() {} };
 }

@@ -71,7 +71,7 @@ export function createTrainer(options: TrainerOptions): Trainer & { readonly dev
   const { spec, dense, words, batches, isFirst, sparse, center, intake } = options;
   const { device, rows, slots } = createDevice(options);
   /** The device with each of its lanes: steps in flight are not consecutive. */
-  const views = device.lanes.map((lane) => ({ ...device, lanes: [lane] }));
+  const [scorer = device, ...views] = device.lanes.map((lane) => ({ ...device, lanes: [lane] }));
   const flights: Ahead[] = [];
   let begun = 0;
   let next = -1;
@@ -138,7 +138,7 @@ export function createTrainer(options: TrainerOptions): Trainer & { readonly dev
       const own = dense.flat.slice();
       dense.flat.set((await center.center()).weights);
       try {
-        const scores = await scoreAll(device, intake, samples, part);
+        const scores = await scoreAll(scorer, intake, samples, part);
         if (scores === undefined) throw new RangeError("A single device has all scores");
         return scores;
       } finally {
@@ -159,7 +159,8 @@ function createDevice({ input, recipe, shards, spec, kernels, dense, sparse }: T
   const { pushesMax, prefetch } = spec;
   const held = topology.heldBy[0] ?? [];
   const rows = createRemoteRows({ kernels, client: sparse, held, shards, pushesMax });
-  const lanes: Lane[] = Array.from({ length: prefetch + 1 }, createLane);
+  // A lane for each batch in flight, which a pause leaves there, and one for evaluation.
+  const lanes: Lane[] = Array.from({ length: prefetch + 2 }, createLane);
   const { length } = topology.graph.layout;
   const viewOf = (floats: Float32Array): Tensor =>
     kernels.view(floats.buffer, floats.byteOffset, [length]);

@@ -128,6 +128,38 @@ test("trainers train each sample of an epoch once, whichever windows they are gi
   );
 });
 
+test("batches that were pulled before a pause are trained after it, whatever is evaluated", async (t) => {
+  const spec = { everySteps: 1, elasticity: 0, prefetch: 2, pushesMax: 1 };
+  const digests: string[] = [];
+  for (const isEvaluated of [false, true]) {
+    const pausing = (step: number) => {
+      if (step === 5) run.pause(4); // Batches 4 and 5 are pulled by then.
+      return batchAt(step);
+    };
+    const run = start({ spec, batchAt: pausing });
+    const window = { fromStep: 0, toStep: 9, plateau: 1 };
+    t.like((await run.run(window))[0], { step: 4, isPaused: true, batches: 4 });
+    const [first] = run.threads;
+    if (isEvaluated && first !== undefined) {
+      const { logits } = await run.drive(first.evaluate("evaluation", batchSize));
+      t.true(logits.every((logit) => logit !== 0));
+    }
+    run.pause(-1);
+    t.like((await run.run({ ...window, fromStep: 4 }))[0], {
+      step: 9,
+      isPaused: false,
+      batches: 5,
+    });
+    digests.push(
+      await digestOfParts(
+        run.sparse.flatMap((server) => server.cut()),
+        true,
+      ),
+    );
+  }
+  t.is(digests[0], digests[1]);
+});
+
 function sum<Name extends string>(all: readonly Record<Name, number>[], name: Name): number {
   return all.reduce((total, one) => total + one[name], 0);
 }

@@ -46,7 +46,8 @@ const secondsOf = ({ tasks }: DeviceCosts) =>
 test("the tasks of a device, by hand arithmetic", (t) => {
   const devices = { hosts: 1, perHost: 2 };
   const job = jobOf(["A", "B"].map((name) => ({ name, rows: 1_000_000, dim: 128 })));
-  const hardware = readHardware("zionex");
+  const zionex = readHardware("zionex");
+  const hardware = { ...zionex, device: { ...zionex.device, idSort: 5e-9 } };
   const { classes, reading } = costsOfCluster(job, planOf(job, devices), hardware, devices);
   t.is(classes.length, 1);
   const { ranks, tasks, sent } = classes[0] as DeviceCosts;
@@ -135,4 +136,36 @@ test("devices with equal costs are one class, and each other device is its own",
     classes.map(({ ranks }) => ranks),
     [[0, 1, 3], [2], [4, 5, 6], [7]],
   );
+});
+
+test("rows that miss a cache cross the host link, host memory twice, and the disk if they must", (t) => {
+  const devices = { hosts: 1, perHost: 1 };
+  const rows = 1_000_000;
+  const job = jobOf([{ name: "A", rows, dim: 64, tier: "cached" }]);
+  const zionex = readHardware("zionex");
+  const [whole] = planOf(job, devices).shards;
+  const rowBytes = 4 * 64 + 1; // Weights, and the touched flag.
+  const costsWith = (hbm: number, ddr: number, hardware = zionex) => {
+    const place = rowBytes + 4 * 4; // With its slot in the index, more or less.
+    const cache = { hbmBytes: hbm * rows * place, ddrBytes: ddr * rows * place };
+    const shards = whole === undefined ? [] : [{ ...whole, tier: "cached" as const, cache }];
+    const { classes } = costsOfCluster(job, { devices, shards }, hardware, devices);
+    return classes[0] as DeviceCosts;
+  };
+  // Of 20,480 ids of a uniform table almost all are distinct.
+  const asked = rows * -Math.expm1(-20_480 / rows) * rowBytes;
+  const half = costsWith(0.5, 0);
+  const { hostLink = 0, hostMemory = 0, disk = 0 } = half.tasks.tiers?.shared ?? {};
+  near(t, hostLink, (0.5 * asked) / 25e9, 0.1);
+  near(t, hostMemory, (2 * hostLink * 25e9) / 320e9);
+  near(t, disk, (2 * hostLink * 25e9) / 6e9);
+  t.is(half.tasks.tiers?.seconds, 0);
+  t.deepEqual([half.memory.host, half.memory.disk], [0, rows * rowBytes]);
+  const larger = costsWith(0.5, 0.25).tasks.tiers?.shared ?? {};
+  t.is(larger.hostLink, hostLink);
+  near(t, larger.disk ?? 0, disk / 2, 0.1);
+  const { disk: _, ...host } = zionex.host;
+  const diskless = costsWith(0.5, 0, { ...zionex, host });
+  t.deepEqual([diskless.memory.host, diskless.memory.disk], [rows * rowBytes, 0]);
+  t.is(diskless.tasks.tiers?.shared?.disk, undefined);
 });

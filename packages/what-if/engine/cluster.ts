@@ -39,6 +39,8 @@ export interface SimulatedDevice {
   /** To devices of its host, and of others. */
   readonly inside: Ports | undefined;
   readonly across: Ports | undefined;
+  /** As many of them as share `across`. */
+  readonly sharing: number;
 }
 
 export interface SimulatedCluster {
@@ -80,6 +82,7 @@ export function clusterOf(
         hostLink: new SharedResource(queue),
         inside: perHost > 1 ? portsOf(scaleUp) : undefined,
         across: allHosts > 1 ? (shared ?? portsOf(scaleOut)) : undefined,
+        sharing: shared === undefined ? 1 : weight,
       };
       devices.push(device);
       found.push(device);

@@ -114,13 +114,13 @@ function allToAll({ queue, cluster, hardware, channel }: RoundOptions): Round {
         for (const one of devices) {
           const { inside, across } = bytesOf("received", one);
           pass(one.inside?.in, one.inside?.allToAll, inside, 1, arrive, one);
-          pass(one.across?.in, one.across?.allToAll, across, one.weight, arrive, one);
+          pass(one.across?.in, one.across?.allToAll, across, one.sharing, arrive, one);
         }
       }
       const { inside, across } = bytesOf("sent", device);
       pass(device.inside?.out, device.inside?.allToAll, inside, 1, leaveHost, device);
-      const { weight } = device;
-      pass(device.across?.out, device.across?.allToAll, across, weight, leaveCluster, device);
+      const { sharing } = device;
+      pass(device.across?.out, device.across?.allToAll, across, sharing, leaveCluster, device);
     },
     made(device) {
       leaveHost(device);
@@ -174,7 +174,7 @@ function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
     if (Number.isNaN(arrivals.from)) arrivals.from = queue.now;
     for (const device of devices) {
       const { inside, across } = device.costs.sent.gradients ?? nothing;
-      const { weight } = device;
+      const { sharing } = device;
       const half = inside / 2 / buckets;
       const onHost = (next: () => void) =>
         pass(device.inside?.out, device.inside?.allReduce, half, 1, next, device);
@@ -183,7 +183,7 @@ function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
       };
       const gather = () => onHost(end);
       const { out, allReduce } = device.across ?? {};
-      onHost(() => pass(out, allReduce, across / buckets, weight, gather, device));
+      onHost(() => pass(out, allReduce, across / buckets, sharing, gather, device));
     }
   };
   return {

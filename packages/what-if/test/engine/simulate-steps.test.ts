@@ -70,38 +70,28 @@ function machines(
 const near = (t: { true(is: boolean, message?: string): unknown }, a: number, b: number) =>
   t.true(Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(b)), `${a}, expected ${b}`);
 
-/** Seconds of the tasks that Neo's equations have. */
-const parts = { bottom: 5, lookup: 3, top: 4, topBack: 8, bottomBack: 9, update: 2 };
-
-/** A step by the equations; AllReduce: of both parts, after what makes them. */
-function byEquations(own: typeof parts, allToAll: number, allReduce: number): number {
-  const forward = Math.max(own.bottom, own.lookup + allToAll) + own.top;
-  const backward = own.topBack + Math.max(allToAll + own.update, own.bottomBack);
-  return forward + Math.max(backward, allReduce);
-}
-
 test("a step with streams takes as long as Neo's two equations say", (t) => {
-  for (const [bottom, lookup, allToAll, update] of [
-    [5, 3, 1, 2], // Bottom layers are longer.
-    [1, 3, 4, 2], // Lookup and exchange are longer, backward the layers.
-    [1, 6, 9, 7], // Both times the exchange.
-  ] as const) {
-    const own = { ...parts, bottom, lookup, update };
+  const [top, topBack] = [4, 8];
+  for (const { isExact, bottom, lookup, allToAll, update, bottomBack } of [
+    // The layers are longer both ways.
+    { isExact: true, bottom: 5, lookup: 3, allToAll: 1, update: 2, bottomBack: 9 },
+    // Rows and their exchange are longer both ways.
+    { isExact: true, bottom: 2, lookup: 3, allToAll: 4, update: 7, bottomBack: 5 },
+    // Otherwise the next lookup, or the next bottom layers, begin before the last step has ended.
+    { isExact: false, bottom: 1, lookup: 3, allToAll: 4, update: 2, bottomBack: 9 },
+    { isExact: false, bottom: 9, lookup: 3, allToAll: 1, update: 7, bottomBack: 2 },
+  ]) {
     const tasks: Seconds = {
-      ...{ forwardEarly: bottom, lookup, forwardLate: own.top, backwardLate: own.topBack },
-      ...{ backwardEarly: own.bottomBack, updateRows: update },
+      ...{ forwardEarly: bottom, lookup, forwardLate: top, backwardLate: topBack },
+      ...{ backwardEarly: bottomBack, updateRows: update },
     };
-    const bytes = { pooled: allToAll, dPooled: allToAll, gradients: 1 };
+    const bytes = { pooled: allToAll, dPooled: allToAll };
     const costs = clusterCosts([costsFor([0, 1], tasks, bytes)]);
     const { step } = simulateSteps(factsOf(), costs, machines(), { streams: true });
-    // The last half of the gradients is ready when the bottom layers are: it is not overlapped.
-    const rows = own.topBack + allToAll + update;
-    const dense = own.topBack + own.bottomBack + 0.5;
-    near(
-      t,
-      step,
-      byEquations(own, allToAll, 0) - Math.max(rows, dense - 0.5) + Math.max(rows, dense),
-    );
+    const forward = Math.max(bottom, lookup + allToAll) + top;
+    const backward = topBack + Math.max(allToAll + update, bottomBack);
+    if (isExact) near(t, step, forward + backward);
+    else t.true(step < forward + backward && step >= top + topBack, `${step}`);
   }
 });
 
@@ -109,15 +99,15 @@ test("a device of this runtime does one thing at a time, and waits and tasks add
   const tasks: Seconds = { forwardEarly: 5, lookup: 3, forwardLate: 4, backwardLate: 8 };
   const costs = clusterCosts([costsFor([0, 1], tasks, { ids: 1, pooled: 7, gradients: 3 })]);
   const { step, byTask, exposed, inFlight, hidden } = simulateSteps(factsOf(), costs, machines());
-  // Vectors leave while they are looked up: 3 of 7 seconds. One bucket flies with the other.
-  near(t, exposed["pooled"] ?? 0, 4);
+  // Vectors leave while they are looked up: 3 of 7 bytes. Then the next step's ids share the link.
+  near(t, exposed["pooled"] ?? 0, 4 + 1);
   near(t, exposed["gradients"] ?? 0, 3);
-  near(t, step, 5 + 3 + 4 + 4 + 8 + 3);
+  near(t, step, 5 + 3 + 5 + 4 + 8 + 3);
   const sum = [...Object.values(byTask), ...Object.values(exposed)].reduce((a, b) => a + b, 0);
   near(t, sum, step);
   for (const [channel, flight] of [
-    ["ids", 1],
-    ["pooled", 7],
+    ["ids", 2],
+    ["pooled", 8],
     ["gradients", 3],
   ] as const) {
     near(t, (inFlight[channel] ?? 0) + (hidden[channel] ?? 0), flight);
@@ -191,16 +181,18 @@ test("an all-reduce has the bus bandwidth of its link, and buckets hide behind t
       clusterCosts([costsFor(ranks, tasks, { gradients: sent })]),
       hardware,
     );
-  const { exposed } = stepOf({}, { backwardLate: 0, backwardEarly: 1 });
-  const seconds = (exposed["gradients"] ?? 0) - 2 * 2 * 0.25; // Both ways up a tree of four.
+  const { inFlight, hidden } = stepOf({}, { backwardLate: 0, backwardEarly: 1 });
+  const flight = (inFlight["gradients"] ?? 0) + (hidden["gradients"] ?? 0);
+  const seconds = flight - 2 * 2 * 0.25; // Both ways through a tree of four.
   near(t, (bytes / seconds) * ((2 * (n - 1)) / n), 0.5);
   // Of four buckets all but the last are ready before the end of the pass.
   const piped = stepOf({ backwardLate: 1000 }, { backwardLate: 4, backwardEarly: 0 });
-  near(t, piped.exposed["gradients"] ?? 0, seconds / 4 + 1);
+  // The wait for dPooled, of three messages, comes first.
+  near(t, piped.exposed["gradients"] ?? 0, seconds / 4 + 1 - 3 * 0.25);
 });
 
 test("a link that a host shares is divided among its devices", (t) => {
-  const classes = [costsFor([0, 1, 2, 3], {}, { pooled: 6 }, "across")];
+  const classes = [costsFor([0, 1, 2, 3], {}, { pooled: 6, losses: 1 }, "across")];
   const costs = clusterCosts(classes, { hosts: 2, perHost: 2 });
   const out = { ...link, latency: 0.5 };
   const own = machines({}, { scaleOut: { ...out, isShared: false } });
@@ -208,7 +200,8 @@ test("a link that a host shares is divided among its devices", (t) => {
   // A message to each of two other devices, one after the other; of losses one to the other host.
   near(t, simulateSteps(factsOf(), costs, own).exposed["pooled"] ?? 0, 6 + 2 * 0.5);
   near(t, simulateSteps(factsOf(), costs, shared).exposed["pooled"] ?? 0, 12 + 2 * 0.5);
-  near(t, simulateSteps(factsOf(), costs, own).exposed["losses"] ?? 0, 0.5);
+  const { inFlight, hidden } = simulateSteps(factsOf(), costs, own);
+  near(t, (inFlight["losses"] ?? 0) + (hidden["losses"] ?? 0), 1 + 0.5);
 });
 
 test("all wait for the device that is late, and the step is told of that device", (t) => {
@@ -252,10 +245,10 @@ function mixed(): StepCostsOfCluster {
 }
 
 test("devices that are alike are simulated once, with times that are equal to the last bit", (t) => {
-  const out = { ...link, latency: 0.01, isShared: true };
-  const hardware = machines({ cores: 3 }, { scaleOut: out });
   for (const own of [{}, { prefetch: 2 }, { isStale: true, stale: fresh }]) {
     for (const streams of [false, true]) {
+      const out = { ...link, latency: 0.01, isShared: !streams };
+      const hardware = machines(streams ? {} : { cores: 3 }, { scaleOut: out });
       const run = (more: SimulateOptions) =>
         simulateSteps(factsOf(own), mixed(), hardware, { streams, traced: 0, ...more });
       const { simulated, ...merged } = run({ checkpointEvery: 2 });
@@ -267,7 +260,7 @@ test("devices that are alike are simulated once, with times that are equal to th
   }
 });
 
-test("4,096 devices that differ take a bounded number of events each", (t) => {
+test("devices that differ take equally many events each, however many there are", (t) => {
   const perDevice = (devices: number) => {
     const classes = Array.from({ length: devices }, (_, rank) =>
       costsFor(

@@ -9,9 +9,8 @@ import { type SimulateOptions, simulateSteps } from "../../engine/simulate-steps
 import { timelinesOf } from "../../engine/timelines.ts";
 import type { DeviceCosts, Hardware, StepCostsOfCluster } from "../../model.ts";
 
-const [fresh, none] = [true, false].map((hasVectors) => {
-  return { hasVectors, hasRows: false, hasHostSums: false };
-});
+const none: StepFacts["stale"] = { hasVectors: false, hasRows: false, hasHostSums: false };
+const fresh: StepFacts["fresh"] = { ...none, hasVectors: true };
 
 /** A job with vectors alone, and one bucket of gradients for each part of the backward pass. */
 function factsOf(own: Partial<StepFacts> = {}): StepFacts {
@@ -21,7 +20,7 @@ function factsOf(own: Partial<StepFacts> = {}): StepFacts {
     ...{ rowSums: 0, buckets: { backwardLate: 1, backwardEarly: 1 } },
     statistics: { forwardEarly: 0, forwardLate: 0, backwardLate: 0, backwardEarly: 0 },
     ...own,
-  } as StepFacts;
+  };
 }
 
 type Seconds = Readonly<Partial<Record<keyof DeviceCosts["tasks"], number>>>;
@@ -100,8 +99,8 @@ test("a device of this runtime does one thing at a time, and waits and tasks add
   const costs = clusterCosts([costsFor([0, 1], tasks, { ids: 1, pooled: 7, gradients: 3 })]);
   const { step, byTask, exposed, inFlight, hidden } = simulateSteps(factsOf(), costs, machines());
   // Vectors leave while they are looked up: 3 of 7 bytes. Then the next step's ids share the link.
-  near(t, exposed["pooled"] ?? 0, 4 + 1);
-  near(t, exposed["gradients"] ?? 0, 3);
+  near(t, exposed.pooled ?? 0, 4 + 1);
+  near(t, exposed.gradients ?? 0, 3);
   near(t, step, 5 + 3 + 5 + 4 + 8 + 3);
   const sum = [...Object.values(byTask), ...Object.values(exposed)].reduce((a, b) => a + b, 0);
   near(t, sum, step);
@@ -138,7 +137,7 @@ test("stale vectors fly during the update; rows below device memory arrive in ti
   const tasks: Seconds = { lookupAhead: 1, updateRows: 6, forwardLate: 2 };
   const costs = clusterCosts([costsFor([0, 1], tasks, { stalePooled: 6, dPooled: 1 })]);
   const { step, exposed } = simulateSteps(stale, costs, machines());
-  near(t, exposed["pooled"] ?? 0, 0);
+  near(t, exposed.pooled ?? 0, 0);
   t.true(step < 1 + 6 + 2 + 1 + 1e-9);
   const cached = (prefetch: number) => {
     const own = costsFor([0], { forwardLate: 8 });
@@ -182,13 +181,13 @@ test("an all-reduce has the bus bandwidth of its link, and buckets hide behind t
       hardware,
     );
   const { inFlight, hidden } = stepOf({}, { backwardLate: 0, backwardEarly: 1 });
-  const flight = (inFlight["gradients"] ?? 0) + (hidden["gradients"] ?? 0);
+  const flight = (inFlight.gradients ?? 0) + (hidden.gradients ?? 0);
   const seconds = flight - 2 * 2 * 0.25; // Both ways through a tree of four.
   near(t, (bytes / seconds) * ((2 * (n - 1)) / n), 0.5);
   // Of four buckets all but the last are ready before the end of the pass.
   const piped = stepOf({ backwardLate: 1000 }, { backwardLate: 4, backwardEarly: 0 });
   // The wait for dPooled, of three messages, comes first.
-  near(t, piped.exposed["gradients"] ?? 0, seconds / 4 + 1 - 3 * 0.25);
+  near(t, piped.exposed.gradients ?? 0, seconds / 4 + 1 - 3 * 0.25);
 });
 
 test("a link that a host shares is divided among its devices", (t) => {
@@ -198,10 +197,10 @@ test("a link that a host shares is divided among its devices", (t) => {
   const own = machines({}, { scaleOut: { ...out, isShared: false } });
   const shared = machines({}, { scaleOut: { ...out, isShared: true } });
   // A message to each of two other devices, one after the other; of losses one to the other host.
-  near(t, simulateSteps(factsOf(), costs, own).exposed["pooled"] ?? 0, 6 + 2 * 0.5);
-  near(t, simulateSteps(factsOf(), costs, shared).exposed["pooled"] ?? 0, 12 + 2 * 0.5);
+  near(t, simulateSteps(factsOf(), costs, own).exposed.pooled ?? 0, 6 + 2 * 0.5);
+  near(t, simulateSteps(factsOf(), costs, shared).exposed.pooled ?? 0, 12 + 2 * 0.5);
   const { inFlight, hidden } = simulateSteps(factsOf(), costs, own);
-  near(t, (inFlight["losses"] ?? 0) + (hidden["losses"] ?? 0), 1 + 0.5);
+  near(t, (inFlight.losses ?? 0) + (hidden.losses ?? 0), 1 + 0.5);
 });
 
 test("all wait for the device that is late, and the step is told of that device", (t) => {
@@ -209,8 +208,8 @@ test("all wait for the device that is late, and the step is told of that device"
   const { step, rank, byTask, exposed } = simulateSteps(factsOf(), costs, machines());
   near(t, step, 4);
   t.is(rank, 1);
-  near(t, byTask["lookup"] ?? 0, 4);
-  near(t, exposed["pooled"] ?? 0, 0);
+  near(t, byTask.lookup ?? 0, 4);
+  near(t, exposed.pooled ?? 0, 0);
 });
 
 test("a checkpoint is captured between two steps, and written behind them", (t) => {
@@ -245,7 +244,8 @@ function mixed(): StepCostsOfCluster {
 }
 
 test("devices that are alike are simulated once, with times that are equal to the last bit", (t) => {
-  for (const own of [{}, { prefetch: 2 }, { isStale: true, stale: fresh }]) {
+  const jobs: Partial<StepFacts>[] = [{}, { prefetch: 2 }, { isStale: true, stale: fresh }];
+  for (const own of jobs) {
     for (const streams of [false, true]) {
       const out = { ...link, latency: 0.01, isShared: !streams };
       const hardware = machines(streams ? {} : { cores: 3 }, { scaleOut: out });

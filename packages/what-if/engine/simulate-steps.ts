@@ -45,7 +45,7 @@ export function simulateSteps(
     );
   }
   const { depth, prefetch, buckets } = facts;
-  const every = checkpointEvery ?? 1;
+  const every = costs.reading.readers * (checkpointEvery ?? 1); // Readers begin together.
   const first = every * Math.ceil((warmSteps + prefetch) / every);
   const end = first + every * Math.ceil(measuredMin / every);
   const queue = new EventQueue();

@@ -124,11 +124,18 @@ test("ids, and batches, of the next step are hidden at depth 3 alone", (t) => {
 });
 
 test("readers that are too slow make a step as long as they need for a batch", (t) => {
-  for (const readers of [1, 2]) {
+  // Three readers fill all three slots at once, and one of them waits until a device has a batch.
+  for (const [readers, seconds] of [
+    [1, 10],
+    [2, 10 / 2],
+    [3, (10 + 3) / 3],
+  ] as const) {
     const costs = clusterCosts([costsFor([0], { forwardLate: 3 })], {
       reading: { seconds: 10, readers },
     });
-    near(t, simulateSteps(factsOf(), costs, machines()).step, 10 / readers);
+    const { step, busy } = simulateSteps(factsOf(), costs, machines());
+    near(t, step, seconds);
+    near(t, busy.readers ?? 0, 10 / readers);
   }
 });
 
@@ -148,21 +155,26 @@ test("stale vectors fly during the update; rows below device memory arrive in ti
   near(t, cached(2), 8);
 });
 
-test("two cores are shared by three devices: a queue by hand", (t) => {
+test("two cores are shared by their jobs: a queue by hand", (t) => {
   const queue = new EventQueue();
   const cores = new SharedResource(queue, 2);
   const ends: number[] = [];
   const done = () => void ends.push(queue.now);
-  // One alone: a core. Three: two thirds of a core each, from second 1 on.
-  cores.add(2, 1, done, undefined);
-  const more = () => {
-    for (const seconds of [3, 3]) cores.add(seconds, 1, done, undefined);
-  };
-  queue.at(1, more, undefined);
+  const at = (time: number, ...jobs: readonly number[]) =>
+    queue.at(
+      time,
+      () => {
+        for (const seconds of jobs) cores.add(seconds, 1, done, undefined);
+      },
+      undefined,
+    );
+  at(0, 2); // A core of its own until second 1, then two thirds of one, and a half from 2 on.
+  at(1, 3, 3);
+  at(2, 1);
   queue.run(() => false);
-  // 1 + 1 / (2/3) = 2.5; the others have had 1 by then, and have a core each from there on.
-  t.deepEqual(ends, [2.5, 4.5, 4.5]);
-  near(t, cores.busy(), (1 + 2 * 3.5) / 2);
+  t.is(ends.length, 4);
+  for (const [i, end] of [2 + 2 / 3, 3 + 2 / 3, 5, 5].entries()) near(t, ends[i] ?? 0, end);
+  near(t, cores.busy(), 0.5 + 4);
   const costs = clusterCosts([costsFor([0, 1, 2], { forwardLate: 4 })]);
   near(t, simulateSteps(factsOf(), costs, machines({ cores: 2 })).step, 6);
   near(t, simulateSteps(factsOf(), costs, machines({ cores: 4 })).step, 4);

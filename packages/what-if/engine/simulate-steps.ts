@@ -60,7 +60,9 @@ export function simulateSteps(
       const own = rounds.get(channel) ?? [];
       rounds.set(channel, own);
       const made = { queue, cluster, hardware, channel, buckets: ofGradients };
-      return (own[at] ??= createRound(made));
+      const round = own[at] ?? createRound(made);
+      own[at] = round;
+      return round;
     },
   };
   const isAhead = streams || depth > 1;

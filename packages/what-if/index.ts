@@ -4,4 +4,4 @@ export { type CostOptions, costsOfCluster } from "./costs/costs-of-cluster.ts";
 export { constantsOf, withCachesOf } from "./hardware/constants-of.ts";
 export { hardwareNames, readHardware } from "./hardware/read-hardware.ts";
 export { paperModel } from "./papers/models.ts";
-export { type PredictOptions, predictCluster } from "./predict/predict-cluster.ts";
+export { type PredictOptions, predictCluster, simulateCluster } from "./predict/predict-cluster.ts";

@@ -5,15 +5,18 @@
 import {
   ClusterTooSmallError,
   expected,
+  type JobOptions,
   type JobSpec,
   type Plan,
   planJob,
+  resolveJob,
   type StepFacts,
   type WorkloadOptions,
 } from "../../../internal.ts";
 import { type CostOptions, costsOfCluster } from "../costs/costs-of-cluster.ts";
 import { simulateSteps } from "../engine/simulate-steps.ts";
 import { constantsOf, withCachesOf } from "../hardware/constants-of.ts";
+import { readHardware } from "../hardware/read-hardware.ts";
 import type {
   ClusterDevices,
   DeviceCosts,
@@ -64,6 +67,18 @@ export function predictCluster(
   options: PredictOptions,
 ): Prediction {
   return predictPlanned(planCluster(job, hardware, options), hardware);
+}
+
+/**
+ * The prediction for a job as a user writes it. `hardware`: a kind of machine that the package has,
+ * or a file, as of `osiris simulate-cluster --hardware`.
+ * @throws as `predictCluster`; InputUnusableError if the file cannot be used
+ */
+export function simulateCluster(
+  job: JobOptions,
+  { hardware, ...options }: PredictOptions & { readonly hardware: string },
+): Prediction {
+  return predictCluster(resolveJob(job), readHardware(hardware), options);
 }
 
 /** Plans a job: in device memory, if it fits there; else with rows in host memory and on disk. */

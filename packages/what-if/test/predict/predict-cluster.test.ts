@@ -1,0 +1,101 @@
+// Predictions of small jobs on kinds of machines: what limits a step is what was made slow, and a
+// job that does not fit is refused with what would help.
+
+import test from "ava";
+import {
+  ClusterTooSmallError,
+  InvalidOptionError,
+  type JobOptions,
+  resolveJob,
+} from "../../../../internal.ts";
+import { readHardware } from "../../hardware/read-hardware.ts";
+import type { Hardware } from "../../model.ts";
+import { type MeasuredChange, measureChanges } from "../../predict/changes.ts";
+import { planCluster, predictCluster, predictPlanned } from "../../predict/predict-cluster.ts";
+
+function jobOf(rows = 100_000, batchSize = 8192): JobOptions {
+  const tables = Array.from({ length: 16 }, (_, i) => ({ name: `t${i}`, rows, dim: 64 }));
+  return {
+    model: { kind: "dlrm", dense: 13, tables, bottom: [256, 64], top: [256, 1] },
+    data: { kind: "synthetic", samples: 1_000_000, dense: 13, batchSize, idsPerBag: 8 },
+  };
+}
+
+const zionex = readHardware("zionex");
+
+function changesWith(hardware: Hardware, job = jobOf()): readonly MeasuredChange[] {
+  const planned = planCluster(resolveJob(job), hardware, { hosts: 2 });
+  const changes = measureChanges(planned, hardware, predictPlanned(planned, hardware));
+  for (;;) {
+    const next = changes.next();
+    if (next.done === true) return next.value;
+  }
+}
+
+test("of machines with one slow part, making that part faster helps most", (t) => {
+  const { device, host, scaleOut, scaleUp } = zionex;
+  const flops = Object.fromEntries(Object.keys(device.flops).map((name) => [name, 1e9]));
+  const memory = { ...device.memory, bandwidth: 1e8, lookups: 1e8 };
+  const slow: readonly [change: string, hardware: Partial<Hardware>][] = [
+    ["scale-out x2", { scaleOut: { ...scaleOut, bandwidth: 1e6 } }],
+    ["scale-out latency / 2", { scaleOut: { ...scaleOut, latency: 1 } }],
+    ["scale-up x2", { scaleUp: { ...scaleUp, bandwidth: 1e6 } }],
+    ["compute x2", { device: { ...device, flops } }],
+    ["device memory x2", { device: { ...device, memory } }],
+    ["ingestion x2", { host: { ...host, ingestion: 1e5 } }],
+  ];
+  for (const [change, part] of slow) {
+    const [first, second] = changesWith({ ...zionex, ...part }).filter(
+      ({ of }) => of === "hardware",
+    );
+    t.is(first?.name, change);
+    t.true((first?.gain ?? 0) > 0.4 && (first?.gain ?? 0) < 1.001, `${change}: ${first?.gain}`);
+    t.true((second?.gain ?? 0) < 0.3, `${change}: then ${second?.name} ${second?.gain}`);
+  }
+});
+
+test("more hosts train more samples, at most in proportion where the batch grows with them", (t) => {
+  const [two = 0, four = 0] = [2, 4].map((hosts) => {
+    const job = resolveJob(jobOf(100_000, 8192 * hosts));
+    return predictCluster(job, zionex, { hosts }).samplesPerSecond;
+  });
+  t.true(two < four && four <= 2 * two, `${two}, ${four}`);
+});
+
+test("rows that do not fit into devices rest in host memory, and then on no host at all", (t) => {
+  const { memory: whole } = predictCluster(resolveJob(jobOf(1e6)), zionex, { hosts: 1 });
+  t.is(whole.host.used, 0);
+  t.true(whole.device.used > (16 * 1e6 * 64 * 4) / 8 && whole.device.used < whole.device.there);
+  // 16 tables of 1.6e9 rows: 6.6 TB in host memory and on the disks, which have 8 TB.
+  const { memory, samplesPerSecond } = predictCluster(resolveJob(jobOf(1.6e9)), zionex, {
+    hosts: 1,
+  });
+  t.true(memory.host.used > 0 && memory.device.used <= memory.device.there);
+  t.true(samplesPerSecond > 0);
+});
+
+test("a job that does not fit is refused, with its needs and with what would help", (t) => {
+  const small = {
+    ...zionex,
+    device: { ...zionex.device, memory: { ...zionex.device.memory, bytes: 2e6 } },
+  };
+  const error = t.throws(
+    () => predictCluster(resolveJob(jobOf()), small, { hosts: 1, advise: true }),
+    {
+      instanceOf: ClusterTooSmallError,
+      message: /^The job does not fit 1 hosts of zionex: Every device holds back \d+ bytes/,
+    },
+  );
+  t.true(error.remedies.some((sentence) => /^Give each device \d+ bytes of memory/.test(sentence)));
+});
+
+test("devices are as many on each host, and at most those that it has", (t) => {
+  for (const devices of [15, 18, 1]) {
+    t.throws(() => predictCluster(resolveJob(jobOf()), zionex, { hosts: 2, devices }), {
+      instanceOf: InvalidOptionError,
+      message: /`devices` to be 1 to 8 for each of 2 hosts of zionex, the same number, got/,
+    });
+  }
+  const { devices } = predictCluster(resolveJob(jobOf()), zionex, { hosts: 2, devices: 4 });
+  t.is(devices, 4);
+});

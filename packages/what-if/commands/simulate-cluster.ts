@@ -23,6 +23,7 @@ import { loadJob, withSet } from "../../../cli/support/job-file.ts";
 import { withExistingFiles } from "../../../cli/support/machine.ts";
 import {
   ClusterTooSmallError,
+  chromeTrace,
   countedStatistics,
   InputUnusableError,
   InvalidOptionError,
@@ -31,6 +32,7 @@ import {
   type WorkloadOptions,
 } from "../../../internal.ts";
 import type { Precision } from "../costs/dense-costs.ts";
+import { timelinesOf } from "../engine/timelines.ts";
 import { precisions } from "../hardware/hardware.ts";
 import { readHardware } from "../hardware/read-hardware.ts";
 import type { Hardware } from "../model.ts";
@@ -53,6 +55,7 @@ interface SimulateArguments extends CommonOptions, ChangeArguments {
   readonly deadline?: number;
   readonly checkpointEvery?: number;
   readonly changes: number;
+  readonly trace?: string;
   readonly picture?: string;
 }
 
@@ -87,12 +90,13 @@ export function addSimulateCluster(program: Command): void {
       secondsFrom,
     )
     .option("--changes <N>", "list the N changes that would help most", integerFrom(0), 3)
+    .option("--trace <FILE>", "write the simulated steps as a trace for ui.perfetto.dev")
     .option("--picture <FILE>", "draw the timeline of a step as SVG");
   withCommon(withChanges(command), [
     "simulate-cluster job.yaml --hardware zionex --hosts 16",
     "simulate-cluster model-a --hardware zionex v100-prototype dgx-h100 --hosts 16",
     "simulate-cluster job.yaml --hardware mine.yaml --hosts 1,2,4...16 --samples 1e12 --deadline 7d",
-    "simulate-cluster job.yaml --hardware zionex --hosts 2 --picture step.svg",
+    "simulate-cluster job.yaml --hardware zionex --hosts 2 --trace step.json --picture step.svg",
   ]).action(async (job: string, options: SimulateArguments) => {
     process.exitCode = await simulate(job, options);
   });
@@ -144,8 +148,10 @@ function checkOptionsOf(options: SimulateArguments): void {
       refuse(`--${option}`, "`--samples`, the samples to train,");
     }
   }
-  if (options.picture !== undefined && isTable) {
-    refuse("--picture", "one kind of machine and one number of hosts");
+  for (const option of ["trace", "picture"] as const) {
+    if (options[option] !== undefined && isTable) {
+      refuse(`--${option}`, "one kind of machine and one number of hosts");
+    }
   }
 }
 
@@ -214,12 +220,16 @@ async function detail(
   hardware: Hardware,
   options: SimulateArguments,
 ): Promise<number> {
-  const { json, changes: shown, picture, samples } = options;
+  const { json, changes: shown, trace, picture, samples } = options;
   const [hosts = 1] = options.hosts;
   console.error(`  ${plural(hosts, "host")} of ${hardware.name} ...`);
   const plan = planned(job, hardware, { hosts, advise: true }, options);
   const found = predictPlanned(plan, hardware);
   const changes = shown === 0 ? [] : measured(plan, hardware, found);
+  const { perHost } = plan.devices;
+  if (trace !== undefined) {
+    await write(trace, [...chromeTrace(timelinesOf(found.steps, perHost))].join(""));
+  }
   if (picture !== undefined) await write(picture, drawTimeline(found));
   const { samplesPerSecond, goodput } = found;
   const seconds = samples === undefined ? undefined : samples / (samplesPerSecond * goodput);

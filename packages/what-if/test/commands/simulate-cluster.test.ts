@@ -15,6 +15,13 @@ interface Report {
   readonly changes?: readonly { readonly name: string; readonly gain: number }[];
 }
 
+/** A slice of a trace. */
+interface Event {
+  readonly name: string;
+  readonly cat?: string;
+  readonly dur?: number;
+}
+
 const hardware = readFileSync("hardware/zionex.yaml", "utf8");
 
 /** A directory with a job, and with kinds of machines that differ in their price. */
@@ -42,7 +49,7 @@ test.serial(
     ] as const) {
       const args = ["simulate-cluster", "job.json", "--hardware", kind, "--hosts", `${hosts}`];
       const { code, stdout, stderr } = await runCli(
-        [...args, "--samples", "1e9", "--picture", "step.svg"],
+        [...args, "--samples", "1e9", "--picture", "step.svg", "--trace", "step.json"],
         directory,
       );
       t.is(code, 0, stderr);
@@ -63,6 +70,9 @@ test.serial(
       t.regex(stdout, /^What would help most\n( {2}.*samples a second\n){3}/m);
       t.regex(stdout, /^1,000,000,000 samples +\d/m);
       t.regex(readFileSync(join(directory, "step.svg"), "utf8"), /<title>forwardLate<\/title>/);
+      const trace = JSON.parse(readFileSync(join(directory, "step.json"), "utf8")) as Event[];
+      const named = trace.filter(({ name, cat }) => name === "forwardLate" && cat === "task");
+      t.true(named.length > 0 && named.every(({ dur = -1 }) => dur >= 0));
       const { clusters, changes = [] } = lastJson<Report>(
         await runCli([...args, "--json"], directory),
       );

@@ -199,6 +199,7 @@ export type { TableReasons } from "./src/training/planning/explain-plan.ts";
 
 export type { PlanReport } from "./src/training/planning/plan-report.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
+export { rowStateOf } from "./src/embedding/tables/row-state.ts";
 export type { MachineConstants } from "./src/planner/cost/constants.ts";
 export type { MeasuredLinks } from "./src/planner/fleet.ts";
 export { type Stage, stages } from "./src/planner/cost/cost.ts";
@@ -396,6 +397,7 @@ export {
   encodeRow,
   packedBytes,
   type Precision,
+  weightBytes,
 } from "./src/kernels/contract/precision.ts";
 export { slicesOf, sliceStart } from "./src/kernels/contract/slices.ts";
 export { openKernels } from "./src/kernels/index.ts";

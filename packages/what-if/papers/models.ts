@@ -77,7 +77,7 @@ export const paperModels: readonly PaperModel[] = [
   },
   { ...zion, name: "zion-m1", parameters: 12e9, tables: 30, dense: 800, ...zionTables },
   { ...zion, name: "zion-m2", parameters: 8e9, tables: 13, dense: 504, ...zionTables },
-  { ...zion, name: "zion-m3", parameters: 80e9, tables: 127, dense: 809, ...zionTables },
+  { ...zion, name: "zion-m3", parameters: 120e9, tables: 127, dense: 809, ...zionTables },
 ];
 
 /** How a model's job is scaled. */

@@ -10,6 +10,13 @@ import type { MeasuredSteps } from "./measured-steps.ts";
 import { jobIn, windowMs } from "./measured-steps.ts";
 import { type RandomJob, randomJob } from "./random-jobs.ts";
 
+/** A job's plan, its predicted step, and the tasks of that, in seconds. */
+export interface Predicted {
+  readonly plan: object;
+  readonly predicted: number;
+  readonly tasks: Readonly<Record<string, number>>;
+}
+
 const packetBytes = 9000;
 export const cables: Readonly<Record<Exclude<RandomJob["place"], "alone">, Cable>> = {
   "1g": { bitsPerSecond: 1e9, packetBytes },
@@ -23,10 +30,8 @@ export async function measureLinked(
   place: keyof typeof cables,
   jobs: readonly RandomJob[],
   hardware: Hardware,
-  planFor: (job: RandomJob, hardware: Hardware) => object,
-): Promise<
-  { readonly job: RandomJob; readonly hardware: Hardware; readonly measured: MeasuredSteps }[]
-> {
+  predict: (job: RandomJob, hardware: Hardware) => Predicted,
+): Promise<(Predicted & { readonly job: RandomJob; readonly measured: MeasuredSteps })[]> {
   const cable = cables[place];
   const ways = { way: "c", flags: ["--links", "direct"], cores: 2 } as const;
   return await onMachines({ cable, hosts, ...ways }, async (train) => {
@@ -43,8 +48,9 @@ export async function measureLinked(
     const own = { ...hardware, scaleOut, host: { ...hardware.host, devices: 1, cores: 1 } };
     const found = [];
     for (const job of jobs) {
-      const { events } = await train({ ...onMachine(job), plan: planFor(job, own) }, jobSeconds);
-      found.push({ job, hardware: own, measured: stepsOf(events) });
+      const predicted = predict(job, own);
+      const { events } = await train({ ...onMachine(job), plan: predicted.plan }, jobSeconds);
+      found.push({ job, ...predicted, measured: stepsOf(events) });
     }
     return found;
   });

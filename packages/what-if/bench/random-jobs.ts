@@ -97,6 +97,7 @@ function drawn(random: RandomStream, index: number, place: Place): RandomJob {
   };
   const text =
     `${kind} ${modelKind}, batch ${batchSize}, ${tables} tables of ${rows} × ${dim}, ` +
-    `${idsPerBag} ids, ${devices} × depth ${depth}, ${forward}${isCached ? ", cached" : ""}`;
-  return { name: `${place}.${index}`, place, devices, text, options };
+    `${idsPerBag} ids, ${devices} × depth ${depth}, ${forward}${isCached ? ", cached" : ""}` +
+    (isAlone ? "" : `, cable ${place}`);
+  return { name: `${isAlone ? "alone" : "links"}.${index}`, place, devices, text, options };
 }

@@ -1,0 +1,203 @@
+// Question: how far are predicted steps from measured ones, over random jobs on this machine? The
+// machine is measured as `osiris calibrate --machine` does before every block of jobs, as it has
+// two levels of speed, and jobs are predicted by that hardware file. No figure of a job reaches its
+// prediction. Other programs disturb a job: such a job is measured again, once.
+//
+//   alone.N   on one or two devices of a process
+//   links.N   on two machines with a core each, and a cable of 1 or 10 Gb/s (bench/machines)
+//   within    share of the jobs that are within 15 %
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, totalmem } from "node:os";
+import { join } from "node:path";
+import { Option } from "commander";
+import { calibrate, quickSize } from "../../../actors/calibration/calibrate.ts";
+import { type Bench, type Measurement, positive } from "../../../bench/bench.ts";
+import { lacksForMachines } from "../../../bench/machines/machines.ts";
+import { type BenchRow, quantiles } from "../../../bench/row.ts";
+import {
+  Cluster,
+  measuredDevices,
+  planJob,
+  realClock,
+  resolveJob,
+  workerLauncher,
+} from "../../../internal.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { constantsOf } from "../hardware/constants-of.ts";
+import type { ClusterDevices, Hardware } from "../hardware/hardware.ts";
+import { measureDisk, measuredHardware } from "../hardware/measured-hardware.ts";
+import { readHardware } from "../hardware/read-hardware.ts";
+import { predictPlanned } from "../predict/predict-cluster.ts";
+import { stepFactsOfPlan } from "../predict/step-facts.ts";
+import { measureTasks } from "../tasks/task-probes.ts";
+import { cables, measureLinked, type Predicted } from "./linked-steps.ts";
+import { jobIn, type MeasuredSteps, measureAlone } from "./measured-steps.ts";
+import { levelNow, listen, type Noise } from "./noise.ts";
+import { type Place, type RandomJob, randomJob } from "./random-jobs.ts";
+
+interface ValidationOptions {
+  readonly jobs: number;
+  readonly seed: number;
+  readonly skip: number;
+}
+
+/** A prediction is good within this share of the measured step. */
+const tolerance = 0.15;
+/** Jobs behind one calibration. */
+const blockJobs = 20;
+const [calibrationSeconds, jobSeconds, cableSeconds] = [170, 12, 20];
+/** A job is measured again where other programs kept more cores busy than this. */
+const othersMax = 0.1;
+
+export const validationBench: Bench<ValidationOptions> = {
+  question: "predicted beside measured steps of random jobs",
+  options: [
+    new Option("--jobs <count>", "random jobs").argParser(positive).default(20),
+    new Option("--seed <number>", "that they are drawn from").argParser(positive).default(1),
+    new Option("--skip <count>", "jobs of the seed before the first").argParser(Number).default(0),
+  ],
+  full: { jobs: 40 },
+  measurements({ jobs, seed, skip }) {
+    const all = Array.from({ length: jobs }, (_, i) => {
+      return randomJob(seed, skip + i, placeOf(skip + i));
+    });
+    const outcomes: Outcome[] = [];
+    const blocks = Array.from({ length: Math.ceil(all.length / blockJobs) }, (_, block) =>
+      all.slice(block * blockJobs, (block + 1) * blockJobs),
+    );
+    const measurements = blocks.map((block): Measurement => {
+      return {
+        names: block.map(({ name }) => name),
+        seconds: calibrationSeconds + jobSeconds * block.length + 2 * cableSeconds,
+        async *measure(isWanted) {
+          const wanted = block.filter(({ name }) => isWanted(name));
+          for await (const outcome of measureBlock(wanted)) {
+            outcomes.push(outcome);
+            yield rowOf(outcome);
+          }
+        },
+      };
+    });
+    const within: Measurement = {
+      ...{ names: ["within"], seconds: 0 },
+      async *measure() {
+        yield shareOf(outcomes);
+      },
+    };
+    return [...measurements, within];
+  },
+};
+
+/** Every tenth job is on each cable. */
+function placeOf(index: number): Place {
+  const at = index % 10;
+  return at === 4 ? "1g" : at === 9 ? "10g" : "alone";
+}
+
+interface Outcome extends Predicted {
+  readonly job: RandomJob;
+  readonly measured: MeasuredSteps;
+  /** Left out of jobs on machines, whose programs are not this one's. */
+  readonly noise?: Noise;
+  /** The level at the calibration. */
+  readonly level: number;
+}
+
+async function* measureBlock(jobs: readonly RandomJob[]): AsyncGenerator<Outcome> {
+  const home = mkdtempSync(join(process.cwd(), ".osiris-bench-what-if-"));
+  try {
+    const level = levelNow();
+    const hardware = await measureHardware(home);
+    await using cluster = await Cluster.start({ devices: 2 });
+    for (const job of jobs.filter(({ place }) => place === "alone")) {
+      const predicted = prediction(home, job, hardware, { hosts: 1, perHost: job.devices });
+      let found: Required<Pick<Outcome, "measured" | "noise">> | undefined;
+      for (let attempt = 0; attempt < 2; attempt++) {
+        const noiseOf = listen();
+        const measured = await measureAlone(cluster, home, job, predicted.plan);
+        const noise = noiseOf();
+        if (found === undefined || noise.others < found.noise.others) found = { measured, noise };
+        if (noise.others <= othersMax) break;
+      }
+      if (found !== undefined) yield { job, ...predicted, ...found, level };
+    }
+    for (const place of Object.keys(cables) as (keyof typeof cables)[]) {
+      const linked = jobs.filter((job) => job.place === place);
+      const lack = lacksForMachines();
+      if (linked.length === 0) continue;
+      if (lack !== undefined) {
+        console.error(`Skipped ${linked.map(({ name }) => name).join(", ")}: ${lack}`);
+        continue;
+      }
+      const found = await measureLinked(place, linked, hardware, (job, own) => {
+        return prediction(home, job, own, { hosts: 2, perHost: 1 });
+      });
+      for (const one of found) yield { ...one, level };
+    }
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** The hardware file that `osiris calibrate --machine` writes. */
+async function measureHardware(home: string): Promise<Hardware> {
+  const cores = availableParallelism();
+  const disk = measureDisk(home, realClock);
+  const counts = measuredDevices(cores);
+  const constants = await calibrate({
+    ...{ devices: Math.min(2, cores), memoryBytes: totalmem() / 2, source: "this bench" },
+    ...{ stepsOn: counts, size: quickSize(openKernels("auto").arithmetic) },
+  });
+  const ports = { launcher: workerLauncher, clock: realClock };
+  const tasks = await measureTasks(constants, counts, ports);
+  const path = join(home, "machine.yaml");
+  writeFileSync(path, measuredHardware(constants, tasks, { cores, memoryBytes: totalmem(), disk }));
+  return readHardware(path);
+}
+
+function prediction(
+  home: string,
+  one: RandomJob,
+  hardware: Hardware,
+  devices: ClusterDevices,
+): Predicted {
+  const job = resolveJob(jobIn(home, one));
+  const planned = planJob(job, { devices, constants: constantsOf(hardware, devices) });
+  if (!planned.isFeasible) throw new RangeError(`Expected ${one.name} to fit this machine`);
+  const { plan, text } = planned;
+  const options = { hosts: devices.hosts };
+  const facts = stepFactsOfPlan({ job, plan, devices });
+  const { steps } = predictPlanned({ job, devices, plan, facts, missing: [], options }, hardware);
+  return { plan: JSON.parse(text) as object, predicted: steps.step, tasks: steps.byTask };
+}
+
+function rowOf({ job, predicted, tasks, measured, noise, level }: Outcome): BenchRow {
+  const { median, spread } = quantiles(measured.windows);
+  const figure = predicted / median;
+  const ms = (seconds: number) => `${(1000 * seconds).toPrecision(3)} ms`;
+  const [wrong] = Object.keys({ ...tasks, ...measured.stages })
+    .map((task) => ({ task, ours: tasks[task] ?? 0, real: measured.stages[task] ?? 0 }))
+    .sort((a, b) => Math.abs(b.ours - b.real) - Math.abs(a.ours - a.real));
+  const limitIs =
+    `${job.text}: predicted ${ms(predicted)}, measured ${ms(median)}; most wrong ` +
+    `${wrong?.task}, ${ms(wrong?.ours ?? 0)} for ${ms(wrong?.real ?? 0)}` +
+    (noise === undefined
+      ? ""
+      : `; others kept ${noise.others.toFixed(2)} cores, ` +
+        `speed ${(noise.level / level).toFixed(2)} of the calibration's`);
+  return {
+    ...{ name: job.name, figure, unit: "predicted/measured", limit: 1, limitIs, ratio: figure },
+    spread: [predicted / spread[1], predicted / spread[0]],
+  };
+}
+
+function shareOf(outcomes: readonly Outcome[]): BenchRow {
+  const errors = outcomes.map(({ predicted, measured }) => {
+    return Math.abs(predicted / quantiles(measured.windows).median - 1);
+  });
+  const share = errors.filter((error) => error <= tolerance).length / errors.length;
+  const limitIs = `at least; the median error is ${(100 * quantiles(errors).median).toFixed(1)} %`;
+  const row = { name: "within", figure: share, unit: "of the jobs, within 15 %", limitIs };
+  return { ...row, limit: 0.9, ratio: share / 0.9, spread: [share, share] };
+}

@@ -175,7 +175,7 @@ async function scoreCenter({ threads, dense, drive }: AsyncRun, { test }: Sample
 const link: Link = { bitsPerSecond: 25e9 };
 const rowsMax = 50_000;
 
-/** Ratios of the time that a sample takes, asynchronous over synchronous, alone and with the link. */
+/** The time of a sample beside that of a synchronous one, alone and with the link. */
 async function speedRows(
   config: ConfigurationName,
   { rounds, seconds }: AsyncBenchOptions,

@@ -20,7 +20,7 @@ const rows = [50, 400, 7];
 const idsMax = [1, 5, 3];
 const batchSize = 24;
 
-/** Tables of which one has row blocks on all servers, one is pooled to means, one has half floats. */
+/** Tables: plain, with row blocks on all servers and means, and with half floats. */
 function inputOf(rowBlocks: number) {
   const model = modelOptions.parse({
     ...{ kind: "dlrm", dense: 4, bottom: [8, 16], top: [16, 1], interaction: "dot" },

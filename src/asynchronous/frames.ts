@@ -1,4 +1,4 @@
-// The frames between trainers and parameter servers, in 32-bit words of the machine's byte order:
+// The frames between trainers and parameter servers, in little-endian 32-bit words (docs/wire.md):
 //
 //   "OSRP" | kind | sender | number | step | parts | plateau f64
 //   | per part: id, ints, floats | ints of all parts | floats of all parts

@@ -50,6 +50,7 @@ import {
 } from "../threads/generation-schema.ts";
 import { type GenerationSpec, placeOfHost, replicaBytesOf } from "../threads/generation-spec.ts";
 import { KeptRows } from "../threads/kept-rows.ts";
+import { asynchronousGenerationMachine } from "./asynchronous/generation.ts";
 import { memoryOf, preparing, preparingId, preparingsOf } from "./data-preparation.ts";
 import { caching, cachingId, indexing, indexingId } from "./further-host.ts";
 import { hostGenerationMachine } from "./host-generation.ts";
@@ -153,7 +154,8 @@ const opening = fromCallback<
     await turn();
     const spec = await read();
     await turn();
-    const laidOut = await lay(spec);
+    // Asynchronous trainers share no memory with each other.
+    const laidOut = spec.job.mode === "async" ? undefined : await lay(spec);
     await turn();
     sendBack({ type: "host.opened", id, spec, laidOut } as Opened);
   };
@@ -176,6 +178,7 @@ const machine = setup({
     expiring,
     repeatingFailed,
     generation: hostGenerationMachine,
+    asynchronous: asynchronousGenerationMachine,
   },
   actions: {
     prepare: enqueueActions(({ context, event, self, enqueue }) => {
@@ -273,7 +276,8 @@ const machine = setup({
       }
       const { network, launcher, host, timelines } = context;
       const input = { network, launcher, host, spec, laidOut, replicas, rows, timelines };
-      enqueue.spawnChild("generation", { id: generationId(spec), input });
+      const kind = spec.job.mode === "async" ? "asynchronous" : "generation";
+      enqueue.spawnChild(kind, { id: generationId(spec), input });
       enqueue.assign({ served });
     }),
     release: enqueueActions(({ context, event, self, enqueue }) => {

@@ -32,7 +32,7 @@ export function createDenseState(
 }
 
 /** Number of (n) tensors that the optimizer keeps. */
-function denseSlots(optimizer: DenseOptimizerSpec): number {
+export function denseSlots(optimizer: DenseOptimizerSpec): number {
   switch (optimizer.kind) {
     case "sgd":
       return optimizer.momentum > 0 ? 1 : 0;

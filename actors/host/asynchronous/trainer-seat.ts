@@ -1,0 +1,121 @@
+// The seat of a trainer: the memory of its threads, and what they have done. It belongs to the
+// generation, so that it outlives a trainer that is killed: the next one takes the seat.
+
+import {
+  countsOf,
+  createTrainerMemory,
+  type TrainerLayout,
+  type TrainerMemory,
+} from "../../../src/asynchronous/trainer-memory.ts";
+import { trainerShapeOf } from "../../threads/asynchronous/trainer-shape.ts";
+import type { GenerationSpec, HostPlace } from "../../threads/generation-spec.ts";
+
+/** The size of a trainer's dense weights and of its optimizer's state. */
+export type DenseSize = Parameters<typeof createTrainerMemory>[1];
+
+/** What a trainer has done since its last answer. */
+export interface Done {
+  readonly batches: number;
+  readonly samples: number;
+}
+
+export interface TrainerSeat {
+  readonly device: number;
+  readonly threads: number;
+  /** Of its present threads. */
+  readonly memory: TrainerMemory;
+  /** All batches before it are trained by the trainer, or belong to others. */
+  readonly reachedStep: number;
+  /** The command that was last requested to pause. */
+  pausedBy: number | undefined;
+  /** A batch that no thread has begun, and none of the trainer's lies before that is not begun. */
+  pauseStep(): number;
+  /** Notes that its threads train up to `toStep`. */
+  begin(toStep: number): void;
+  /** Notes that its window has ended before `step`; returns what it did since the last one. */
+  reach(step: number): Done;
+  /**
+   * About how far the trainer is in its window, and the loss of a recent batch. Without a window it
+   * is at the end of the last one, so that the coordinator requests the next.
+   */
+  progress(): { readonly step: number; readonly loss: number | undefined };
+  /** Whether its present threads have trained, so that its weights are worth something. */
+  hasTrained(): boolean;
+  /** New memory for new threads. Returns the batches since the last exchange, which are lost. */
+  empty(everySteps: number): number;
+}
+
+/** The seats of the trainers on a host. */
+export function createSeats(spec: GenerationSpec, { first, count }: HostPlace): TrainerSeat[] {
+  const { devices: trainers, fromStep } = spec;
+  const { layout, size } = trainerShapeOf(spec);
+  return Array.from({ length: count }, (_, i) => {
+    return createSeat({ device: first + i, trainers, fromStep, layout, size });
+  });
+}
+
+/** The seat of a trainer that begins at `fromStep`; `trainers`: of the run. */
+export function createSeat(options: {
+  readonly device: number;
+  readonly trainers: number;
+  readonly fromStep: number;
+  readonly layout: TrainerLayout;
+  readonly size: DenseSize;
+}): TrainerSeat {
+  const { device, trainers, layout, size } = options;
+  const threads = layout.ring.devices;
+  const stride = trainers * threads;
+  let memory = createTrainerMemory(layout, size);
+  let reachedStep = options.fromStep;
+  let answeredStep = reachedStep;
+  let toStep: number | undefined;
+  /** Of threads that were killed, and of the windows before this one. */
+  let before: Done = { batches: 0, samples: 0 };
+  let told: Done = before;
+  const each = () => Array.from({ length: threads }, (_, thread) => countsOf(memory, thread));
+  const total = (): Done => {
+    const own = each();
+    const sum = (of: keyof Done) => own.reduce((all, one) => all + one[of], before[of]);
+    return { batches: sum("batches"), samples: sum("samples") };
+  };
+  const since = (): Done => {
+    const { batches, samples } = total();
+    return { batches: batches - told.batches, samples: samples - told.samples };
+  };
+  const nextSteps = () => each().map(({ nextStep }) => Math.max(reachedStep, nextStep));
+  return {
+    ...{ device, threads, pausedBy: undefined },
+    get memory() {
+      return memory;
+    },
+    get reachedStep() {
+      return reachedStep;
+    },
+    // Each thread is in its next batch at most, and sees the pause before the one after it.
+    pauseStep: () => Math.max(...nextSteps()) + 2 * stride,
+    begin(step) {
+      toStep = step;
+    },
+    reach(step) {
+      const done = since();
+      told = total();
+      [reachedStep, answeredStep] = [step, step];
+      toStep = undefined;
+      return done;
+    },
+    progress() {
+      const { loss } = each().find((one) => one.batches > 0) ?? {};
+      if (toStep === undefined) return { step: answeredStep, loss };
+      return { step: Math.min(toStep, answeredStep + since().batches * trainers), loss };
+    },
+    hasTrained: () => each().some(({ batches }) => batches > 0),
+    empty(everySteps) {
+      const trained = each().reduce((sum, one) => sum + one.batches, 0);
+      before = total();
+      reachedStep = Math.min(...nextSteps());
+      toStep = undefined;
+      memory = createTrainerMemory(layout, size);
+      return trained % everySteps;
+    },
+  };
+}

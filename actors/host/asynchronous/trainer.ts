@@ -1,0 +1,360 @@
+// Trainer: the actor of a device of asynchronous training. It drives the threads of one trainer, and
+// speaks for the parameter servers that lie on its device, as a device of synchronous training does
+// for its rows; so the coordinators need not know which of both they have.
+//
+//              all threads ready      device.run · evaluate · save
+//   starting ────────────────▶ paused ─────────────────────────────▶ busy
+//                                ▲                                     │
+//                                └────────────── answered ─────────────┘
+//   any ──a thread ended──▶ error: the generation replaces the trainer (generation.ts)
+//
+// Takes   device.run · device.evaluate · device.save · device.pause; writer.save, as the writer of
+//         its parts; servers.saved of its generation
+// Emits   device.ready · device.reached · device.evaluated · device.cut · part.saved;
+//         servers.save, to its generation
+//
+// Invariants
+//   F1. A cut is taken between two windows: no thread trains and no push is on its way, so that all
+//       servers save the updates of the same batches.
+//   F2. A repeated command is executed once; its answer is sent again (D3 of ../device.ts).
+//   F3. A pause is at a batch that no thread of the trainer has reached, so all end there.
+//   F4. Batches and samples are counted in the memory of the trainer, also those of threads that
+//       were killed.
+
+import { assign, enqueueActions, fromCallback, sendParent, setup } from "xstate";
+import type {
+  ReachedWindow,
+  TrainerCommand,
+  TrainerReport,
+} from "../../../src/asynchronous/parameter-servers.ts";
+import { pauseTrainer } from "../../../src/asynchronous/trainer-memory.ts";
+import { ringDoorbell } from "../../../src/exchange/cells.ts";
+import type { Clock } from "../../../src/ports/clock.ts";
+import type { Launcher } from "../../../src/ports/launcher.ts";
+import { inTurns, type Steps } from "../../../src/ports/turns.ts";
+import type { Metrics } from "../../../src/training/loop/metrics.ts";
+import type { SavedPart } from "../../../storage/checkpoints/store/part-writer.ts";
+import { defineActor } from "../../runtime/define-actor.ts";
+import {
+  type Address,
+  type Mailbox,
+  type MessageEvent,
+  type Network,
+  openMailbox,
+} from "../../runtime/mailbox.ts";
+import type { GenerationSpec } from "../../threads/generation-spec.ts";
+import type { ThreadTask } from "../../threads/thread-program.ts";
+import { lossOf, type ThreadEnded, threadLogic } from "../thread-actor.ts";
+import { batchesOf } from "../writer.ts";
+import type { TrainerSeat } from "./trainer-seat.ts";
+
+export interface TrainerInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly spec: GenerationSpec;
+  /** Its memory, which outlives it. */
+  readonly seat: TrainerSeat;
+  /** Tasks of its threads, those that train first. */
+  readonly tasks: readonly { readonly name: string; readonly task: ThreadTask }[];
+  /** Bytes of the checkpoint that the servers on its device have restored. */
+  readonly storeBytes: number;
+}
+
+type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
+
+/** The servers on the trainer's device have saved their parts of a cut; `parts`: of all of them. */
+export interface ServersSaved {
+  readonly type: "servers.saved";
+  readonly cut: number;
+  readonly parts: readonly SavedPart[];
+}
+
+/** Asks the generation to have the servers on a device save. */
+export interface SaveServers {
+  readonly type: "servers.save";
+  readonly device: number;
+  readonly cut: number;
+}
+
+type Answer =
+  | { readonly type: "reached"; readonly window: MessageEvent<"device.reached">["body"] }
+  | { readonly type: "evaluated"; readonly metrics: Metrics | null }
+  | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
+
+interface Context extends TrainerInput {
+  readonly mailbox: Mailbox;
+  /** The answers of its threads, to the command in progress or, at the start, that they are ready. */
+  readonly reports: ReadonlyMap<number, TrainerReport>;
+  readonly arithmetic: string;
+  readonly question: Question | undefined;
+  readonly askedAtMs: number;
+  readonly answered: { readonly command: number; readonly answer: Answer } | undefined;
+  /** The newest parts of its servers. */
+  readonly saved: ServersSaved | undefined;
+}
+
+type TrainerEvent =
+  | Question
+  | MessageEvent<"device.pause" | "writer.save">
+  | ServersSaved
+  | { readonly type: "thread.reported"; readonly thread: number; readonly report: TrainerReport }
+  | ThreadEnded;
+
+const coordinator: Address = { role: "coordinator", index: 0 };
+const checkpoint: Address = { role: "checkpoint", index: 0 };
+
+/** Interval at which an unanswered `device.ready` is repeated. */
+const readyAgainMs = 500;
+
+const thread = threadLogic<
+  Pick<TrainerInput, "launcher" | "seat"> & {
+    readonly thread: number;
+  } & TrainerInput["tasks"][number],
+  TrainerCommand,
+  TrainerReport
+>(({ launcher, seat, name, task, thread }) => ({
+  launcher,
+  name,
+  task,
+  wake: () => ringDoorbell(new Int32Array(seat.memory.words), thread),
+  eventOf: (report) => ({ type: "thread.reported", thread, report }) as TrainerEvent,
+}));
+
+/** Receives the requests to the writer of the device, which a trainer is itself. */
+const hearingWriter = fromCallback<{ type: string }, Context>(({ input, sendBack }) => {
+  const { network, spec, seat } = input;
+  const mailbox = openMailbox(network, spec, { role: "writer", index: seat.device });
+  const subscription = mailbox.listen((message) => sendBack(message as { type: string }));
+  return () => subscription.unsubscribe();
+});
+
+/** F2. Transitions of a request: answered before, too late, or new. */
+const questionTaken = [
+  { guard: "isAnswered", actions: "sendAnswer" },
+  { guard: "isLate" },
+  { target: "busy", actions: "note" },
+] as const;
+
+const machine = setup({
+  types: {} as { context: Context; input: TrainerInput; events: TrainerEvent },
+  actors: { thread, hearingWriter },
+  actions: {
+    startThreads: enqueueActions(({ context, enqueue }) => {
+      const { launcher, seat, tasks } = context;
+      for (const [i, task] of tasks.entries()) {
+        enqueue.spawnChild("thread", {
+          id: `thread:${i}`,
+          input: { launcher, seat, thread: i, ...task },
+        });
+      }
+    }),
+    noteReport: assign({
+      reports: ({ context, event }) =>
+        event.type === "thread.reported"
+          ? new Map(context.reports).set(event.thread, event.report)
+          : context.reports,
+      arithmetic: ({ context, event }) =>
+        event.type === "thread.reported" && event.report.type === "ready" && event.thread === 0
+          ? event.report.arithmetic
+          : context.arithmetic,
+    }),
+    sendReady: ({ context: { mailbox, seat, spec, arithmetic, storeBytes } }) => {
+      const restored = { memoryBytes: 0, storeBytes, keptBytes: 0 };
+      const body = { device: seat.device, step: spec.fromStep, arithmetic, restored };
+      mailbox.send(coordinator, "device.ready", body);
+    },
+    note: assign({
+      question: ({ context, event }) => (isQuestion(event) ? event : context.question),
+      askedAtMs: ({ context }) => context.network.clock.now(),
+      reports: new Map(),
+    }),
+    begin: enqueueActions(({ context, enqueue }) => {
+      const { question, seat } = context;
+      if (question === undefined) return;
+      if (question.type === "device.save") {
+        const { cut } = question.body;
+        enqueue(sendParent({ type: "servers.save", device: seat.device, cut } as SaveServers)); // F1
+        return;
+      }
+      const command = commandOf(context, question);
+      const asked = question.type === "device.run" ? seat.threads : 1;
+      for (let i = 0; i < asked; i++) {
+        enqueue.sendTo(`thread:${i}` as never, { type: "command", command } as never);
+      }
+    }),
+    pause: ({ context: { seat }, event }) => {
+      if (event.type !== "device.pause") return;
+      seat.pausedBy = event.body.command;
+      pauseTrainer(seat.memory, seat.pauseStep()); // F3
+    },
+    answer: assign(({ context }) => {
+      const { question } = context;
+      if (question === undefined) return {};
+      const { command } = question.body;
+      return { answered: { command, answer: answerOf(context, question) } };
+    }),
+    sendAnswer: ({ context: { answered, mailbox, seat } }) => {
+      if (answered === undefined) return;
+      const { command, answer } = answered;
+      const { device } = seat;
+      switch (answer.type) {
+        case "reached":
+          return mailbox.send(coordinator, "device.reached", answer.window);
+        case "evaluated": {
+          const { metrics } = answer;
+          return mailbox.send(coordinator, "device.evaluated", { command, device, metrics });
+        }
+        case "cut": {
+          const { cut, stallMs } = answer;
+          return mailbox.send(checkpoint, "device.cut", { command, device, cut, stallMs });
+        }
+        default:
+          return answer satisfies never;
+      }
+    },
+    noteSaved: assign({
+      saved: ({ context, event }) => (event.type === "servers.saved" ? event : context.saved),
+    }),
+    sendSaved: ({ context: { network, mailbox, saved, seat } }) => {
+      if (saved !== undefined) sendParts(network.clock, mailbox, seat.device, saved);
+    },
+    lose: ({ context, event }) => {
+      if (event.type === "thread.ended") throw lossOf(event.end, `device:${context.seat.device}`);
+    },
+  },
+  guards: {
+    isReady: ({ context: { reports, tasks } }) => reports.size === tasks.length,
+    isUnasked: ({ context }) => context.question === undefined,
+    isAnswered: ({ context, event }) =>
+      isQuestion(event) && event.body.command === context.answered?.command,
+    isLate: ({ context, event }) =>
+      isQuestion(event) && event.body.command < (context.answered?.command ?? 0),
+    isDone: ({ context }) => isDone(context),
+    isOfCut: ({ context, event }) =>
+      event.type === "writer.save" && event.body.cut === context.saved?.cut,
+  },
+}).createMachine({
+  id: "trainer",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, input.spec, { role: "device", index: input.seat.device }),
+    reports: new Map(),
+    arithmetic: "",
+    question: undefined,
+    askedAtMs: 0,
+    answered: undefined,
+    saved: undefined,
+  }),
+  entry: "startThreads",
+  invoke: { src: "hearingWriter", input: ({ context }) => context },
+  on: {
+    "thread.ended": { actions: "lose" },
+    "device.pause": { actions: "pause" },
+    "writer.save": { guard: "isOfCut", actions: "sendSaved" },
+    "thread.reported": { actions: "noteReport" },
+  },
+  initial: "starting",
+  states: {
+    starting: { always: { guard: "isReady", target: "paused", actions: "sendReady" } },
+    paused: {
+      on: {
+        "device.run": questionTaken,
+        "device.evaluate": questionTaken,
+        "device.save": questionTaken,
+      },
+      after: {
+        [readyAgainMs]: {
+          guard: "isUnasked",
+          target: "paused",
+          reenter: true,
+          actions: "sendReady",
+        },
+      },
+    },
+    busy: {
+      entry: "begin",
+      always: { guard: "isDone", target: "paused", actions: ["answer", "sendAnswer"] },
+      on: { "servers.saved": { actions: ["noteSaved", "sendSaved"] } },
+    },
+  },
+});
+
+/** The state machine drawn in the header, as an actor. */
+export const trainerMachine = defineActor(machine);
+
+function isQuestion(event: TrainerEvent): event is Question {
+  return "body" in event && ["device.run", "device.evaluate", "device.save"].includes(event.type);
+}
+
+function commandOf({ seat }: Context, question: Exclude<Question, { type: "device.save" }>) {
+  if (question.type === "device.evaluate") {
+    return { type: "evaluate", part: question.body.part } satisfies TrainerCommand;
+  }
+  const { command, toStep, plateau } = question.body;
+  seat.begin(toStep);
+  // A pause requested for an earlier command does not count for this one.
+  if (seat.pausedBy !== command) pauseTrainer(seat.memory, -1);
+  return { type: "run", fromStep: seat.reachedStep, toStep, plateau } satisfies TrainerCommand;
+}
+
+function isDone({ question, reports, saved, seat }: Context): boolean {
+  switch (question?.type) {
+    case "device.run":
+      return reports.size === seat.threads;
+    case "device.evaluate":
+      return seat.device > 0 || reports.size > 0;
+    case "device.save":
+      return saved?.cut === question.body.cut;
+    default:
+      return false;
+  }
+}
+
+function answerOf(context: Context, question: Question): Answer {
+  const { reports, seat, network, askedAtMs } = context;
+  const { command } = question.body;
+  if (question.type === "device.save") {
+    return { type: "cut", cut: question.body.cut, stallMs: network.clock.now() - askedAtMs };
+  }
+  if (question.type === "device.evaluate") {
+    const [report] = reports.values();
+    return { type: "evaluated", metrics: report?.type === "evaluated" ? report.metrics : null };
+  }
+  const windows = [...reports.values()].filter((report) => report.type === "reached");
+  return { type: "reached", window: windowOf(seat, command, windows) };
+}
+
+/** F4. What the trainer did since its last answer, by its counters. */
+function windowOf(seat: TrainerSeat, command: number, windows: readonly ReachedWindow[]) {
+  const step = Math.min(...windows.map((one) => one.step));
+  const { batches: steps, samples } = seat.reach(step);
+  // The losses of threads that were killed are lost: those of the others stand for them.
+  const trained = windows.reduce((sum, one) => sum + one.batches, 0);
+  const lossSum = windows.reduce((sum, one) => sum + one.lossSum, 0);
+  const repairedIds = windows
+    .map((one) => one.repairedIds)
+    .reduce((sum, one) => sum.map((ids, table) => ids + (one[table] ?? 0)));
+  return {
+    ...{ command, device: seat.device, step, steps, samples, repairedIds },
+    lossSum: trained === 0 ? 0 : (lossSum / trained) * steps,
+    isPaused: windows.some((one) => one.isPaused),
+    staleRows: [],
+    dynamicIds: { admitted: [], evicted: [], dropped: [] },
+  };
+}
+
+/** Sends the parts in several turns, as a writer does; requests for them follow where one is lost. */
+function sendParts(clock: Clock, mailbox: Mailbox, device: number, saved: ServersSaved): void {
+  const sending = function* (): Steps<void> {
+    for (const parts of batchesOf(saved.parts)) {
+      mailbox.send(checkpoint, "part.saved", {
+        cut: saved.cut,
+        device,
+        of: saved.parts.length,
+        parts,
+      });
+      yield;
+    }
+  };
+  inTurns(clock, sending()).catch(() => {});
+}

@@ -59,7 +59,7 @@ const asynchronousNotice =
 
 /** Publishes run.started. */
 export function publishStarted(context: TrainingCoordinatorContext): void {
-  const { record, scope, job, schedule, hosts, arithmetic, step, placement, links } = context;
+  const { record, scope, job, schedule, hosts, arithmetic, step, links } = context;
   record.append(scope.generation, {
     type: "run.started",
     fromStep: step,
@@ -67,7 +67,7 @@ export function publishStarted(context: TrainingCoordinatorContext): void {
     devices: devicesOf(hosts),
     hosts,
     slices: slicesOf(context),
-    plan: placement?.report,
+    plan: planOf(context),
     pins: pinStates(context),
     links,
     arithmetic,
@@ -241,8 +241,13 @@ export function resultOfRun(context: TrainingCoordinatorContext): RunResult {
   const { watch, tierWatch } = context;
   const tiers = tiersOf(context);
   const ofTiers = { tiers, stores: storesOf(tierWatch), disk: troubleOf(tierWatch) };
-  const placed = context.placement?.report;
+  const placed = planOf(context);
   return resultOf({ ...context, times: timesOfAll(watch), ...ofTiers, placed });
+}
+
+/** The plan that the devices follow; parameter servers follow none. */
+function planOf({ job, placement }: TrainingCoordinatorContext) {
+  return job.mode === "async" ? undefined : placement?.report;
 }
 
 /**

@@ -1,0 +1,124 @@
+// A whole run of asynchronous training: the same queue, coordinators and checkpoints as synchronous
+// training has, over trainers and parameter servers that are killed one by one.
+
+import test, { type ExecutionContext } from "ava";
+import { listCheckpoints, loadModel, verifyRun } from "../../../../index.ts";
+import type { JobOptions } from "../../../../internal.ts";
+import {
+  inEpochs,
+  only,
+  runJob,
+  type Story,
+  startTestCluster,
+  type TestCluster,
+} from "../../../helpers/clusters/clusters.ts";
+import { shared } from "../../../helpers/clusters/one-for-many.ts";
+import { startHost } from "../../../helpers/processes/host-processes.ts";
+
+const onCluster = shared(() => startTestCluster(2));
+/** Samples that the small job trains in an epoch: 2,700 of 3,000. */
+const samples = 2700;
+
+function asyncJob(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
+  const async = { threads: 2, servers: 2 };
+  return place.job({ mode: "async", async, sharding: "auto", ...overrides });
+}
+
+/** Kills the threads once, at the first progress of a run that has a checkpoint. */
+function killOnce(t: ExecutionContext, { threads }: TestCluster, names: readonly string[]) {
+  const left = [...names];
+  let isSaved = false;
+  return ({ type }: Story["events"][number]) => {
+    isSaved ||= type === "run.checkpointed";
+    if (type !== "run.progress" || !isSaved) return;
+    for (const name of left.splice(0)) t.true(threads.kill(name), name);
+  };
+}
+
+onCluster.test(
+  "asynchronous trainers train every sample once an epoch, and their checkpoint is a model",
+  async (t, place) => {
+    const { result, events } = await runJob(place, asyncJob(place));
+    t.is(result.status, "finished");
+    t.is(result.step, 43);
+    t.deepEqual(result.asynchronous, {
+      samples,
+      updates: 0,
+      restarts: { trainer: 0, rows: 0, center: 0 },
+    });
+    t.deepEqual(only(events, "run.incident"), []);
+    t.regex(only(events, "run.started")[0]?.notice ?? "", /no run can be repeated bit by bit/);
+    t.true(result.warnings.some(({ code }) => code === "NOT_REPRODUCIBLE"));
+    // The files, read by the code of synchronous training, are the model that trainers evaluated.
+    const model = await loadModel(result.directory);
+    const { logLoss, auc } = await model.evaluate();
+    t.is(logLoss.toFixed(5), result.logLoss?.toFixed(5));
+    t.is(auc.toFixed(5), result.auc?.toFixed(5));
+    t.is(listCheckpoints(result.directory).checkpoints[0]?.mode, "async");
+    await t.throwsAsync(verifyRun(result.directory), {
+      code: "NOT_REPLAYABLE",
+      message: /trainers and servers kept no common order of updates \(mode: "async"\)/,
+    });
+  },
+);
+
+onCluster.test("a finished asynchronous run trains on from its checkpoint", async (t, place) => {
+  const job = asyncJob(place);
+  await runJob(place, job);
+  const { result, events } = await runJob(place, inEpochs(job, 2));
+  t.is(only(events, "run.started")[0]?.fromStep, 43);
+  t.is(result.step, 86);
+  t.is(result.asynchronous?.samples, 2 * samples);
+});
+
+onCluster.test(
+  "a cancelled asynchronous run keeps the batches of all trainers",
+  async (t, place) => {
+    const job = inEpochs(asyncJob(place, { checkpoint: { everySteps: 100_000 } }), 200);
+    const { result } = await runJob(place, job, async ({ type }, run) => {
+      if (type === "run.progress") await run.cancel();
+    });
+    t.is(result.status, "cancelled");
+    t.true(result.step > 0 && result.step < 43 * 200);
+    t.is(listCheckpoints(result.directory).checkpoints[0]?.cut, result.step);
+  },
+);
+
+const roles = [
+  { killed: "trainer:1-0", actor: "device:1", what: "trainer", from: "center" },
+  { killed: "sparse:1", actor: "sparse:1", what: "rows", from: "checkpoint" },
+  { killed: "dense:0", actor: "dense:0", what: "center", from: "trainers" },
+] as const;
+
+for (const { killed, actor, what, from } of roles) {
+  onCluster.test(`a killed ${actor} of an asynchronous run is replaced`, async (t, place) => {
+    const job = inEpochs(asyncJob(place), 10);
+    const { result, events } = await runJob(place, job, killOnce(t, place, [killed]));
+    t.is(result.status, "finished");
+    t.is(result.generation, 1, "the others trained on");
+    const [lost, ...others] = only(events, "run.lost");
+    t.deepEqual(others, []);
+    t.like(lost, { actor, what, from });
+    t.is(only(events, "run.incident")[0]?.end?.how, "mended");
+    const { restarts, updates, samples: trained = 0 } = result.asynchronous ?? {};
+    t.is(restarts?.[what], 1);
+    t.is(updates, lost?.updates);
+    if (what === "rows") t.true((lost?.updates ?? 0) > 0, "rows that were updated since the cut");
+    // A killed trainer's batches in work are trained again, at most those of its two threads.
+    t.true(trained >= 10 * samples && trained <= 10 * samples + 4 * 64, `${trained} samples`);
+  });
+}
+
+test.serial(
+  "trainers on two hosts share servers of both, and each sample is trained once",
+  async (t) => {
+    await using place = await startTestCluster(1);
+    await startHost(t, place.cluster, { devices: 1 });
+    const job = asyncJob(place, { async: { threads: 1 }, devices: 2 });
+    const { result, events } = await runJob(place, job);
+    t.is(only(events, "run.started")[0]?.hosts.length, 2);
+    t.is(result.asynchronous?.samples, samples);
+    const parts = (await loadModel(result.directory)).evaluate();
+    t.is((await parts).logLoss.toFixed(5), result.logLoss?.toFixed(5));
+  },
+);

@@ -73,7 +73,7 @@ const rules: readonly Rule[] = [
     "`row` (string)",
   ],
   ["model.tables.0.staleness", 2, "model.tables[0].staleness", "one of 0, 1", "`2` (number)"],
-  ["mode", "fast", "mode", 'one of "exact", "bounded"', "`fast` (string)"],
+  ["mode", "fast", "mode", 'one of "exact", "bounded", "async"', "`fast` (string)"],
   ["model.tables.0.dedup", 1, "model.tables[0].dedup", "a boolean", "`1` (number)"],
   [
     "model.tables.0.l2Scope",

@@ -91,6 +91,12 @@ type GenerationEvent =
 /** Restarts of all actors of the host within the window; more mean that the cause lies elsewhere. */
 const intensity = { restartsMax: 20, windowMs: 60_000 } as const;
 
+/** Errors that a new actor would meet again, and the next generation repairs. */
+const forNextGeneration: ReadonlySet<string> = new Set([
+  "CHECKPOINT_CORRUPT",
+  "DATA_CACHE_DAMAGED",
+]);
+
 /** N2. */
 const abortingAtStop = fromCallback<{ type: string }, Context>(({ input }) => () => {
   for (const { memory } of input.trainers) abortTrainer(memory);
@@ -216,7 +222,9 @@ const machine = setup({
         history,
         { child: id, atMs: network.clock.now(), reason: "error", error: recordError(failure) },
       );
-      if (decision.escalate) return enqueue.assign({ failure });
+      if (decision.escalate || forNextGeneration.has(failure.code)) {
+        return enqueue.assign({ failure });
+      }
       enqueue.stopChild(id);
       const { offender: actor, reason: error } = failure.incident;
       const { delayMs } = decision;

@@ -121,7 +121,6 @@ export function afterProgress(
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
     times: timesSincePublished(watch),
-    pushes: heartbeat.pushes,
   });
   return { seenStep: step, seenLoss: loss, watch: afterPublishing(watch, sample) };
 }

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { linkChoiceSchema } from "../../../src/planner/fleet.ts";
 import { shardPinSchema } from "../../../src/planner/plan-file.ts";
 import { planReportSchema } from "../../../src/training/planning/plan-report.ts";
-import { errorRecord, pushes } from "../../../src/wire/messages/fields.ts";
+import { errorRecord } from "../../../src/wire/messages/fields.ts";
 import { columnValues, groupChoice, warningSchema } from "../../threads/generation-schema.ts";
 import { incidentAction, incidentCause, incidentEnd, incidentRecord } from "./incident-record.ts";
 import { recoveryEvents, restored } from "./recovery-events.ts";
@@ -105,8 +105,6 @@ const eventBody = z.discriminatedUnion("type", [
     learningRates: z.object({ dense: z.number(), sparse: z.number() }).optional(),
     /** Breakdown of the step time since the event before. */
     times: stepTimes.optional(),
-    /** Of the asynchronous trainers of the first host. */
-    pushes: pushes.optional(),
   }),
   /** The run continues with a problem: `message` names it and a remedy. */
   z.object({

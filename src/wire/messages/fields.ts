@@ -1,5 +1,5 @@
 // Fields of messages that have a structure of their own: an error, the metrics of an evaluation, the
-// hardware of a host with its links, and the state of asynchronous training.
+// hardware of a host with its links, lost updates, waits, and kept rows.
 
 import { z } from "zod";
 import type { ErrorRecord } from "../../errors/errors.ts";
@@ -81,8 +81,14 @@ export const lostUpdates = z.object({
   from: z.enum(["center", "checkpoint", "trainers", "initial values"]),
 });
 
-/**
- * Pushes of asynchronous trainers that are on their way, and the most pushes that a server applied
- * between a trainer's pull of a batch and the push of its gradients.
- */
-export const pushes = z.object({ waiting: z.int().min(0), lag: z.int().min(0) });
+/** An actor that waits, and the actor it waits for (actors/runtime/wait-graph.ts). */
+export const wait = z.object({
+  waiter: z.string(),
+  awaited: z.string(),
+  what: z.string(),
+  forMs: z.number().min(0),
+  step: z.int().min(0).optional(),
+});
+
+/** Rows of durable tables on disk, not read from a checkpoint; `reason`: why there are none. */
+export const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });

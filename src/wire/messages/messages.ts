@@ -45,12 +45,13 @@ import { defineMessages } from "./codec.ts";
 import {
   errorRecord,
   figure,
+  foundRows,
   hardware,
   linkReport,
   links,
   lostUpdates,
   metrics,
-  pushes,
+  wait,
 } from "./fields.ts";
 import type { SubjectRole } from "./subjects.ts";
 
@@ -78,24 +79,12 @@ const someParts = { cut: step, device, of: z.int().min(0) };
 const bytes = z.int().min(0);
 const restoredBytes = z.object({ memoryBytes: bytes, storeBytes: bytes, keptBytes: bytes });
 
-/** Rows of durable tables on disk, not read from a checkpoint; `reason`: why there are none. */
-const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
-
 const tierStatus = z.object({
   device,
   state: z.enum(["serving", "paused", "slow"]),
   /** The store of its rows on disk, once it is open. */
   store: z.enum(["rocksdb", "file", "memory"]).optional(),
   found: foundRows.optional(),
-});
-
-/** An actor that waits, and the actor it waits for (actors/runtime/wait-graph.ts). */
-const wait = z.object({
-  waiter: z.string(),
-  awaited: z.string(),
-  what: z.string(),
-  forMs: z.number().min(0),
-  step: step.optional(),
 });
 
 const dataPart = z.enum(["training", "evaluation", "test"]);
@@ -180,7 +169,6 @@ export const messages = defineMessages({
       curves: z.array(z.array(z.int().min(0))).optional(),
       flights: z.array(z.int().min(0)).optional(),
     }),
-    pushes: pushes.optional(),
   }),
   /** An actor failed, and its host's part of the generation ended. Repeated until the release. */
   "host.failed": z.object({
@@ -275,8 +263,7 @@ export const messages = defineMessages({
     repairedIds: counts,
     staleRows: counts,
     dynamicIds: z.object({ admitted: counts, evicted: counts, dropped: counts }).readonly(),
-    /** Asynchronous: the samples that the trainer has trained in the window. */
-    samples: z.int().min(0).optional(),
+    samples: z.int().min(0).optional(), // That an asynchronous trainer has trained.
   }),
   "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
 

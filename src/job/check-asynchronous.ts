@@ -1,10 +1,13 @@
 // Checks a job of asynchronous training: its servers and trainers have no common step, so they
 // refuse what needs one, and the section `async` belongs to no other mode.
 
+import type { z } from "zod";
 import { isStreamed } from "../data/data-kinds.ts";
 import { expected } from "../ports/check-options.ts";
 import { type AsynchronousSpec, asynchronousOptions } from "./asynchronous-options.ts";
-import type { JobSpec } from "./job.ts";
+import type { jobSchema } from "./job-schema.ts";
+
+type JobSpec = z.output<typeof jobSchema>;
 
 /** The section `async` of a job, which one in `mode: "async"` always has. */
 export function asynchronousOf({ mode, async }: Pick<JobSpec, "mode" | "async">): AsynchronousSpec {

@@ -28,7 +28,11 @@ test("a resolved asynchronous job is read again as it was, with the same identit
   const other = resolveJob({ ...job, async: { elastic: { every: 20 } } });
   t.not(jobIdentity(other), jobIdentity(resolved), "trainers that meet less often train otherwise");
   const threads = resolveJob({ ...job, async: { threads: 3, servers: 2 } });
-  t.is(jobIdentity(threads), jobIdentity(resolved), "a directory may be trained on by more threads");
+  t.is(
+    jobIdentity(threads),
+    jobIdentity(resolved),
+    "a directory may be trained on by more threads",
+  );
 });
 
 /** Option, value, and the demand of the error. */

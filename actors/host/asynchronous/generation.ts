@@ -88,7 +88,7 @@ type GenerationEvent =
   | SaveServers
   | ErrorActorEvent<unknown, string>;
 
-/** Restarts of all actors of the host within the window; more mean that the cause lies elsewhere. */
+/** Restarts of the host's actors within the window; more mean that the cause lies elsewhere. */
 const intensity = { restartsMax: 20, windowMs: 60_000 } as const;
 
 /** Errors that a new actor would meet again, and the next generation repairs. */

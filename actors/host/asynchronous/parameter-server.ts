@@ -104,8 +104,9 @@ const machine = setup({
   on: { "thread.ended": { actions: "lose" } },
   initial: "starting",
   states: {
+    // E1
     starting: {
-      on: { "thread.reported": { guard: "isReady", target: "serving", actions: "sendReady" } }, // E1
+      on: { "thread.reported": { guard: "isReady", target: "serving", actions: "sendReady" } },
     },
     serving: { on: { "server.save": { target: "saving", actions: ["noteCut", "save"] } } },
     saving: {

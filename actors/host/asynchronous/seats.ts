@@ -62,12 +62,16 @@ export function serverTask(
 /** The tasks of a trainer's threads: those that train, then the one that reads samples. */
 export function trainerTasks(
   { spec, shared, network: { cluster, connection } }: TaskPlace,
-  { device: index, threads, memory, reachedStep: fromStep }: TrainerSeat,
+  { device: index, threads, memory, fromSteps }: TrainerSeat,
 ): { name: string; task: ThreadTask }[] {
+  const fromStep = Math.min(...fromSteps);
   const own = { spec: headOf(spec), index, memory: { ...memory, spec: shared }, fromStep };
   const training = Array.from({ length: threads }, (_, thread) => ({
     name: `trainer-${index}-${thread}`,
     task: { program: "trainer" as const, ...own, thread, cluster, connection },
   }));
-  return [...training, { name: `samples-${index}`, task: { program: "samples", ...own } }];
+  return [
+    ...training,
+    { name: `samples-${index}`, task: { program: "samples", ...own, fromSteps } },
+  ];
 }

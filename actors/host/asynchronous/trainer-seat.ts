@@ -26,6 +26,8 @@ export interface TrainerSeat {
   readonly memory: TrainerMemory;
   /** All batches before it are trained by the trainer, or belong to others. */
   readonly reachedStep: number;
+  /** The step from which each of its present threads began: no batch is trained twice. */
+  readonly fromSteps: readonly number[];
   /** The command that was last requested to pause. */
   pausedBy: number | undefined;
   /** A batch that no thread has begun, and none of the trainer's lies before that is not begun. */
@@ -68,6 +70,7 @@ export function createSeat(options: {
   let memory = createTrainerMemory(layout, size);
   let reachedStep = options.fromStep;
   let answeredStep = reachedStep;
+  let fromSteps = new Array<number>(threads).fill(reachedStep);
   let toStep: number | undefined;
   /** Of threads that were killed, and of the windows before this one. */
   let before: Done = { batches: 0, samples: 0 };
@@ -82,7 +85,8 @@ export function createSeat(options: {
     const { batches, samples } = total();
     return { batches: batches - told.batches, samples: samples - told.samples };
   };
-  const nextSteps = () => each().map(({ nextStep }) => Math.max(reachedStep, nextStep));
+  const nextSteps = () =>
+    each().map(({ nextStep }, i) => Math.max(reachedStep, fromSteps[i] ?? 0, nextStep));
   return {
     ...{ device, threads, pausedBy: undefined },
     get memory() {
@@ -90,6 +94,9 @@ export function createSeat(options: {
     },
     get reachedStep() {
       return reachedStep;
+    },
+    get fromSteps() {
+      return fromSteps;
     },
     // Each thread is in its next batch at most, and sees the pause before the one after it.
     pauseStep: () => Math.max(...nextSteps()) + 2 * stride,
@@ -112,7 +119,7 @@ export function createSeat(options: {
     empty(everySteps) {
       const trained = each().reduce((sum, one) => sum + one.batches, 0);
       before = total();
-      reachedStep = Math.min(...nextSteps());
+      fromSteps = nextSteps();
       toStep = undefined;
       memory = createTrainerMemory(layout, size);
       return trained % everySteps;

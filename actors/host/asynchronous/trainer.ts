@@ -1,6 +1,6 @@
-// Trainer: the actor of a device of asynchronous training. It drives the threads of one trainer, and
-// speaks for the parameter servers that lie on its device, as a device of synchronous training does
-// for its rows; so the coordinators need not know which of both they have.
+// Trainer: the actor of a device of asynchronous training. It drives the threads of one trainer,
+// and speaks for the parameter servers that lie on its device, as a device of synchronous training
+// does for its rows; so the coordinators need not know which of both they have.
 //
 //              all threads ready      device.run · evaluate · save
 //   starting ────────────────▶ paused ─────────────────────────────▶ busy
@@ -83,7 +83,7 @@ type Answer =
 
 interface Context extends TrainerInput {
   readonly mailbox: Mailbox;
-  /** The answers of its threads, to the command in progress or, at the start, that they are ready. */
+  /** The answers of its threads to the command in progress; at the start, that they are ready. */
   readonly reports: ReadonlyMap<number, TrainerReport>;
   readonly arithmetic: string;
   readonly question: Question | undefined;
@@ -173,12 +173,15 @@ const machine = setup({
       if (question === undefined) return;
       if (question.type === "device.save") {
         const { cut } = question.body;
-        enqueue(sendParent({ type: "servers.save", device: seat.device, cut } as SaveServers)); // F1
+        const save: SaveServers = { type: "servers.save", device: seat.device, cut };
+        enqueue(sendParent(save)); // F1
         return;
       }
-      const command = commandOf(context, question);
-      const asked = question.type === "device.run" ? seat.threads : 1;
+      // The first thread of the first trainer evaluates.
+      const evaluates = seat.device === 0 ? 1 : 0;
+      const asked = question.type === "device.run" ? seat.threads : evaluates;
       for (let i = 0; i < asked; i++) {
+        const command = commandOf(context, question, i);
         enqueue.sendTo(`thread:${i}` as never, { type: "command", command } as never);
       }
     }),
@@ -286,7 +289,11 @@ function isQuestion(event: TrainerEvent): event is Question {
   return "body" in event && ["device.run", "device.evaluate", "device.save"].includes(event.type);
 }
 
-function commandOf({ seat }: Context, question: Exclude<Question, { type: "device.save" }>) {
+function commandOf(
+  { seat }: Context,
+  question: Exclude<Question, { type: "device.save" }>,
+  thread: number,
+) {
   if (question.type === "device.evaluate") {
     return { type: "evaluate", part: question.body.part } satisfies TrainerCommand;
   }
@@ -294,7 +301,8 @@ function commandOf({ seat }: Context, question: Exclude<Question, { type: "devic
   seat.begin(toStep);
   // A pause requested for an earlier command does not count for this one.
   if (seat.pausedBy !== command) pauseTrainer(seat.memory, -1);
-  return { type: "run", fromStep: seat.reachedStep, toStep, plateau } satisfies TrainerCommand;
+  const fromStep = seat.fromSteps[thread] ?? 0;
+  return { type: "run", fromStep, toStep, plateau } satisfies TrainerCommand;
 }
 
 function isDone({ question, reports, saved, seat }: Context): boolean {
@@ -343,7 +351,7 @@ function windowOf(seat: TrainerSeat, command: number, windows: readonly ReachedW
   };
 }
 
-/** Sends the parts in several turns, as a writer does; requests for them follow where one is lost. */
+/** Sends the parts in several turns, as a writer does; they are requested again if one is lost. */
 function sendParts(clock: Clock, mailbox: Mailbox, device: number, saved: ServersSaved): void {
   const sending = function* (): Steps<void> {
     for (const parts of batchesOf(saved.parts)) {

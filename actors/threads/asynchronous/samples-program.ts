@@ -26,8 +26,9 @@ export interface SamplesTask {
   readonly memory: TrainerMemory & Pick<GenerationMemory, "spec">;
   /** The trainer. */
   readonly index: number;
-  /** The step from which its threads begin. */
+  /** The step from which its threads begin; `fromSteps`: of each, where they differ. */
   readonly fromStep: number;
+  readonly fromSteps?: readonly number[];
 }
 
 export interface SamplesPorts extends Pick<ThreadPorts, "clock" | "disk" | "sleep"> {
@@ -36,7 +37,7 @@ export interface SamplesPorts extends Pick<ThreadPorts, "clock" | "disk" | "slee
 
 /** Reads batches until the trainer is aborted (throws GenerationAbortedError). */
 export async function runSamples(
-  { memory, index: trainer, fromStep }: SamplesTask,
+  { memory, index: trainer, fromStep, fromSteps = [] }: SamplesTask,
   { clock, disk, sleep, report }: SamplesPorts,
 ): Promise<never> {
   const spec = specIn(memory);
@@ -63,7 +64,8 @@ export async function runSamples(
   const source = new BatchSource({ ...order, fromStep: 0 }, datasets, clock);
   const firsts = Array.from({ length: threads }, (_, thread) => {
     const place = { trainer, trainers: spec.devices, thread, threads };
-    return { first: batchesOf(place).from(fromStep), stride: batchesOf(place).stride };
+    const { from, stride } = batchesOf(place);
+    return { first: from(fromSteps[thread] ?? fromStep), stride };
   });
   const streams: readonly Stream[] = [
     ...(spec.data.test === undefined ? [] : (["test"] as const)),

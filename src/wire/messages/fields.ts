@@ -1,5 +1,5 @@
-// Fields of messages that have a structure of their own: an error, the metrics of an evaluation, the
-// hardware of a host with its links, lost updates, waits, and kept rows.
+// Fields of messages that have a structure of their own: an error, the metrics of an evaluation,
+// the hardware of a host with its links, lost updates, waits, and kept rows.
 
 import { z } from "zod";
 import type { ErrorRecord } from "../../errors/errors.ts";

@@ -40,8 +40,11 @@ export interface ServerTask {
   readonly memory: ServerMemory & Pick<GenerationMemory, "spec">;
   /** Index among the servers of its kind. */
   readonly index: number;
-  /** Weights of trainers, whose mean the center begins with instead of a checkpoint's; may be empty. */
-  readonly starts: readonly SharedArrayBuffer[];
+  /**
+   * Dense weights of trainers that are there: the center begins with their mean. Left out: with the
+   * checkpoint's.
+   */
+  readonly starts?: readonly SharedArrayBuffer[] | undefined;
   readonly cluster: string;
   readonly connection: Connection;
 }
@@ -190,7 +193,7 @@ async function openSparse(
 
 /** The dense server, with given weights, those of the checkpoint, or initial ones. */
 async function openDense(
-  { starts }: ServerTask,
+  { starts = [] }: ServerTask,
   spec: GenerationSpec,
   { kernels }: ServerPorts,
   { store, manifest }: Saved,
@@ -230,14 +233,11 @@ async function openDense(
   };
 }
 
-/** The mean of weights that trainers change meanwhile. */
-function meanOf(starts: readonly SharedArrayBuffer[]): Float32Array {
-  const all = starts.map((start) => new Float32Array(start));
-  const mean = new Float32Array(all[0]?.length ?? 0);
-  for (const i of mean.keys()) {
-    mean[i] = all.reduce((sum, weights) => sum + (weights[i] ?? 0), 0) / all.length;
-  }
-  return mean;
+function meanOf(weights: readonly SharedArrayBuffer[]): Float32Array {
+  const all = weights.map((one) => new Float32Array(one));
+  return Float32Array.from(all[0] ?? [], (_, i) => {
+    return all.reduce((sum, one) => sum + (one[i] ?? 0), 0) / all.length;
+  });
 }
 
 async function save(

@@ -1,6 +1,6 @@
-// The bytes that each device sends and receives in a step, by channel: the parts of all-to-alls that
-// the topology of a run has (src/training/topology/exchange-shape.ts), added up by device. Ids and
-// distinct rows are those that a mean batch needs.
+// The bytes that each device sends and receives in a step, by channel: the parts of all-to-alls
+// that the topology of a run has (src/training/topology/exchange-shape.ts), added up by device. Ids
+// and distinct rows are those that a mean batch needs.
 
 import {
   type ChannelName,

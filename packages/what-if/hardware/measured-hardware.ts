@@ -29,13 +29,14 @@ export function measuredHardware(
   const { memoryBandwidth: lookups, memoryBytes, denseFlops } = constants;
   const lines = (value: object) =>
     stringify(value, { lineWidth: 96 }).trimEnd().replaceAll("\n", "\n  ");
-  return `# This machine, measured by \`osiris calibrate --machine\`. Figures without a comment were measured.
+  return `# This machine, by \`osiris calibrate --machine\`. What has no comment was measured.
 name: this-machine
 source: ${JSON.stringify(constants.source)}
 fitted: ["constants.steps: to whole steps of the calibration's own jobs", "tasks: to the tasks of others of its jobs"]
 host:
   devices: ${cores} # a device for each core
-  memory: { bytes: ${parts.memoryBytes}, bandwidth: ${together * lookups} } # of ${together} devices together
+  memory: # bandwidth: that of lookups on ${together} devices together
+    { bytes: ${parts.memoryBytes}, bandwidth: ${together * lookups} }
   disk: { bytes: ${disk.bytes}, bandwidth: ${disk.bandwidth} } # free bytes; written and synced
   cores: ${cores}
   ingestion: ${disk.bandwidth} # derived: samples come from the disk

@@ -1,8 +1,8 @@
 // The machines of a simulation: hosts with what their devices share, and devices with links of
-// their own. Hosts with equally many devices of each class are simulated once, and so are devices of
-// one class on a host, with their number as their weight in what the host shares: as every resource
-// is shared equally, and every wait is for the last of all, the times are those of all devices, to
-// the last bit.
+// their own. Hosts with equally many devices of each class are simulated once, and so are devices
+// of one class on a host, with their number as their weight in what the host shares: as every
+// resource is shared equally, and every wait is for the last of all, the times are those of all
+// devices, to the last bit.
 
 import type { DeviceCosts, Hardware, StepCostsOfCluster, TaskCost } from "../model.ts";
 import type { EventQueue } from "./events.ts";
@@ -51,7 +51,7 @@ export interface SimulatedCluster {
   readonly allHosts: number;
 }
 
-/** `isMerged`: devices that are alike are simulated once; else each on its own, with equal times. */
+/** `isMerged`: devices that are alike are simulated once; else each, with equal times. */
 export function clusterOf(
   queue: EventQueue,
   { classes, hosts: allHosts, perHost }: StepCostsOfCluster,

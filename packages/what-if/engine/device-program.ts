@@ -3,9 +3,9 @@
 // do not overlap its layers, only what travels does.
 //
 // With streams it is a GPU, as Neo's equations of a step assume (arXiv 2104.05158): batches, ids,
-// rows and layers have a stream each. A stream runs its tasks in their order, and waits for what it
-// needs of the others. Kernels of two streams do not slow each other. Vectors leave when a lookup
-// has ended. Batches are in flight as at depth 3, whatever the job says.
+// rows and layers have a stream each. A stream runs its tasks in their order, and waits for what
+// it needs of the others. Kernels of two streams do not slow each other. Vectors leave when a
+// lookup has ended. Batches are in flight as at depth 3, whatever the job says.
 
 import {
   leavesAhead,
@@ -68,8 +68,8 @@ export class IdsRoom {
 export interface DeviceLog {
   work(task: StepTaskName, step: number, from: number, to: number): void;
   /**
-   * It waited for a round, which is there now; without one, for its batch, tiers or room. `seconds`:
-   * in which it did nothing else.
+   * It waited for a round, which is there now; without one, for its batch, tiers or room.
+   * `seconds`: in which it did nothing else.
    */
   wait(
     of: StepChannel | "batch" | "tiers",
@@ -361,7 +361,7 @@ interface Act {
   readonly isRound?: boolean;
 }
 
-/** What a task does in its work, and what it sends at the end; some of it in pieces, as it is made. */
+/** What a task does in its work, and what it sends at the end; some in pieces, as it is made. */
 interface Acts {
   readonly acts: readonly Act[];
   readonly others: readonly StepChannel[];

@@ -1,5 +1,5 @@
-// Virtual time: events run in the order of their times; those of one time in the order in which they
-// were added.
+// Virtual time: events run in the order of their times; those of one time in the order in which
+// they were added.
 
 interface Event {
   readonly time: number;

@@ -1,5 +1,6 @@
-// A resource that jobs share equally (processor sharing): cores, a memory, a disk, one way of a link.
-// Each of n jobs gets 1/n of it, and at most one server: with two cores, one job runs on one.
+// A resource that jobs share equally (processor sharing): cores, a memory, a disk, one way of a
+// link. Each of n jobs gets 1/n of it, and at most one server: with two cores, one job runs on
+// one.
 //
 // Invariants
 //   R1. Jobs that are added at one time end as if they were one: the order of calls at one time

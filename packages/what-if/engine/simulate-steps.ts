@@ -2,8 +2,9 @@
 // costs of their tasks, on the links and shared resources of the machines. Some steps fill the
 // pipeline; then some are measured. Nothing is drawn: equal inputs have equal times.
 //
-// Not simulated: work of a bridge, and of folding gradients that arrive; waits for room, but of ids;
-// rounds of frames that are longer than their room. Buckets of the dense gradient are equally long.
+// Not simulated: work of a bridge, and of folding gradients that arrive; waits for room, but of
+// ids; rounds of frames that are longer than their room. Buckets of the dense gradient are equally
+// long.
 
 import { type StepChannel, type StepFacts, stepPlaces, waitOf } from "../../../internal.ts";
 import type { Hardware, SimulatedSteps, Span, StepCostsOfCluster } from "../model.ts";
@@ -15,7 +16,7 @@ import { createRound, type Round } from "./rounds.ts";
 import type { SharedResource } from "./shared-resource.ts";
 
 export interface SimulateOptions {
-  /** Whether devices are GPUs with streams (device-program.ts). @default false: as this runtime's */
+  /** Whether devices are GPUs with streams (device-program.ts). @default false */
   readonly streams?: boolean;
   /** Steps between checkpoints, at most 64. @default none is made */
   readonly checkpointEvery?: number;

@@ -1,5 +1,5 @@
-// Simulated steps against closed forms: Neo's equations of a step (arXiv 2104.05158), definitions of
-// bus bandwidth, queues by hand. Devices that are alike have the times of each on its own.
+// Simulated steps against closed forms: Neo's equations of a step (arXiv 2104.05158), definitions
+// of bus bandwidth, queues by hand. Devices that are alike have the times of each on its own.
 
 import test from "ava";
 import { chromeTrace, type StepFacts, stepGraph, stepTasks } from "../../../../internal.ts";
@@ -255,7 +255,7 @@ function mixed(): StepCostsOfCluster {
   return clusterCosts(classes, { hosts: 4, perHost: 4, reading: { seconds: 0.7, readers: 2 } });
 }
 
-test("devices that are alike are simulated once, with times that are equal to the last bit", (t) => {
+test("devices that are alike are simulated once, with times equal to the last bit", (t) => {
   const jobs: Partial<StepFacts>[] = [{}, { prefetch: 2 }, { isStale: true, stale: fresh }];
   for (const own of jobs) {
     for (const streams of [false, true]) {

@@ -78,7 +78,10 @@ export interface SimulatedSteps {
   readonly byTask: Readonly<Record<string, number>>;
   /** Seconds that each shared resource is busy in a step, where it is busiest. */
   readonly busy: Readonly<Record<string, number>>;
-  /** Seconds of waits by what is waited for, as the meter of a run counts them (`waitOf`). */
+  /**
+   * Seconds of waits by what is waited for, as the meter of a run counts them (`waitOf`); with
+   * streams, of those in which none of them works.
+   */
   readonly exposed: Readonly<Record<string, number>>;
   /** The part of `exposed` in which bytes flew; the rest waits for devices that compute. */
   readonly inFlight: Readonly<Record<string, number>>;

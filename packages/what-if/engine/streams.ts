@@ -32,5 +32,6 @@ export const needs: Readonly<Partial<Record<StepTaskName, readonly Need[]>>> = {
   tiers: [{ name: "receiveIds", before: 0 }],
   lookupReplicas: [{ name: "ids", before: 0 }],
   forwardEarly: [{ name: "batch", before: 0 }],
+  receiveGradients: [{ name: "sendGradients", before: 0 }], // Or it would seem to wait for others.
   losses: [{ name: "updateRows", before: 0 }],
 };

@@ -86,11 +86,15 @@ test("a step with streams takes as long as Neo's two equations say", (t) => {
     };
     const bytes = { pooled: allToAll, dPooled: allToAll };
     const costs = clusterCosts([costsFor([0, 1], tasks, bytes)]);
-    const { step } = simulateSteps(factsOf(), costs, machines(), { streams: true });
+    const { step, exposed } = simulateSteps(factsOf(), costs, machines(), { streams: true });
     const forward = Math.max(bottom, lookup + allToAll) + top;
     const backward = topBack + Math.max(allToAll + update, bottomBack);
-    if (isExact) near(t, step, forward + backward);
-    else t.true(step < forward + backward && step >= top + topBack, `${step}`);
+    if (isExact) {
+      near(t, step, forward + backward);
+      // What no stream has work for.
+      near(t, exposed.pooled ?? 0, bottom > lookup ? 0 : allToAll);
+      near(t, exposed.dPooled ?? 0, 0);
+    } else t.true(step < forward + backward && step >= top + topBack, `${step}`);
   }
 });
 

@@ -1,5 +1,5 @@
-// Draws the pictures of docs/what-if.md: samples per second of models over devices, and the timeline
-// of a step.
+// Draws pictures of clusters: samples per second of models over devices, and the timeline of a
+// step.
 //
 //   npm run draw -- clusters              # predicts, about two minutes; --draw: the last rows
 //

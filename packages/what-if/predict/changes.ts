@@ -1,7 +1,7 @@
 // The changes that would help most, found by perturbing: each resource of the machines is made
 // twice as fast, and the job is changed in the ways that its user may choose; every change is
-// simulated. The plan stays, except where the devices change, so a gain is a lower bound: a plan for
-// the changed machines may gain more.
+// simulated. The plan stays, except where the devices change, so a gain is a lower bound: a plan
+// for the changed machines may gain more.
 
 import {
   ClusterTooSmallError,

@@ -6,6 +6,7 @@ import {
   type JobOptions,
   type JobSpec,
   resolveJob,
+  type Scheme,
 } from "../../../../internal.ts";
 import type { Precision } from "../../costs/dense-costs.ts";
 import { constantsOf } from "../../hardware/constants-of.ts";
@@ -34,6 +35,8 @@ export interface Variant {
   readonly batch?: number;
   /** Share of the rows of each table. @default 1 */
   readonly rows?: number;
+  /** Schemes that tables may be cut by. @default all */
+  readonly schemes?: readonly Scheme[];
   /** Whether the tables are dealt in turn, instead of planned. @default false */
   readonly isNaive?: boolean;
 }
@@ -65,7 +68,12 @@ function predictionOf(variant: Variant): Prediction | ClusterTooSmallError {
   const hardware = readHardware(variant.hardware);
   const devices = { hosts, perHost };
   const job = jobOf(variant);
-  const options = { hosts, devices: hosts * perHost, precision: variant.precision };
+  const options = {
+    hosts,
+    devices: hosts * perHost,
+    precision: variant.precision,
+    schemes: variant.schemes,
+  };
   try {
     if (!isNaive) return predictPlanned(planCluster(job, hardware, options), hardware);
     const plan = naivePlan(job, devices, constantsOf(hardware, devices));

@@ -51,6 +51,9 @@ export function zionLines(): string[] {
     "|---|---|---|---|---|---|---|---|---|",
     ...rows,
     "",
+    "Where we differ: samples of M1 arrive at a Big Basin over one interface, and at a Zion over four, which decides between",
+    "them; and the speed of M3 with parameter servers is a bound from above, as the servers' own work is not simulated.",
+    "",
   ];
 }
 

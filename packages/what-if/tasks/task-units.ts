@@ -138,7 +138,7 @@ function rowsOf(setting: Setting, table: PlannedTable, shard: PlacedShard): type
   };
 }
 
-/** Share of a batch's distinct rows that are not among the most popular ones, which a cache holds. */
+/** Share of a batch's distinct rows outside the most popular ones, which a cache holds. */
 function missedShare(
   setting: Setting,
   table: PlannedTable,

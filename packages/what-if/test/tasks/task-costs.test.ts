@@ -1,0 +1,104 @@
+// Tasks of a device: counted by hand, timed from a timeline, and their costs found by the fit.
+
+import test from "ava";
+import {
+  graphOf,
+  planJob,
+  resolveJob,
+  stepTasks,
+  waitedFor,
+  workloadOf,
+} from "../../../../internal.ts";
+import { serverConstants } from "../../../../src/planner/cost/constants.ts";
+import { fitTaskCosts, taskSeconds } from "../../tasks/task-costs.ts";
+import { plannedProbe, taskProbes } from "../../tasks/task-probes.ts";
+import { taskTimesOf } from "../../tasks/task-times.ts";
+import { taskUnitsOf } from "../../tasks/task-units.ts";
+
+const constants = { ...serverConstants, memoryBytes: 8e9 };
+
+test("the units of a step are those counted by hand", (t) => {
+  const job = resolveJob({
+    model: {
+      ...{ kind: "dlrm", dense: 3, interaction: "cat", bottom: [5], top: [1] },
+      tables: [
+        { name: "a", rows: 7, dim: 4 },
+        { name: "b", rows: 7, dim: 8 },
+      ],
+    },
+    data: { kind: "synthetic", samples: 64, dense: 3, batchSize: 16, idsPerBag: 2 },
+    exchange: { forward: "bfloat16", backward: "int8" },
+    checkpoint: { directory: "none" },
+    sharding: "as-written",
+  });
+  const devices = { hosts: 1, perHost: 2 };
+  const planned = planJob(job, { devices, constants });
+  if (!planned.isFeasible) return t.fail("It fits");
+  const { plan } = planned;
+  const setting = { workload: workloadOf(job), devices, constants };
+  const { exchange, model } = job;
+  const unitsOf = taskUnitsOf({ setting, plan, graph: graphOf(model), exchange });
+  const holds = (rank: number) => plan.shards.filter(({ device }) => device === rank);
+  for (const rank of [0, 1]) {
+    // 8 own samples have two bags of two ids each; a table on this device has the bags of all 16.
+    const { ids, receiveIds, lookup, receiveReads, sendGradients, forwardEarly, forwardLate } =
+      unitsOf(rank);
+    const held = holds(rank);
+    const columns = held.reduce((sum, { table }) => sum + (table === "a" ? 4 : 8), 0);
+    t.deepEqual(ids, { step: 1, table: 2, bag: 16, id: 32 });
+    t.like(receiveIds, { shard: held.length, bag: 16 * held.length, id: 32 * held.length });
+    t.like(lookup, { idColumn: 32 * columns, element: 16 * columns, half: 16 * columns });
+    t.like(receiveReads, { element: 8 * 12, half: 8 * 12 });
+    t.like(sendGradients, { element: 8 * 12, scaled: 8 * 12 });
+    // Layers of (3 + 1) × 5 before the vectors, and of (17 + 1) × 1 after them: 1 for the bias.
+    t.like(forwardEarly, { layer: 1, parameter: 20, product: 8 * 20, mixed: 0 });
+    t.like(forwardLate, { layer: 1, parameter: 18, product: 8 * 18 });
+  }
+});
+
+test("a timeline is divided into the tasks and waits of a step, by their medians", (t) => {
+  const at = (name: (typeof stepTasks)[number]) => stepTasks.indexOf(name);
+  const records: Parameters<typeof taskTimesOf>[0] = [0, 1, 2, 3].flatMap((step) => {
+    const from = 100 * step;
+    // The third step is interrupted in its lookup.
+    const late = step === 2 ? 50 : 0;
+    return [
+      { kind: "task" as const, what: at("lookup"), fromMs: from, toMs: from + 4 + late },
+      {
+        kind: "wait" as const,
+        what: waitedFor.indexOf("pooled"),
+        fromMs: from + 61,
+        toMs: from + 64,
+      },
+      { kind: "task" as const, what: at("receiveReads"), fromMs: from + 60, toMs: from + 66 },
+      { kind: "task" as const, what: at("losses"), fromMs: from + 66, toMs: from + 67 },
+    ];
+  });
+  const { between, ...tasks } = taskTimesOf(records);
+  const expected = { lookup: 0.004, "wait.pooled": 0.003, receiveReads: 0.003, losses: 0.001 };
+  t.deepEqual(Object.keys(tasks).sort(), Object.keys(expected).sort());
+  for (const [name, seconds] of Object.entries(expected)) {
+    t.true(Math.abs((tasks[name] ?? 0) - seconds) < 1e-12, `${name}: ${tasks[name]}`);
+  }
+  t.true(Math.abs((between ?? 0) - (0.056 + 0.033)) < 1e-12);
+});
+
+test("the fit finds the costs by which tasks were timed", (t) => {
+  const costs = { step: 3e-5, shard: 2e-6, id: 4e-9, rowColumn: 5e-10 };
+  const truth = {
+    devices: 1,
+    tasks: { updateRows: costs, forward: { step: 1e-4, product: 3e-11 } },
+  };
+  const measured = taskProbes.map((probe) => {
+    const units = taskUnitsOf(plannedProbe(probe, "none", 1, constants).counted)(0);
+    return { units, times: taskSeconds(truth, units) };
+  });
+  const found = fitTaskCosts(1, measured);
+  for (const { units, times } of measured) {
+    const again = taskSeconds(found, units);
+    for (const task of ["updateRows", "forwardEarly", "forwardLate"] as const) {
+      const [own = 0, real = 0] = [again[task], times[task]];
+      t.true(Math.abs(own - real) <= 0.01 * real + 1e-6, `${task}: ${own} for ${real}`);
+    }
+  }
+});

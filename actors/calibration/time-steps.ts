@@ -56,7 +56,7 @@ export interface ProbePorts {
   readonly clock: Clock;
 }
 
-/** Called when so many jobs are timed. `recordsOf`: the timeline of a device in the last of them. */
+/** Called when so many jobs are timed. `recordsOf`: a device's timeline in the last of them. */
 type OnTimed = (jobs: number, recordsOf: (rank: number) => readonly TimelineRecord[]) => void;
 
 /**

@@ -1,6 +1,6 @@
 // Measures the steps of jobs on two machines that share nothing but a cable (bench/machines): each
-// has a core, a host and a device. The hosts measure their links for a first job; those figures, the
-// cable's rate and the core are the hardware by which the others are predicted.
+// has a core, a host and a device. The hosts measure their links for a first job; those figures,
+// the cable's rate and the core are the hardware by which the others are predicted.
 
 import { onMachines, type Progress } from "../../../bench/machines/machine-hosts.ts";
 import type { Cable } from "../../../bench/machines/machines.ts";

@@ -32,7 +32,9 @@ export function measuredHardware(
   return `# This machine, by \`osiris calibrate --machine\`. What has no comment was measured.
 name: this-machine
 source: ${JSON.stringify(constants.source)}
-fitted: ["constants.steps: to whole steps of the calibration's own jobs", "tasks: to the tasks of others of its jobs"]
+fitted:
+  - "constants.steps: to whole steps of the calibration's own jobs"
+  - "tasks: to the tasks of other jobs of the calibration"
 host:
   devices: ${cores} # a device for each core
   memory: # bandwidth: that of lookups on ${together} devices together

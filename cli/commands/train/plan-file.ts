@@ -34,6 +34,7 @@ import {
   readPolicy,
 } from "../../../packages/sharding/index.ts";
 import { withLinks } from "../../../src/planner/fleet.ts";
+import { expected } from "../../../src/ports/check-options.ts";
 import type { ChangeArguments } from "../../support/arguments.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
@@ -97,6 +98,11 @@ export async function planFile(path: string, options: PlanningArguments): Promis
     return memory === undefined ? constants : { ...constants, memoryBytes: memory };
   };
   const { devices: asked = job.devices || costs?.devices || "auto", hosts } = options;
+  const { servers } = job.placement;
+  if (asked !== "auto" && servers >= asked) {
+    const most = `at most ${asked - 1}, as one of ${asked} devices at least runs samples`;
+    throw expected("placement.servers", most, servers);
+  }
   const givenPath = options.from ?? options.plan;
   const isChosen = asked === "auto" && hosts === 1 && givenPath === undefined;
   const choice =

@@ -17,7 +17,7 @@ const coreRooms: readonly string[] = [
     "src/planner",
   ],
   ...["src/wire", "src/exchange", "actors/runtime", "storage/cluster", "src/embedding"],
-  ...["src/model", "src/serving", "src/training", "src/job"],
+  ...["src/model", "src/serving", "src/training", "src/asynchronous", "src/job"],
   ...["storage/tiers", "storage/checkpoints", "storage/model"],
   ...["actors/threads", "actors/calibration", "actors/doctor", "actors/host", "actors/run"],
   ...["actors/jobs", "actors/observe", "actors/client", "actors/cluster", "actors/verify"],
@@ -48,7 +48,7 @@ export function roomOf(path: string): string | undefined {
  * page runs in a browser, which cannot load the core.
  */
 function isBesideCode(path: string): boolean {
-  return /^packages\/\w+\/(commands|bench|test|page)\//.test(path);
+  return /^packages\/[\w-]+\/(commands|bench|test|page)\//.test(path);
 }
 
 /** Whether a file of `room` may import a file of `other`. */

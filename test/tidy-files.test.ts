@@ -17,7 +17,7 @@ const paths = committedFiles();
 
 /** Files of the product, without tests and benches. */
 function isProduct(path: string): boolean {
-  return /^(src|storage|actors|chaos|cli|packages\/\w+\/(?!test\/|bench\/)).*\.ts$/.test(path);
+  return /^(src|storage|actors|chaos|cli|packages\/[\w-]+\/(?!test\/|bench\/)).*\.ts$/.test(path);
 }
 
 test("every binary file, and every file above 200 KB, is listed with its reason", (t) => {
@@ -118,7 +118,7 @@ test("the image is built without running a script of any package", (t) => {
 test("no test file awaits anything before its tests are declared", (t) => {
   const waiting = paths.filter((path) => {
     return (
-      /^(test|packages\/\w+\/test)\/.*\.test\.ts$/.test(path) &&
+      /^(test|packages\/[\w-]+\/test)\/.*\.test\.ts$/.test(path) &&
       /^[a-z(].*\bawait\b/m.test(textOf(path))
     );
   });

@@ -58,7 +58,7 @@ export interface AsynchronousGenerationInput {
 
 type Mended = MessageEvent<"host.mended">["body"];
 
-interface Context extends AsynchronousGenerationInput {
+export interface AsynchronousGenerationContext extends AsynchronousGenerationInput {
   readonly mailbox: Mailbox;
   readonly place: HostPlace;
   /** The spec, for its threads. */
@@ -98,14 +98,17 @@ const forNextGeneration: ReadonlySet<string> = new Set([
 ]);
 
 /** N2. */
-const abortingAtStop = fromCallback<{ type: string }, Context>(({ input }) => () => {
-  for (const { memory } of input.trainers) abortTrainer(memory);
-  for (const { memory } of input.servers) abortServer(memory);
-});
+const abortingAtStop = fromCallback<{ type: string }, AsynchronousGenerationContext>(
+  ({ input }) =>
+    () => {
+      for (const { memory } of input.trainers) abortTrainer(memory);
+      for (const { memory } of input.servers) abortServer(memory);
+    },
+);
 
 const machine = setup({
   types: {} as {
-    context: Context;
+    context: AsynchronousGenerationContext;
     input: AsynchronousGenerationInput;
     events: GenerationEvent;
   },
@@ -294,22 +297,25 @@ export const asynchronousGenerationMachine = defineActor(machine, { receives: "n
 
 const coordinator = { role: "coordinator", index: 0 } as const;
 
-function seatNamed({ servers }: Context, name: string): ServerSeat {
+function seatNamed({ servers }: AsynchronousGenerationContext, name: string): ServerSeat {
   const seat = servers.find((one) => one.name === name);
   if (seat === undefined) throw new RangeError(`There is no server ${name}`);
   return seat;
 }
 
-function serversOn({ servers }: Context, device: number): readonly ServerSeat[] {
+function serversOn(
+  { servers }: AsynchronousGenerationContext,
+  device: number,
+): readonly ServerSeat[] {
   return servers.filter((one) => one.device === device);
 }
 
 /** The weights of trainers that have trained: their mean replaces a lost center. N1 */
-function weightsOf({ trainers }: Context): SharedArrayBuffer[] {
+function weightsOf({ trainers }: AsynchronousGenerationContext): SharedArrayBuffer[] {
   return trainers.filter((one) => one.hasTrained()).map(({ memory }) => memory.weights);
 }
 
-function serverInput(context: Context, name: string, isReplacement: boolean) {
+function serverInput(context: AsynchronousGenerationContext, name: string, isReplacement: boolean) {
   const { launcher } = context;
   const seat = seatNamed(context, name);
   const { place, memory } = seat;
@@ -317,7 +323,12 @@ function serverInput(context: Context, name: string, isReplacement: boolean) {
   return { launcher, name, place, memory, task: serverTask(context, seat, starts) };
 }
 
-function lostWith(context: Context, { role }: ServerSeat, cut: number, since: number) {
+function lostWith(
+  context: AsynchronousGenerationContext,
+  { role }: ServerSeat,
+  cut: number,
+  since: number,
+) {
   const stored = cut > 0 ? ("checkpoint" as const) : ("initial values" as const);
   if (role === "sparse") return { what: "rows" as const, updates: since, from: stored };
   const isMean = weightsOf(context).length > 0;
@@ -325,7 +336,7 @@ function lostWith(context: Context, { role }: ServerSeat, cut: number, since: nu
   return { what: "center" as const, updates: isMean ? 0 : since, from };
 }
 
-function trainerInput(context: Context, device: number) {
+function trainerInput(context: AsynchronousGenerationContext, device: number) {
   const { network, launcher, spec, place, trainers, ready } = context;
   const seat = trainers[device - place.first];
   if (seat === undefined) throw new RangeError(`There is no trainer on device ${device}`);
@@ -338,7 +349,11 @@ function trainerInput(context: Context, device: number) {
 }
 
 /** Vacates the seat of an actor that failed. N3 */
-function leave(context: Context, id: string, body: Mended): Pick<Context, "killed"> {
+function leave(
+  context: AsynchronousGenerationContext,
+  id: string,
+  body: Mended,
+): Pick<AsynchronousGenerationContext, "killed"> {
   const { killed, trainers, place, spec, mailbox } = context;
   if (!id.startsWith("device:")) return { killed: new Map(killed).set(id, body) };
   const seat = trainers[Number(id.slice("device:".length)) - place.first];

@@ -51,7 +51,7 @@ export interface SaveServer {
 
 type Reported = { readonly type: "thread.reported"; readonly report: ServerReport };
 
-interface Context extends ParameterServerInput {
+export interface ParameterServerContext extends ParameterServerInput {
   /** The cut that was requested last. */
   readonly cut: number | undefined;
 }
@@ -67,7 +67,7 @@ const thread = threadLogic<ParameterServerInput, ServerCommand, ServerReport>((i
 
 const machine = setup({
   types: {} as {
-    context: Context;
+    context: ParameterServerContext;
     input: ParameterServerInput;
     events: SaveServer | Reported | ThreadEnded;
   },

@@ -81,7 +81,7 @@ type Answer =
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
   | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
 
-interface Context extends TrainerInput {
+export interface TrainerContext extends TrainerInput {
   readonly mailbox: Mailbox;
   /** The answers of its threads to the command in progress; at the start, that they are ready. */
   readonly reports: ReadonlyMap<number, TrainerReport>;
@@ -121,7 +121,7 @@ const thread = threadLogic<
 }));
 
 /** Receives the requests to the writer of the device, which a trainer is itself. */
-const hearingWriter = fromCallback<{ type: string }, Context>(({ input, sendBack }) => {
+const hearingWriter = fromCallback<{ type: string }, TrainerContext>(({ input, sendBack }) => {
   const { network, spec, seat } = input;
   const mailbox = openMailbox(network, spec, { role: "writer", index: seat.device });
   const subscription = mailbox.listen((message) => sendBack(message as { type: string }));
@@ -136,7 +136,7 @@ const questionTaken = [
 ] as const;
 
 const machine = setup({
-  types: {} as { context: Context; input: TrainerInput; events: TrainerEvent },
+  types: {} as { context: TrainerContext; input: TrainerInput; events: TrainerEvent },
   actors: { thread, hearingWriter },
   actions: {
     startThreads: enqueueActions(({ context, enqueue }) => {
@@ -290,7 +290,7 @@ function isQuestion(event: TrainerEvent): event is Question {
 }
 
 function commandOf(
-  { seat }: Context,
+  { seat }: TrainerContext,
   question: Exclude<Question, { type: "device.save" }>,
   thread: number,
 ) {
@@ -305,7 +305,7 @@ function commandOf(
   return { type: "run", fromStep, toStep, plateau } satisfies TrainerCommand;
 }
 
-function isDone({ question, reports, saved, seat }: Context): boolean {
+function isDone({ question, reports, saved, seat }: TrainerContext): boolean {
   switch (question?.type) {
     case "device.run":
       return reports.size === seat.threads;
@@ -318,7 +318,7 @@ function isDone({ question, reports, saved, seat }: Context): boolean {
   }
 }
 
-function answerOf(context: Context, question: Question): Answer {
+function answerOf(context: TrainerContext, question: Question): Answer {
   const { reports, seat, network, askedAtMs } = context;
   const { command } = question.body;
   if (question.type === "device.save") {

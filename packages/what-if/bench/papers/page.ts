@@ -261,7 +261,10 @@ const hostsMax = 1024;
 
 /** The fewest hosts, as a power of two, that hold a variant in the memory of their one device. */
 function fewestHosts(variant: Variant): number {
-  for (let hosts = 1; hosts <= hostsMax; hosts *= 2) {
+  const model = paperModels.find(({ name }) => name === variant.model);
+  const bytes = (model?.parameters ?? 0) * (variant.isHalf ? 2 : 4);
+  const least = bytes / readHardware(variant.hardware).device.memory.bytes;
+  for (let hosts = 2 ** Math.ceil(Math.log2(least)); hosts <= hostsMax; hosts *= 2) {
     const found = predicted({ ...variant, hosts });
     if (found instanceof ClusterTooSmallError) continue;
     if (found.memory.host.used + found.memory.disk.used === 0) return hosts;

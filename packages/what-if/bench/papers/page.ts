@@ -128,7 +128,7 @@ function speedLines(): string[] {
     "|---|---|---|---|---|---|---|---|---|---|",
     ...rows,
     "",
-    "*Near* is within 35 % for A and I, and within a factor of 2 for F. In float32 no A100 or V100 reaches the paper's",
+    "*Near* is within 35 % for A and I, and within a factor of 2 for F. At 70 % of the float32 peak none reaches the paper's",
     "figure of A, which takes 17.9 TFLOP/s of each device (3 × 638 MFLOP a sample). Our plans of F cut tables by columns of",
     `32, which sends less than the paper's cut by rows: by rows alone 16 hosts of zionex, TF32, have ${speedText(byRows)}.`,
     "",

@@ -534,7 +534,6 @@ export { layoutOf } from "./src/exchange/layout.ts";
 export type { Tensor } from "./src/kernels/contract/kernels.ts";
 export { type CostTable, reuseBins, weightBytesOf, isHalvable } from "./src/planner/reuse.ts";
 export {
-  allReduceSeconds,
   costOf,
   loadOf,
   placeBytesOf,
@@ -578,7 +577,7 @@ export { exactExchange, tableOf, topologyOf } from "./src/training/topology/topo
 export { sliceRunsOf } from "./src/planner/placement.ts";
 export { readSeconds } from "./src/planner/assess.ts";
 export { measuredSlices } from "./src/planner/cost/step-costs.ts";
-export { gradientShare } from "./src/planner/cost/traffic.ts";
+export { allReduceSeconds, gradientShare } from "./src/planner/cost/traffic.ts";
 export type { Workload } from "./src/planner/shards.ts";
 export { startBrokerThread } from "./src/wire/broker/broker-thread.ts";
 export { connectNats, type ConnectOptions } from "./src/wire/transports/nats-transport.ts";

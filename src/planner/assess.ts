@@ -2,7 +2,6 @@
 // Everything is computed from the plan alone, so a plan from a file is judged like a new one.
 
 import {
-  allReduceSeconds,
   costOf,
   loadOf,
   memoryOf,
@@ -17,7 +16,14 @@ import {
   trainersOf,
 } from "./cost/cost.ts";
 import { measuredSlices } from "./cost/step-costs.ts";
-import { denseTraffic, gradientShare, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
+import {
+  allReduceSeconds,
+  denseTraffic,
+  gradientShare,
+  sharersOf,
+  type Traffic,
+  trafficOf,
+} from "./cost/traffic.ts";
 import {
   deviceCount,
   type PlacedShard,

@@ -12,7 +12,7 @@ import {
 } from "../../../cli/support/format.ts";
 import type { Prediction } from "../model.ts";
 import type { MeasuredChange } from "../predict/changes.ts";
-import type { ClusterChoice, JudgedOffer, Offer } from "../predict/choose-cluster.ts";
+import type { AssessedOffer, ClusterChoice, Offer } from "../predict/choose-cluster.ts";
 
 /** The prediction of one cluster. */
 export function detailLines(
@@ -119,7 +119,7 @@ function money(value: number): string {
 }
 
 /** Several clusters, a line each. */
-export function tableLines(path: string, offers: readonly (Offer | JudgedOffer)[]): string[] {
+export function tableLines(path: string, offers: readonly (Offer | AssessedOffer)[]): string[] {
   const isTrained = offers.some((offer) => "seconds" in offer);
   const head = [
     ...["hardware", "hosts", "devices", "samples/s", "step", "limited by"],
@@ -135,7 +135,7 @@ export function tableLines(path: string, offers: readonly (Offer | JudgedOffer)[
     const { price, kilowattHours } = prediction;
     const used = ({ used: own, there }: { used: number; there: number }) =>
       there === 0 ? "-" : percent(own / there);
-    const { seconds, price: whole }: Partial<JudgedOffer> = offer;
+    const { seconds, price: whole }: Partial<AssessedOffer> = offer;
     return [
       ...[hardware, count(hosts), count(devices), count(samplesPerSecond), shortTime(steps.step)],
       ...[`${bottleneck.name} ${percent(bottleneck.share)}`, used(memory.device)],

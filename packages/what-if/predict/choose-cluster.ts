@@ -19,7 +19,7 @@ export interface Wanted {
   readonly deadline?: number | undefined;
 }
 
-export interface JudgedOffer extends Offer {
+export interface AssessedOffer extends Offer {
   /** Seconds and price of the training, with the time that failures cost. */
   readonly seconds?: number;
   readonly price?: number;
@@ -28,20 +28,20 @@ export interface JudgedOffer extends Offer {
 }
 
 export interface ClusterChoice {
-  readonly offers: readonly JudgedOffer[];
+  readonly offers: readonly AssessedOffer[];
   /** The cheapest as wanted; of equal ones the faster one, then the first; undefined: none is. */
-  readonly chosen: JudgedOffer | undefined;
+  readonly chosen: AssessedOffer | undefined;
 }
 
 export function chooseCluster(offers: readonly Offer[], wanted: Wanted): ClusterChoice {
-  const judged = offers.map((offer) => judge(offer, wanted));
-  const fit = judged.filter(({ fails }) => fails.length === 0);
-  const order = (a: JudgedOffer, b: JudgedOffer) =>
+  const assessed = offers.map((offer) => assess(offer, wanted));
+  const fit = assessed.filter(({ fails }) => fails.length === 0);
+  const order = (a: AssessedOffer, b: AssessedOffer) =>
     (a.price ?? 0) - (b.price ?? 0) || (a.seconds ?? 0) - (b.seconds ?? 0);
-  return { offers: judged, chosen: fit.sort(order)[0] };
+  return { offers: assessed, chosen: fit.sort(order)[0] };
 }
 
-function judge(offer: Offer, { samples, budget, deadline }: Wanted): JudgedOffer {
+function assess(offer: Offer, { samples, budget, deadline }: Wanted): AssessedOffer {
   const { prediction } = offer;
   if (typeof prediction === "string") return { ...offer, fails: [prediction] };
   const { samplesPerSecond, goodput, price: ofBillion } = prediction;

@@ -23,6 +23,7 @@ import { distinctIds, missRatioAt } from "./miss-curve.ts";
 import { type RowCosts, rowCostsOf, treeFactor } from "./row-costs.ts";
 import { rowShare } from "./row-shares.ts";
 import { measuredSlices, noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
+import { allReduceSeconds } from "./traffic.ts";
 
 /**
  * The stages of a step, in order; `overhead` is the time outside all other stages (step-costs.ts).
@@ -307,20 +308,6 @@ function exchangesOf(
     default:
       return scheme satisfies never;
   }
-}
-
-/** Seconds of an all-reduce of `bytes`; 0 for a single device. */
-export function allReduceSeconds(
-  devices: Devices,
-  { insideHost, acrossHosts }: MachineConstants,
-  bytes: number,
-): number {
-  const { hosts, perHost } = devices;
-  if (deviceCount(devices) === 1) return 0;
-  const n = Math.min(hosts, 2);
-  const link = hosts === 1 ? insideHost : acrossHosts;
-  const seconds = (bytes * (2 * n - 1)) / n / link.allReduce;
-  return deviceCount(devices) > 2 * perHost ? 2 * seconds : seconds;
 }
 
 /**

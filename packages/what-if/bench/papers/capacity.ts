@@ -1,6 +1,6 @@
 // How model-F gets into memory (Neo, section 4.1.3 and 4.4: arXiv 2104.05158): its bytes by the
-// format of rows and the state of their optimizer, and whether the planner finds them a place in the
-// memory of devices and hosts.
+// format of rows and the state of their optimizer, and whether the planner finds them a place in
+// the memory of devices and hosts.
 
 import {
   type JobPlan,

@@ -22,7 +22,7 @@ export function papersPage(): string[] {
     "",
     "- **From memory**: a paper's figure that was remembered and not read; it is a comparison, no target.",
     "- **No figure here is fitted to a paper's result.** Predictions rest on the hardware files",
-    "  ([docs](../packages/what-if/docs/what-if.md)), whose figures are from data sheets, papers or assumed, as each",
+    "  ([docs](what-if.md)), whose figures are from data sheets, papers or assumed, as each",
     "  file says; on the models below; and on a plan of the planner for each number of hosts, so that imbalance is the",
     "  plan's. The shares of the links that collectives reach are from the prototype's two measured collectives.",
     "",

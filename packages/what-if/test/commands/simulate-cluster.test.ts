@@ -7,11 +7,11 @@ import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { runCli } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 import type { Prediction } from "../../model.ts";
-import type { JudgedOffer } from "../../predict/choose-cluster.ts";
+import type { AssessedOffer } from "../../predict/choose-cluster.ts";
 
 interface Report {
-  readonly clusters: readonly (JudgedOffer & { readonly prediction: Prediction })[];
-  readonly chosen?: JudgedOffer;
+  readonly clusters: readonly (AssessedOffer & { readonly prediction: Prediction })[];
+  readonly chosen?: AssessedOffer;
   readonly changes?: readonly { readonly name: string; readonly gain: number }[];
 }
 

@@ -38,9 +38,9 @@ test("the cheapest cluster is chosen that meets the budget and the deadline", (t
 });
 
 test("an offer that is not chosen says by how much it fails, or what is missing", (t) => {
-  const { offers: judged } = chooseCluster(offers, { samples, budget: 20.5, deadline: 3700 });
+  const { offers: assessed } = chooseCluster(offers, { samples, budget: 20.5, deadline: 3700 });
   t.deepEqual(
-    judged.map(({ fails }) => fails),
+    assessed.map(({ fails }) => fails),
     [
       ["takes 1.95 of the time"],
       ["costs 1.22 of the budget", "takes 1.22 of the time"],
@@ -50,8 +50,8 @@ test("an offer that is not chosen says by how much it fails, or what is missing"
       ["The job does not fit"],
     ],
   );
-  t.is(judged[1]?.seconds, 4500);
-  t.is(Math.round(judged[1]?.price ?? 0), 25);
+  t.is(assessed[1]?.seconds, 4500);
+  t.is(Math.round(assessed[1]?.price ?? 0), 25);
 });
 
 test("a list of hosts goes on as it begins", (t) => {

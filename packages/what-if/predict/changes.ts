@@ -75,20 +75,20 @@ export function* measureChanges(
 /** The prediction with a change; undefined: it does not fit. */
 function predictionWith(planned: PlannedCluster, hardware: Hardware, change: Change) {
   const { job = planned.job, hosts } = change;
-  if (hosts !== undefined) {
-    const { perHost } = planned.devices;
-    const options = { ...planned.options, hosts, devices: hosts * perHost };
-    try {
+  const { perHost } = planned.devices;
+  try {
+    if (hosts !== undefined) {
+      const options = { ...planned.options, hosts, devices: hosts * perHost };
       return predictPlanned(planCluster(job, hardware, options), hardware);
-    } catch (error) {
-      if (error instanceof ClusterTooSmallError) return undefined;
-      throw error;
     }
+    const same = change.job === undefined ? planned : withFacts({ ...planned, job });
+    const found = predictPlanned(same, change.hardware ?? hardware);
+    const { used, there } = found.memory.device;
+    return change.job !== undefined && used > there ? undefined : found;
+  } catch (error) {
+    if (error instanceof ClusterTooSmallError) return undefined;
+    throw error;
   }
-  const same = change.job === undefined ? planned : withFacts({ ...planned, job });
-  const found = predictPlanned(same, change.hardware ?? hardware);
-  const { used, there } = found.memory.device;
-  return change.job !== undefined && used > there ? undefined : found;
 }
 
 const twice = 2;

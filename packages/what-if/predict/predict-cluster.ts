@@ -114,10 +114,15 @@ function devicesOf({ name, host }: Hardware, { hosts, devices }: PredictOptions)
   throw expected("devices", most, all);
 }
 
-/** Simulates a job by its plan, on these machines. */
+/**
+ * Simulates a job by its plan, on these machines.
+ * @throws ClusterTooSmallError if its rows do not fit below the devices' memory
+ */
 export function predictPlanned(planned: PlannedCluster, hardware: Hardware): Prediction {
   const { job, devices, plan, options } = planned;
   const costs = costsOfCluster(job, plan, hardware, devices, options);
+  const memory = memoryOfFullest(costs);
+  checkBelow(`${devices.hosts} hosts of ${hardware.name}`, memory);
   // Devices of measured machines are this runtime's, which do one thing at a time.
   const streams = options.streams ?? hardware.constants === undefined;
   const steps = simulateSteps(planned.facts, costs, hardware, { streams });
@@ -133,13 +138,25 @@ export function predictPlanned(planned: PlannedCluster, hardware: Hardware): Pre
     samplesPerSecond,
     steps,
     bottleneck: bottleneckOf(steps),
-    memory: memoryOfFullest(costs),
+    memory,
     ...(pricePerHour !== undefined && { price: hours * pricePerHour }),
     ...(watts !== undefined && { kilowattHours: (hours * watts) / 1000 }),
     goodput: failures.share,
     failures,
     missing: planned.missing,
   };
+}
+
+/** The planner checks the memory of devices; what lies below it is known from the costs. */
+function checkBelow(hosts: string, memory: Prediction["memory"]): void {
+  for (const level of ["host", "disk"] as const) {
+    const { used, there } = memory[level];
+    if (used <= there) continue;
+    const what = level === "host" ? "memory below its devices" : "disk";
+    const sentence = `A host needs ${used} bytes of ${what} for rows, and has ${there}`;
+    const remedy = { sentence: `Give each host ${used} bytes of ${what}` };
+    throw new ClusterTooSmallError(hosts, { unmet: [{ sentence }], relaxations: [remedy] });
+  }
 }
 
 /** Bytes of the fullest device, and of the host whose devices have most, by level. */

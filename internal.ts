@@ -577,7 +577,7 @@ export { exactExchange, tableOf, topologyOf } from "./src/training/topology/topo
 export { sliceRunsOf } from "./src/planner/placement.ts";
 export { readSeconds } from "./src/planner/assess.ts";
 export { measuredSlices } from "./src/planner/cost/step-costs.ts";
-export { allReduceSeconds, gradientShare } from "./src/planner/cost/traffic.ts";
+export { allReduceSeconds, gradientShare } from "./src/planner/cost/all-reduce.ts";
 export type { Workload } from "./src/planner/shards.ts";
 export { startBrokerThread } from "./src/wire/broker/broker-thread.ts";
 export { connectNats, type ConnectOptions } from "./src/wire/transports/nats-transport.ts";

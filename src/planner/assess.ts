@@ -1,6 +1,7 @@
 // Assesses a plan: load and memory of each device, bytes sent, and the time of a step by stage.
 // Everything is computed from the plan alone, so a plan from a file is judged like a new one.
 
+import { allReduceSeconds, gradientShare } from "./cost/all-reduce.ts";
 import {
   costOf,
   loadOf,
@@ -16,14 +17,7 @@ import {
   trainersOf,
 } from "./cost/cost.ts";
 import { measuredSlices } from "./cost/step-costs.ts";
-import {
-  allReduceSeconds,
-  denseTraffic,
-  gradientShare,
-  sharersOf,
-  type Traffic,
-  trafficOf,
-} from "./cost/traffic.ts";
+import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
 import {
   deviceCount,
   type PlacedShard,

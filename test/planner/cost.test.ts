@@ -2,9 +2,10 @@
 // (Mudigere et al., arXiv 2104.05158), worked out by hand with round numbers.
 
 import test from "ava";
+import { allReduceSeconds } from "../../src/planner/cost/all-reduce.ts";
 import { costOf, reserveOf, type Setting } from "../../src/planner/cost/cost.ts";
 import { distinctIds } from "../../src/planner/cost/miss-curve.ts";
-import { allReduceSeconds, denseTraffic, trafficOf } from "../../src/planner/cost/traffic.ts";
+import { denseTraffic, trafficOf } from "../../src/planner/cost/traffic.ts";
 import type { PlannedTable, Scheme, Tile } from "../../src/planner/shards.ts";
 import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 

@@ -2,8 +2,8 @@
 
 import test from "ava";
 import { resolveJob } from "../../src/job/job.ts";
+import { allReduceSeconds } from "../../src/planner/cost/all-reduce.ts";
 import { serverConstants } from "../../src/planner/cost/constants.ts";
-import { allReduceSeconds } from "../../src/planner/cost/traffic.ts";
 import { areAlike, type HostMachine, withLinks } from "../../src/planner/fleet.ts";
 import { unpackPlan } from "../../src/planner/packed-plan.ts";
 import { planRun, type RunPlanSetting } from "../../src/training/planning/run-plan.ts";

@@ -17,13 +17,13 @@ import {
   tileRows,
   type Workload,
 } from "../shards.ts";
+import { allReduceSeconds } from "./all-reduce.ts";
 import type { MachineConstants } from "./constants.ts";
 import { distinctOfTile, distinctRows } from "./distinct-rows.ts";
 import { distinctIds, missRatioAt } from "./miss-curve.ts";
 import { type RowCosts, rowCostsOf, treeFactor } from "./row-costs.ts";
 import { rowShare } from "./row-shares.ts";
 import { measuredSlices, noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
-import { allReduceSeconds } from "./traffic.ts";
 
 /**
  * The stages of a step, in order; `overhead` is the time outside all other stages (step-costs.ts).

@@ -1,5 +1,5 @@
-// docs/papers.md: written from the present inputs, with figures that their documents have. The whole
-// page takes minutes, so some of its parts are made again.
+// docs/papers.md: written from the present inputs, with figures that their documents have. The
+// whole page takes minutes, so some of its parts are made again.
 
 import { readFileSync } from "node:fs";
 import test from "ava";

@@ -3,13 +3,11 @@
 // not count. W = devices, L = devices of a host, N = hosts, b = samples of a device.
 
 import {
-  type Devices,
   deviceCount,
   type PlacedShard,
   type Plan,
   type PlannedTable,
   tileColumns,
-  type Workload,
 } from "../shards.ts";
 import { allReduceTraffic, gradientShare } from "./all-reduce.ts";
 import type { Setting } from "./cost.ts";

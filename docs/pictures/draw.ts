@@ -16,8 +16,6 @@ export const programs: Readonly<Record<string, string>> = {
   predictions: "packages/sharding/bench/picture.js",
   /** What deduplicated sessions save, of rows that a bench printed. */
   savings: "bench/dedup/picture.js",
-  /** What models of the papers would reach on other machines: `--draw` draws the last rows. */
-  clusters: "packages/what-if/bench/pictures.js",
 };
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {

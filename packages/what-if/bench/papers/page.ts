@@ -88,7 +88,7 @@ const platformName = ({ hardware, precision }: (typeof platforms)[number]) =>
   precision === "float32" ? hardware : `${hardware}, TF32`;
 /** The headline's configuration: rows in float16, and vectors in 16 bits. */
 const tuned = { isHalf: true, isQuantised: true } as const;
-const hostCounts = [1, 2, 4, 8, 16];
+export const hostCounts = [1, 2, 4, 8, 16];
 const headlines = [
   { model: "model-a", paper: 1.2e6, isFromMemory: true, efficiency: 0.5, within: 0.35 },
   { model: "model-f", paper: 1.7e6, isFromMemory: false, efficiency: undefined, within: 1 },
@@ -130,6 +130,8 @@ function speedLines(): string[] {
     "| model | machines | 8 devices | 16 | 32 | 64 | 128 | the paper, 128 | ours over it | near |",
     "|---|---|---|---|---|---|---|---|---|---|",
     ...rows,
+    "",
+    "![Predicted samples per second of model-A and model-I over devices](pictures/clusters.svg)",
     "",
     "*Near* is within 35 % for A and I, and within a factor of 2 for F. At 70 % of the float32 peak none reaches the paper's",
     "figure of A, which takes 17.9 TFLOP/s of each device (3 × 638 MFLOP a sample). Our plans of F cut tables by columns of",
@@ -176,7 +178,7 @@ function efficiencyLines(): string[] {
 
 const base = { model: "model-a", hosts: 16, isHalf: false, isQuantised: false } as const;
 /** The optimisations of model-A, each added to those before. */
-export const ladder = [
+const ladder = [
   ["whole tables, dealt in turn", { ...base, isNaive: true }],
   ["+ the planner", base],
   ["+ rows in float16", { ...base, isHalf: true }],
@@ -185,8 +187,15 @@ export const ladder = [
 ] as const;
 const paperLadder = ["below 700 k", "about + 20 %", "about + 20 %", "", "+ 87 % in all"];
 
+/** Samples a second of each step of the ladder. */
+export function ladderSpeeds(): { readonly name: string; readonly speed: number }[] {
+  return ladder.map(([name, variant]) => {
+    return { name, speed: speedOf({ ...variant, ...platforms[0] }) };
+  });
+}
+
 function ladderLines(): string[] {
-  const speeds = ladder.map(([, variant]) => speedOf({ ...variant, ...platforms[0] }));
+  const speeds = ladderSpeeds().map(({ speed }) => speed);
   const [first = 1] = speeds;
   const rows = ladder.map(([name], i) => {
     const speed = speeds[i] ?? 0;
@@ -203,6 +212,8 @@ function ladderLines(): string[] {
     "| | samples/s | beside the step before | beside the first | the paper, from memory |",
     "|---|---|---|---|---|",
     ...rows,
+    "",
+    "![Predicted samples per second of model-A, optimisation by optimisation](pictures/ladder.svg)",
     "",
   ];
 }

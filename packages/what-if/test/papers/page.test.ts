@@ -6,6 +6,7 @@ import test from "ava";
 import { packageFile } from "../../../../internal.ts";
 import { claims } from "../../bench/papers/claims.ts";
 import { claimLines, headlineOn, inputsHash } from "../../bench/papers/page.ts";
+import { drawLadder, drawRates, files, type PictureRows } from "../../bench/papers/pictures.ts";
 import { speedOf, speedText } from "../../bench/papers/variants.ts";
 
 const textOf = (page: string) => readFileSync(packageFile(page), "utf8");
@@ -21,6 +22,12 @@ test("a prediction on the page of the papers comes out again", (t) => {
   const speed = speedOf(headlineOn("model-i", { hardware: "zionex", precision: "float32" }, 1));
   const line = /\| `model-i` \| zionex \| ([^|]+) \|/.exec(textOf("docs/papers.md"))?.[1];
   t.is(line, speedText(speed), stale);
+});
+
+test("the pictures of the papers show the rows that were predicted", (t) => {
+  const rows = JSON.parse(textOf(files.rows)) as PictureRows;
+  t.is(textOf(files.rates), drawRates(rows));
+  t.is(textOf(files.ladder), drawLadder(rows));
 });
 
 for (const page of new Set(claims.map(({ measured }) => measured.page))) {

@@ -32,11 +32,11 @@ export const asynchronousOptions = z.strictObject({
         ),
       share: z
         .number()
-        .min(0)
+        .gt(0)
         .max(1)
         .optional()
         .describe(
-          "Share of its distance from the center that an exchange takes from a trainer, and gives to the center. Left out: 0.5 divided by the number of trainers; 0: trainers never meet.",
+          "Share of its distance from the center that an exchange takes from a trainer, and gives to the center. Left out: 0.5 divided by the number of trainers.",
         ),
     })
     .prefault({})

@@ -3,6 +3,7 @@
 
 import type { z } from "zod";
 import { isStreamed } from "../data/data-kinds.ts";
+import { graphOf } from "../model/model.ts";
 import { expected } from "../ports/check-options.ts";
 import { type AsynchronousSpec, asynchronousOptions } from "./asynchronous-options.ts";
 import type { jobSchema } from "./job-schema.ts";
@@ -21,10 +22,23 @@ export function withAsynchronous<Job extends Pick<JobSpec, "mode" | "async">>(jo
   return Object.freeze({ ...job, async: Object.freeze(asynchronousOptions.parse({})) });
 }
 
+/**
+ * Refuses a graph with statistics of a batch, which options do not show where a module builds it.
+ * @throws InvalidOptionError
+ */
+export function checkStatistics({ mode, model }: Pick<JobSpec, "mode" | "model">): void {
+  if (mode !== "async" || model.kind !== "custom") return;
+  const norm = graphOf(model).layout.parameters.find(({ isStatistic }) => isStatistic);
+  if (norm === undefined) return;
+  const why = `a module without statistics of a batch ${because} where no device sees a whole one`;
+  throw expected("model.path", `${why}; it has \`${norm.name}\``, model.path);
+}
+
 /** An option that asynchronous training cannot follow: its path, the demand, and its value. */
 type Refusal = readonly [path: string, isRefused: boolean, demand: string, value: unknown];
 
 const because = 'in `mode: "async"`,';
+const dealtRows = `"auto" ${because} whose servers deal tables themselves`;
 
 /**
  * Refuses what asynchronous training cannot do, and its section in other modes.
@@ -41,7 +55,7 @@ export function checkAsynchronous(job: JobSpec): void {
 }
 
 function* refusalsOf(job: JobSpec): Generator<Refusal> {
-  const { model, exchange, optimizer, pipeline, planner, data, checkpoint } = job;
+  const { model, exchange, optimizer, pipeline, planner, data, checkpoint, placement } = job;
   const no = (why: string) => `left out ${because} ${why}`;
   for (const [i, table] of model.tables.entries()) {
     const at = `model.tables[${i}]`;
@@ -53,8 +67,7 @@ function* refusalsOf(job: JobSpec): Generator<Refusal> {
     yield [`${at}.dedup`, dedup, no("where a batch reads each row once"), dedup];
     const touched = `"touched" ${because} where rows have no common step`;
     yield [`${at}.l2Scope`, l2Scope !== "touched", touched, l2Scope];
-    const dealt = `"auto" ${because} whose servers deal tables themselves`;
-    yield [`${at}.sharding`, sharding !== "auto", dealt, sharding];
+    yield [`${at}.sharding`, sharding !== "auto", dealtRows, sharding];
   }
   const { forward, backward, dense, topk } = exchange;
   const whole = `"float32" ${because} whose servers send whole numbers`;
@@ -64,6 +77,9 @@ function* refusalsOf(job: JobSpec): Generator<Refusal> {
   yield ["exchange.topk", topk !== undefined, no("without all-reduce"), topk];
   const hasNorm = "batchNorm" in model && model.batchNorm === true;
   yield ["model.batchNorm", hasNorm, no("where no device sees a whole batch"), true];
+  const isDice = "activation" in model && model.activation === "dice";
+  const relu = `"relu" ${because} where no device sees a whole batch`;
+  yield ["model.activation", isDice, relu, "dice"];
   for (const part of ["dense", "sparse"] as const) {
     const { ema } = optimizer[part];
     yield [
@@ -76,6 +92,8 @@ function* refusalsOf(job: JobSpec): Generator<Refusal> {
   const { partial, bits } = checkpoint;
   yield ["checkpoint.partial", partial !== undefined, no("where it is the rule"), partial];
   yield ["checkpoint.bits", bits !== 32, `32 ${because} as updates alone are lost`, bits];
+  const { kind } = placement;
+  yield ["placement.kind", kind !== "auto", dealtRows, kind];
   yield ["plan", job.plan !== undefined, no("whose servers follow no plan"), "a plan"];
   yield ["planner.adapt", planner.adapt !== undefined, no("which has no plan"), planner.adapt];
   yield ["pipeline.ahead", pipeline.ahead > 0, `0 ${because} see async.prefetch`, pipeline.ahead];

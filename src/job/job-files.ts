@@ -10,6 +10,7 @@ import { s3FilesOf } from "../data/remote/s3-list.ts";
 import { withHashes } from "../data/transforms/vocabulary.ts";
 import { InputUnusableError } from "../errors/errors.ts";
 import { withModule } from "../model/custom/custom-model.ts";
+import { checkStatistics } from "./check-asynchronous.ts";
 import type { JobSpec } from "./job.ts";
 
 /**
@@ -29,7 +30,10 @@ export async function withFiles(job: JobSpec): Promise<JobSpec> {
  * Returns the job with the hash of its model's module, which it checks. @throws InvalidOptionError
  */
 export function withModel(job: JobSpec): JobSpec {
-  return job.model.kind === "custom" ? { ...job, model: withModule(job.model) } : job;
+  if (job.model.kind !== "custom") return job;
+  const model = withModule(job.model);
+  checkStatistics({ ...job, model });
+  return { ...job, model };
 }
 
 /**

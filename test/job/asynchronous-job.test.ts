@@ -54,6 +54,8 @@ const refused: readonly (readonly [option: string, value: unknown, demand: RegEx
   ["checkpoint.bits", 8, /as updates alone are lost/],
   ["planner.adapt", true, /which has no plan/],
   ["pipeline.ahead", 1, /see async.prefetch/],
+  ["placement.kind", "device", /whose servers deal tables themselves/],
+  ["async.elastic.share", 0, /a number > 0/],
   ["async.threads", 65, /a number <= 64/],
 ];
 

@@ -50,6 +50,7 @@ export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
 
 // A job, as plain data ----
 export * from "./src/model/model-builders.ts"; // dlrm, wukong, dcnV2: a function for each kind.
+export { checkSynchronous } from "./src/job/check-asynchronous.ts";
 export { type JobOptions, type JobSpec, resolveJob } from "./src/job/job.ts";
 export { jobJsonSchema } from "./src/job/job-json-schema.ts";
 export {

@@ -23,6 +23,14 @@ export function withAsynchronous<Job extends Pick<JobSpec, "mode" | "async">>(jo
 }
 
 /**
+ * Refuses a job that has no common steps. `what`: what needs them.
+ * @throws InvalidOptionError
+ */
+export function checkSynchronous({ mode }: Pick<JobSpec, "mode">, what: string): void {
+  if (mode === "async") throw expected("mode", `"exact" or "bounded" for ${what}`, mode);
+}
+
+/**
  * Refuses a graph with statistics of a batch, which options do not show where a module builds it.
  * @throws InvalidOptionError
  */

@@ -8,6 +8,7 @@ import { checkSchedule, faultGroups, faultKinds } from "../../../chaos/faults/sc
 import { drawFor, runTrial, shrinkTrial } from "../../../chaos/trials/trial.ts";
 import { runReference } from "../../../chaos/trials/verdict.ts";
 import {
+  checkSynchronous,
   type FaultKind,
   figuresOf,
   InputUnusableError,
@@ -146,6 +147,10 @@ const groupNames = Object.keys(faultGroups).join(", ");
 
 async function chaos(path: string, options: ChaosArguments): Promise<number> {
   const given = await loadJob(path);
+  checkSynchronous(
+    resolveJob(given),
+    "a comparison of bits, which asynchronous runs do not repeat",
+  );
   const { stepDeadline } = options;
   const job = stepDeadline === undefined ? given : { ...given, stepDeadlineMs: stepDeadline };
   const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));

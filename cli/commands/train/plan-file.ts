@@ -9,6 +9,7 @@ import { constantsOfDevice } from "../../../actors/calibration/machine-constants
 import { measuredGroups } from "../../../actors/threads/data/prepare-data.ts";
 import { constantsOfRun, machineKeyOf, readLinks } from "../../../actors/threads/kept-constants.ts";
 import {
+  checkSynchronous,
   chooseDevices,
   countedStatistics,
   type DeviceChoice,
@@ -77,7 +78,9 @@ export interface PlannedFile {
 export async function planFile(path: string, options: PlanningArguments): Promise<PlannedFile> {
   const { set = [], seed } = options;
   const given = await loadJob(path, { set: [...set, ...placementChanges(options)], seed });
-  const job = await withExistingFiles(resolveJob(given));
+  const resolved = resolveJob(given);
+  checkSynchronous(resolved, "a plan, which the servers of asynchronous training do not follow");
+  const job = await withExistingFiles(resolved);
   const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
   const costs = costModel === undefined ? undefined : costsFrom(costModel, options, job);
   const policy = options.policy === undefined ? undefined : policyFrom(options.policy, costs);

@@ -4,6 +4,7 @@
 
 import {
   ClusterTooSmallError,
+  checkSynchronous,
   expected,
   type JobOptions,
   type JobSpec,
@@ -60,6 +61,7 @@ const usualRestart = 60;
 /**
  * The prediction for `job` on hosts of one kind.
  * @throws ClusterTooSmallError if no plan fits their memory, InvalidOptionError on uneven devices
+ * and on asynchronous jobs
  */
 export function predictCluster(
   job: JobSpec,
@@ -87,6 +89,7 @@ export function planCluster(
   hardware: Hardware,
   options: PredictOptions,
 ): PlannedCluster {
+  checkSynchronous(job, "a prediction of steps, which trainers without common steps do not have");
   const devices = devicesOf(hardware, options);
   const constants = constantsOf(hardware, devices);
   const ways = { ...options, devices, constants };

@@ -99,3 +99,10 @@ test("devices are as many on each host, and at most those that it has", (t) => {
   const { devices } = predictCluster(resolveJob(jobOf()), zionex, { hosts: 2, devices: 4 });
   t.is(devices, 4);
 });
+
+test("training without common steps is not predicted", (t) => {
+  t.throws(() => predictCluster(resolveJob({ ...jobOf(), mode: "async" }), zionex, { hosts: 1 }), {
+    instanceOf: InvalidOptionError,
+    message: /^Expected `mode` to be "exact" or "bounded" for a prediction of steps/,
+  });
+});

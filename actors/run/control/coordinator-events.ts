@@ -9,7 +9,7 @@ import { adviseTiers, type TableTiers } from "../../../src/training/planning/tie
 import { devicesOf } from "../../host/membership.ts";
 import type { MessageEvent } from "../../runtime/mailbox.ts";
 import { roomWaitMs } from "../../threads/generation-spec.ts";
-import { withLoss } from "../state/asynchronous-metrics.ts";
+import { asynchronousNotice, withLoss } from "../state/asynchronous-metrics.ts";
 import { timesOfAll } from "../state/pipeline-watch.ts";
 import { resultOf } from "../state/run-metrics.ts";
 import type { RunResult } from "../state/run-result.ts";
@@ -54,9 +54,6 @@ export function publishPrepared({
   });
 }
 
-const asynchronousNotice =
-  "asynchronous training: results depend on timing, and no run can be repeated bit by bit";
-
 /** Publishes run.started. */
 export function publishStarted(context: TrainingCoordinatorContext): void {
   const { record, scope, job, schedule, hosts, arithmetic, step, links } = context;
@@ -71,7 +68,10 @@ export function publishStarted(context: TrainingCoordinatorContext): void {
     pins: pinStates(context),
     links,
     arithmetic,
-    notice: job.mode === "async" ? asynchronousNotice : kernelNotice(),
+    notice:
+      job.mode === "async"
+        ? asynchronousNotice(job, { steps: schedule?.steps ?? 0, trainers: devicesOf(hosts) })
+        : kernelNotice(),
   });
 }
 

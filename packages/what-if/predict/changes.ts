@@ -10,6 +10,7 @@ import {
   type MachineConstants,
 } from "../../../internal.ts";
 import type { Hardware, Prediction } from "../model.ts";
+import type { TaskCosts } from "../tasks/task-costs.ts";
 import { type PlannedCluster, planCluster, predictPlanned, withFacts } from "./predict-cluster.ts";
 
 /** A change of the machines, or of the job or the number of hosts. */
@@ -45,7 +46,8 @@ export function changesOf({ job, devices }: PlannedCluster, hardware: Hardware):
           } as const,
         ]),
     { name: "twice the batch", of: "job", job: withBatch(job, 2 * job.data.batchSize) },
-    ...(rowsAreWide(job)
+    // Measured tasks have costs of float32 rows alone.
+    ...(rowsAreWide(job) && hardware.tasks === undefined
       ? [{ name: "float16 rows", of: "job", job: withHalfRows(job) } as const]
       : []),
     ...(isAlone || job.exchange.forward !== "float32"
@@ -95,7 +97,7 @@ const twice = 2;
 
 /** Each resource of the machines, twice as fast. */
 function hardwareChanges(hardware: Hardware): Change[] {
-  const { host, device, scaleUp, scaleOut, constants } = hardware;
+  const { host, device, scaleUp, scaleOut, constants, tasks } = hardware;
   const of = "hardware" as const;
   const changed = (name: string, change: Partial<Hardware>): Change => {
     return { name, of, hardware: { ...hardware, ...change } };
@@ -113,10 +115,12 @@ function hardwareChanges(hardware: Hardware): Change[] {
     changed("compute x2", {
       device: { ...device, flops },
       constants: constants && withCompute(constants),
+      tasks: tasks && withUnits(tasks, computeUnits),
     }),
     changed("device memory x2", {
       device: { ...device, memory, idSort: device.idSort / twice },
       constants: constants && withMemory(constants),
+      tasks: tasks && withUnits(tasks, memoryUnits),
     }),
     ...(Number.isFinite(scaleUp.bandwidth)
       ? [changed("scale-up x2", { scaleUp: faster(scaleUp) })]
@@ -154,6 +158,28 @@ function withMemory(constants: MachineConstants): MachineConstants {
     rows: rows.map(({ columns, ...costs }) => ({ columns, ...scaled(costs, 1 / twice) })),
     steps: halved(steps, memoryCosts),
   };
+}
+
+/** Units of measured tasks (task-units.ts) that arithmetic decides, and those that memory does. */
+const computeUnits: ReadonlySet<string> = new Set([
+  ...["layer", "parameter", "product", "activation", "mixed", "half", "scaled"],
+]);
+const memoryUnits: ReadonlySet<string> = new Set([
+  ...["bag", "id", "idColumn", "row", "rowColumn", "element", "moved"],
+  ...["cached", "missed", "missedColumn"],
+]);
+
+/** The measured tasks with these units at half their costs. */
+function withUnits(all: readonly TaskCosts[], units: ReadonlySet<string>): TaskCosts[] {
+  return all.map(({ devices, tasks }) => {
+    const faster = Object.entries(tasks).map(([task, costs]) => {
+      const own = Object.entries(costs).map(([unit, cost]) => {
+        return [unit, units.has(unit) ? cost / twice : cost] as const;
+      });
+      return [task, Object.fromEntries(own)] as const;
+    });
+    return { devices, tasks: Object.fromEntries(faster) };
+  });
 }
 
 function halved<Steps extends MachineConstants["steps"]>(

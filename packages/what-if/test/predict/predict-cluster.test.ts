@@ -54,6 +54,22 @@ test("of machines with one slow part, making that part faster helps most", (t) =
   }
 });
 
+test("of a machine whose tasks were measured, the changes make their units faster", (t) => {
+  const laptop = readHardware("laptop");
+  for (const [change, tasks] of [
+    ["compute x2", { backward: { product: 1e-8 } }],
+    ["device memory x2", { updateRows: { idColumn: 1e-6 } }],
+  ] as const) {
+    const changes = changesWith({ ...laptop, tasks: [{ devices: 2, tasks }] });
+    const gainOf = (name: string) => changes.find((one) => one.name === name)?.gain ?? 0;
+    for (const name of ["compute x2", "device memory x2"]) {
+      const gain = gainOf(name);
+      t.true(name === change ? gain > 0.2 : Math.abs(gain) < 0.1, `${change}: ${name} ${gain}`);
+    }
+    t.false(changes.some(({ name }) => name === "float16 rows"));
+  }
+});
+
 test("more hosts train more samples, at most in proportion where the batch grows with them", (t) => {
   const [two = 0, four = 0] = [2, 4].map((hosts) => {
     const job = resolveJob(jobOf(100_000, 8192 * hosts));
@@ -71,7 +87,13 @@ test("rows that do not fit into devices rest in host memory, and then on no host
     hosts: 1,
   });
   t.true(memory.host.used > 0 && memory.device.used <= memory.device.there);
+  t.true(memory.disk.used > 6.5e12 && memory.disk.used <= memory.disk.there);
   t.true(samplesPerSecond > 0);
+  for (const kind of [zionex, readHardware("laptop")]) {
+    t.throws(() => predictCluster(resolveJob(jobOf(2.1e9)), kind, { hosts: 1 }), {
+      instanceOf: ClusterTooSmallError,
+    });
+  }
 });
 
 test("a job that does not fit is refused, with its needs and with what would help", (t) => {

@@ -38,7 +38,7 @@ import { readHardware } from "../hardware/read-hardware.ts";
 import type { Hardware } from "../model.ts";
 import { paperModel } from "../papers/models.ts";
 import { type MeasuredChange, measureChanges } from "../predict/changes.ts";
-import { chooseCluster, type Offer } from "../predict/choose-cluster.ts";
+import { type ClusterChoice, chooseCluster, type Offer } from "../predict/choose-cluster.ts";
 import { hostCountsFrom } from "../predict/host-counts.ts";
 import { type PlannedCluster, planCluster, predictPlanned } from "../predict/predict-cluster.ts";
 import { detailLines, jsonOf, tableLines, verdictLines } from "./cluster-report.ts";
@@ -81,13 +81,17 @@ export function addSimulateCluster(program: Command): void {
         .choices(precisions)
         .default("float32"),
     )
-    .option("--samples <N>", "predict the training of N samples, as 1e12", numberFrom0)
-    .option("--budget <PRICE>", "with --samples: the most that it may cost", numberFrom0)
-    .option("--deadline <TIME>", "with --samples: the most it may take, as 12h, 30d", secondsFrom)
+    .option("--samples <N>", "predict the training of N samples, as 1e12", above0(numberFrom0))
+    .option("--budget <PRICE>", "with --samples: the most that it may cost", above0(numberFrom0))
+    .option(
+      "--deadline <TIME>",
+      "with --samples: the most it may take, as 12h, 30d",
+      above0(secondsFrom),
+    )
     .option(
       "--checkpoint-every <TIME>",
       "training between checkpoints, as 30m (default: the best for the hosts' failures)",
-      secondsFrom,
+      above0(secondsFrom),
     )
     .option("--changes <N>", "list the N changes that would help most", integerFrom(0), 3)
     .option("--trace <FILE>", "write the simulated steps as a trace for ui.perfetto.dev")
@@ -100,6 +104,15 @@ export function addSimulateCluster(program: Command): void {
   ]).action(async (job: string, options: SimulateArguments) => {
     process.exitCode = await simulate(job, options);
   });
+}
+
+/** Refuses 0, by which prices and shares would be divided. */
+function above0(read: (text: string) => number): (text: string) => number {
+  return (text) => {
+    const value = read(text);
+    if (value > 0) return value;
+    throw new InvalidArgumentError("Expected more than 0.");
+  };
 }
 
 function countsFrom(text: string): number[] {
@@ -124,16 +137,31 @@ async function simulate(path: string, options: SimulateArguments): Promise<numbe
       offers.push(offerOf(kind, count, await jobOn(kind, count), options));
     }
   }
-  const { samples, budget, deadline, json } = options;
-  const wanted = samples === undefined ? undefined : { samples, budget, deadline };
-  const choice = wanted && chooseCluster(offers, wanted);
-  if (json === true) console.log(JSON.stringify(jsonOf(path, offers, choice)));
+  const choice = choiceOf(offers, options);
+  if (options.json === true) console.log(JSON.stringify(jsonOf(path, offers, choice)));
   else {
     for (const line of tableLines(path, choice?.offers ?? offers)) console.log(line);
     for (const line of choice === undefined ? [] : verdictLines(choice)) console.log(line);
   }
-  const isMet = (budget ?? deadline) === undefined || choice?.chosen !== undefined;
+  return exitCodeOf(choice, options);
+}
+
+/** With `--samples`: which cluster is the cheapest as wanted. */
+function choiceOf(
+  offers: readonly Offer[],
+  { samples, budget, deadline }: SimulateArguments,
+): ClusterChoice | undefined {
+  return samples === undefined ? undefined : chooseCluster(offers, { samples, budget, deadline });
+}
+
+/** A budget or a deadline that no cluster meets is a failure. */
+function exitCodeOf(choice: ClusterChoice | undefined, options: SimulateArguments): number {
+  const isMet = !hasLimits(options) || choice?.chosen !== undefined;
   return isMet ? exitCodes.done : exitCodes.failed;
+}
+
+function hasLimits({ budget, deadline }: SimulateArguments): boolean {
+  return (budget ?? deadline) !== undefined;
 }
 
 /** @throws InvalidOptionError where options do not go together */
@@ -173,7 +201,8 @@ async function jobsOf(path: string, options: SimulateArguments): Promise<JobOn> 
   if (!existsSync(path) && extname(path) === "") {
     return async (hardware, hosts) => {
       const devices = devicesOn(hardware, hosts);
-      const job = resolveJob(await withSet(paperModel(path, { devices }), set));
+      const seeded = { ...paperModel(path, { devices }), ...(seed !== undefined && { seed }) };
+      const job = resolveJob(await withSet(seeded, set));
       return { job: withBatch(job, devices) };
     };
   }
@@ -225,21 +254,22 @@ async function detail(
   console.error(`  ${plural(hosts, "host")} of ${hardware.name} ...`);
   const plan = planned(job, hardware, { hosts, advise: true }, options);
   const found = predictPlanned(plan, hardware);
-  const changes = shown === 0 ? [] : measured(plan, hardware, found);
+  const changes = shown === 0 ? [] : measured(plan, hardware, found).slice(0, shown);
   const { perHost } = plan.devices;
   if (trace !== undefined) {
     await write(trace, [...chromeTrace(timelinesOf(found.steps, perHost))].join(""));
   }
   if (picture !== undefined) await write(picture, drawTimeline(found));
-  const { samplesPerSecond, goodput } = found;
-  const seconds = samples === undefined ? undefined : samples / (samplesPerSecond * goodput);
-  const offer = { hardware: hardware.name, hosts, prediction: found, seconds };
-  if (json === true) console.log(JSON.stringify(jsonOf(path, [offer], undefined, changes)));
+  const offer = { hardware: hardware.name, hosts, prediction: found };
+  const choice = choiceOf([offer], options);
+  if (json === true) console.log(JSON.stringify(jsonOf(path, [offer], choice, changes)));
   else {
-    const lines = detailLines(path, found, changes.slice(0, shown), { samples, seconds });
-    for (const line of lines) console.log(line);
+    const seconds = choice?.offers[0]?.seconds;
+    for (const line of detailLines(path, found, changes, { samples, seconds })) console.log(line);
+    const isJudged = choice !== undefined && hasLimits(options);
+    for (const line of isJudged ? verdictLines(choice) : []) console.log(line);
   }
-  return exitCodes.done;
+  return exitCodeOf(choice, options);
 }
 
 function measured(

@@ -39,16 +39,16 @@ export function detailLines(
     ...memoryLines(found),
     "",
     ...failureLines(found),
-    ...(price === undefined ? [] : [line("Price", `${money(price)} a billion samples`)]),
+    ...(price === undefined ? [] : [line("Price", `${figure(price)} a billion samples`)]),
     ...(kilowattHours === undefined
       ? []
-      : [line("Energy", `${count(kilowattHours)} kWh a billion samples`)]),
+      : [line("Energy", `${figure(kilowattHours)} kWh a billion samples`)]),
     ...(samples === undefined || seconds === undefined
       ? []
       : [
           line(
             `${count(samples)} samples`.padEnd(20),
-            ` ${duration(seconds)}${price === undefined ? "" : `, ${money((price * samples) / 1e9)}`}`,
+            ` ${duration(seconds)}${price === undefined ? "" : `, ${figure((price * samples) / 1e9)}`}`,
           ),
         ]),
     "",
@@ -94,7 +94,12 @@ function memoryLines({ memory }: Prediction): string[] {
 function failureLines({ failures, goodput }: Prediction): string[] {
   const { mtbf, every, save, restore } = failures;
   if (mtbf === Number.POSITIVE_INFINITY) {
-    return ["Goodput              100 %: the hardware file has no `host.mtbfHours`"];
+    const saves = Number.isFinite(every)
+      ? `a checkpoint every ${duration(every)} takes ${shortTime(save)}; `
+      : "";
+    return [
+      `Goodput              ${percent(goodput)}: ${saves}the hardware file has no \`host.mtbfHours\``,
+    ];
   }
   return [
     `Goodput              ${percent(goodput)}: a host fails every ${duration(mtbf)}; a checkpoint ` +
@@ -114,8 +119,10 @@ function signed(gain: number): string {
   return `${gain < 0 ? "-" : "+"}${percent(Math.abs(gain))}`.padStart(9);
 }
 
-function money(value: number): string {
-  return value >= 100 ? count(value) : value.toFixed(2);
+/** Of a price or of energy: small ones keep digits. */
+function figure(value: number): string {
+  if (value >= 100) return count(value);
+  return value >= 1 || value === 0 ? value.toFixed(2) : value.toPrecision(3);
 }
 
 /** Several clusters, a line each. */
@@ -139,12 +146,12 @@ export function tableLines(path: string, offers: readonly (Offer | AssessedOffer
     return [
       ...[hardware, count(hosts), count(devices), count(samplesPerSecond), shortTime(steps.step)],
       ...[`${bottleneck.name} ${percent(bottleneck.share)}`, used(memory.device)],
-      ...[used(memory.host), percent(goodput), price === undefined ? "-" : money(price)],
-      kilowattHours === undefined ? "-" : count(kilowattHours),
+      ...[used(memory.host), percent(goodput), price === undefined ? "-" : figure(price)],
+      kilowattHours === undefined ? "-" : figure(kilowattHours),
       ...(isTrained
         ? [
             seconds === undefined ? "-" : duration(seconds),
-            whole === undefined ? "-" : money(whole),
+            whole === undefined ? "-" : figure(whole),
           ]
         : []),
     ];
@@ -162,7 +169,7 @@ export function verdictLines({ offers, chosen }: ClusterChoice): string[] {
   const first =
     chosen === undefined
       ? "No cluster is as wanted."
-      : `Cheapest: ${nameOf(chosen)}, ${money(chosen.price ?? 0)} in ${duration(chosen.seconds ?? 0)}`;
+      : `Cheapest: ${nameOf(chosen)}, ${figure(chosen.price ?? 0)} in ${duration(chosen.seconds ?? 0)}`;
   return ["", first, ...failed.map((offer) => `  not ${nameOf(offer)}: ${offer.fails.join("; ")}`)];
 }
 

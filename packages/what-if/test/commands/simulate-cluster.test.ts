@@ -121,6 +121,35 @@ test.serial(
   },
 );
 
+test.serial("one cluster is judged by budget and deadline, too", async (t) => {
+  const directory = startFiles(t);
+  const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--changes", "1"];
+  const limited = [...asked, "--samples", "1e9", "--budget", "1", "--deadline"];
+  const met = await runCli([...limited, "1d"], directory);
+  t.is(met.code, 0, met.stderr);
+  t.regex(met.stdout, /^What would help most\n.*\n\nCheapest: 1 host of zionex, 0\.\d+ in .*\n$/m);
+  t.regex(met.stdout, /^Energy +0\.\d*[1-9]\d* kWh/m);
+  const late = await runCli([...limited, "1s"], directory);
+  t.is(late.code, 1);
+  t.regex(late.stdout, /\nNo cluster is as wanted\.\n {2}not 1 host of zionex: takes .*\n$/);
+  const { changes, clusters } = lastJson<Report>(
+    await runCli([...limited, "1s", "--json"], directory),
+  );
+  t.is(changes?.length, 1);
+  t.regex(clusters[0]?.fails[0] ?? "", /^takes /);
+});
+
+test.serial("a rate of checkpoints counts where no failures are known", async (t) => {
+  const directory = startFiles(t);
+  const asked = ["simulate-cluster", "job.json", "--hardware", "cpu-ps", "--changes", "0"];
+  const { stdout } = await runCli([...asked, "--checkpoint-every", "0.01s"], directory);
+  t.regex(
+    stdout,
+    /^Goodput +\d\d\.\d %: a checkpoint every 0\.01 s takes .* no `host\.mtbfHours`$/m,
+  );
+  t.notRegex(stdout, /^Goodput +100/m);
+});
+
 test.serial("wrong questions are refused in one sentence", async (t) => {
   const directory = startFiles(t);
   const job = ["simulate-cluster", "job.json", "--hardware"];
@@ -130,6 +159,8 @@ test.serial("wrong questions are refused in one sentence", async (t) => {
     [[...job, "zionex", "--hosts", "0"], 2, /Expected numbers of hosts > 0/],
     [[...job, "zionex", "--hosts", "2", "--devices", "3"], 2, /the same number, got `3`/],
     [[...job, "zionex", "--budget", "5"], 2, /Expected `--samples`, the samples to train, beside/],
+    [[...job, "zionex", "--samples", "0"], 2, /Expected more than 0/],
+    [[...job, "zionex", "--checkpoint-every", "0s"], 2, /Expected more than 0/],
     [[...job, "zionex", "laptop", "--picture", "a.svg"], 2, /Expected one kind of machine and one/],
     [["simulate-cluster", "model-x", "--hardware", "zionex"], 2, /Expected a job file, or one of/],
     [

@@ -46,6 +46,7 @@ function assess(offer: Offer, { samples, budget, deadline }: Wanted): AssessedOf
   if (typeof prediction === "string") return { ...offer, fails: [prediction] };
   const { samplesPerSecond, goodput, price: ofBillion } = prediction;
   const seconds = samples / (samplesPerSecond * goodput);
+  if (!Number.isFinite(seconds)) return { ...offer, fails: ["fails before it trains anything"] };
   if (ofBillion === undefined) {
     const fails = ["its hardware file has no `host.pricePerHour`"];
     return { ...offer, seconds, fails };

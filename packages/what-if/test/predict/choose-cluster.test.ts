@@ -65,3 +65,11 @@ test("a list of hosts goes on as it begins", (t) => {
     t.is(hostCountsFrom(wrong), undefined, wrong);
   }
 });
+
+test("a cluster that fails before it trains anything is never chosen", (t) => {
+  const { prediction, ...rest } = offer("frail", 1, 1000, 10);
+  const frail = { ...rest, prediction: { ...(prediction as Prediction), goodput: 0 } };
+  const { chosen, offers } = chooseCluster([frail], { samples: 1e9 });
+  t.is(chosen, undefined);
+  t.deepEqual(offers[0]?.fails, ["fails before it trains anything"]);
+});

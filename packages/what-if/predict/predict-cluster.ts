@@ -60,8 +60,8 @@ const usualRestart = 60;
 
 /**
  * The prediction for `job` on hosts of one kind.
- * @throws ClusterTooSmallError if no plan fits their memory, InvalidOptionError on uneven devices
- * and on asynchronous jobs
+ * @throws ClusterTooSmallError if no plan fits their memory, InvalidOptionError on uneven devices,
+ * on servers alone, and on asynchronous jobs
  */
 export function predictCluster(
   job: JobSpec,
@@ -91,6 +91,7 @@ export function planCluster(
 ): PlannedCluster {
   checkSynchronous(job, "a prediction of steps, which trainers without common steps do not have");
   const devices = devicesOf(hardware, options);
+  checkJob(job, devices);
   const constants = constantsOf(hardware, devices);
   const ways = { ...options, devices, constants };
   const whole = planJob(job, { ...ways, relax: false });
@@ -99,6 +100,14 @@ export function planCluster(
   const found = planJob(cached, { ...ways, cache: true, relax: options.advise === true });
   if (found.isFeasible) return withFacts({ job: cached, devices, options, ...found });
   throw new ClusterTooSmallError(`${devices.hosts} hosts of ${hardware.name}`, found);
+}
+
+/** Refuses what cannot be predicted: steps without rounds of all devices, and servers alone. */
+function checkJob({ placement }: JobSpec, { hosts, perHost }: ClusterDevices): void {
+  const all = hosts * perHost;
+  if (placement.servers < all) return;
+  const most = `at most ${all - 1}, as one of ${all} devices at least runs samples`;
+  throw expected("placement.servers", most, placement.servers);
 }
 
 /** The same plan for a job, whose steps may have other tasks. */

@@ -122,9 +122,17 @@ test("devices are as many on each host, and at most those that it has", (t) => {
   t.is(devices, 4);
 });
 
-test("training without common steps is not predicted", (t) => {
-  t.throws(() => predictCluster(resolveJob({ ...jobOf(), mode: "async" }), zionex, { hosts: 1 }), {
-    instanceOf: InvalidOptionError,
-    message: /^Expected `mode` to be "exact" or "bounded" for a prediction of steps/,
-  });
+test("asynchronous jobs, and servers without a device that runs samples, are refused", (t) => {
+  const servers = { kind: "servers", servers: 2 } as const;
+  const jobs = [{ mode: "async" }, { mode: "bounded", placement: servers }] as const;
+  for (const [i, refusal] of [
+    /^Expected `mode` to be "exact" or "bounded" for a prediction of steps/,
+    /`placement\.servers` to be at most 1/,
+  ].entries()) {
+    t.throws(
+      () =>
+        predictCluster(resolveJob({ ...jobOf(), ...jobs[i] }), zionex, { hosts: 1, devices: 2 }),
+      { instanceOf: InvalidOptionError, message: refusal },
+    );
+  }
 });

@@ -3,18 +3,30 @@
 // cost below 0. And the seconds of a device's tasks by these costs.
 
 import { z } from "zod";
-import { leastSquares } from "../../../internal.ts";
+import { leastSquares, stepTasks } from "../../../internal.ts";
 import type { TaskTimes } from "./task-times.ts";
 import type { CostedTask, TaskUnits, Units } from "./task-units.ts";
 
 const seconds = z.number().min(0);
 
+/** Tasks with costs: early and late blocks of a pass have one. */
+const costNames: ReadonlySet<string> = new Set([...stepTasks, "between", "forward", "backward"]);
+
 /** Costs on so many devices of a host, which share its caches and memory. */
-export const taskCostsSchema = z.strictObject({
-  devices: z.int().min(1),
-  /** By task, then by unit. */
-  tasks: z.record(z.string(), z.record(z.string(), seconds)),
-});
+export const taskCostsSchema = z
+  .strictObject({
+    devices: z.int().min(1),
+    /** By task, then by unit. */
+    tasks: z.record(z.string(), z.record(z.string(), seconds)),
+  })
+  .superRefine(({ tasks }, context) => {
+    // A task that is spelt otherwise would cost nothing.
+    for (const [name, input] of Object.entries(tasks)) {
+      if (costNames.has(name)) continue;
+      const message = "left out, as a step has no task of this name";
+      context.addIssue({ code: "custom", path: ["tasks", name], message, input });
+    }
+  });
 
 export type TaskCosts = z.output<typeof taskCostsSchema>;
 

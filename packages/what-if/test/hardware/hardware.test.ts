@@ -72,6 +72,11 @@ const wrong: readonly [path: string, value: unknown, refusal: RegExp][] = [
   ["scaleOut.isShared", "yes", /Expected `scaleOut\.isShared` to be a boolean, got `yes`/],
   ["scaleOut.latency", "5 minutes", /Expected `scaleOut\.latency` to be seconds > 0/],
   ["constants", { rows: 5 }, /Expected `constants\.rows` to be an array, got `5`/],
+  [
+    "tasks",
+    [{ devices: 1, tasks: { forwrd: { step: 1 } } }],
+    /Expected `tasks\[0\]\.tasks\.forwrd` to be left out, as a step has no task of this name/,
+  ],
   ["wats", 5, /Expected no option `wats`/],
 ];
 

@@ -120,13 +120,13 @@ function layoutsOf(
       if (costs === undefined) continue;
       own.set(key, { rank: known?.rank ?? rank, weight: 1 + (known?.weight ?? 0), costs });
     }
-    const placed = [...own].sort(([a], [b]) => a - b);
+    // The host's first device comes first, as it asks for batches; the order of others is free.
+    const [asks, ...others] = own;
+    if (asks === undefined) continue;
+    const placed = [asks, ...others.sort(([a], [b]) => a - b)];
     const key = JSON.stringify(placed.map(([at, { weight }]) => [at, weight]));
-    if (!layouts.has(key))
-      layouts.set(
-        key,
-        placed.map(([, one]) => one),
-      );
+    const ofHost = placed.map(([, one]) => one);
+    if (!layouts.has(key)) layouts.set(key, ofHost);
   }
   return layouts.values();
 }

@@ -260,7 +260,10 @@ function mixed(): StepCostsOfCluster {
 }
 
 test("devices that are alike are simulated once, with times equal to the last bit", (t) => {
-  const jobs: Partial<StepFacts>[] = [{}, { prefetch: 2 }, { isStale: true, stale: fresh }];
+  const jobs: Partial<StepFacts>[] = [
+    ...[{}, { prefetch: 2 }, { isStale: true, stale: fresh }],
+    { depth: 1 }, // A host's first device asks for batches, whatever its class.
+  ];
   for (const own of jobs) {
     for (const streams of [false, true]) {
       const out = { ...link, latency: 0.01, isShared: !streams };

@@ -54,7 +54,7 @@ interface Choice {
 
 const stale = { staleness: 1 } as const;
 const rowWise = { sharding: "row-wise", rowBlocks: 4 } as const;
-const columns = [{ sharding: "column-wise", dim: 32 }] as const;
+const columns = [{ sharding: "column-wise", dim: 64 }] as const; // Two parts of 32.
 const copied = { sharding: "data-parallel" } as const;
 const cached = { tier: "cached" } as const;
 /** Evicts no id: no step begins early across an eviction. */
@@ -85,6 +85,9 @@ const jobs: Readonly<Record<string, Choice>> = {
     batches: batchesOf((batch, step) => withRepeatedLists(batch, groups, step)),
   },
   "stale tables": { depths: [1, 3], tables: [stale, {}, { ...stale, dedup: true }] },
+  "stale and fresh distinct rows": {
+    tables: [{ ...stale, dedup: true }, { dedup: true }, {}],
+  },
   "stale and copied tables by rows on two hosts": {
     ...{ hosts: four, tables: [{ ...stale, ...rowWise }, rowWise, { ...stale, ...copied }] },
   },

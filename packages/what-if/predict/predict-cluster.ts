@@ -91,7 +91,7 @@ export function planCluster(
 ): PlannedCluster {
   checkSynchronous(job, "a prediction of steps, which trainers without common steps do not have");
   const devices = devicesOf(hardware, options);
-  checkJob(job, devices);
+  checkServers(job, devices);
   const constants = constantsOf(hardware, devices);
   const ways = { ...options, devices, constants };
   const whole = planJob(job, { ...ways, relax: false });
@@ -102,8 +102,8 @@ export function planCluster(
   throw new ClusterTooSmallError(`${devices.hosts} hosts of ${hardware.name}`, found);
 }
 
-/** Refuses what cannot be predicted: steps without rounds of all devices, and servers alone. */
-function checkJob({ placement }: JobSpec, { hosts, perHost }: ClusterDevices): void {
+/** Refuses servers without a device that runs samples. */
+function checkServers({ placement }: JobSpec, { hosts, perHost }: ClusterDevices): void {
   const all = hosts * perHost;
   if (placement.servers < all) return;
   const most = `at most ${all - 1}, as one of ${all} devices at least runs samples`;

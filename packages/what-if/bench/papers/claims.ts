@@ -46,8 +46,7 @@ export const claims: readonly Claim[] = [
   },
   {
     paper: "DSI, DPP",
-    claim:
-      "readers on the trainer's host stall it for 56 % of its time; a service for less than 1 %",
+    claim: "readers on the trainer's host stall it for 56 % of its time",
     ours: "readers on the trainer's threads: {0}; preprocessing workers: {1}",
     command: bench("stall"),
     measured: { page: "docs/performance.md", figures: ["37 %", "3 %"] },

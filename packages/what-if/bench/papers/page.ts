@@ -24,7 +24,8 @@ export function papersPage(): string[] {
     "- **No figure here is fitted to a paper's result.** Predictions rest on the hardware files",
     "  ([docs](what-if.md)), whose figures are from data sheets, papers or assumed, as each",
     "  file says; on the models below; and on a plan of the planner for each number of hosts, so that imbalance is the",
-    "  plan's. The shares of the links that collectives reach are from the prototype's two measured collectives.",
+    "  plan's. The shares of the links between hosts that collectives reach are from two measured collectives of the",
+    "  prototype (from memory).",
     "  The seconds to sort an id (`idSort`) were 5 ns, assumed, in the first form of this page, where they",
     "  decided a step; then they were derived from the bytes that a radix sort moves. No paper's figure",
     "  enters them.",
@@ -51,7 +52,7 @@ export function inputsHash(): string {
 /** The kinds of machines of the page. */
 const kinds = ["zionex", "v100-prototype", "cpu-ps", "big-basin", "zion"];
 
-function modelLines(): string[] {
+export function modelLines(): string[] {
   const number = (value: number) => (value >= 1e12 ? `${value / 1e12} T` : `${value / 1e9} G`);
   const line = (model: PaperModel) => {
     const { name, parameters, megaflops, tables, dims, pooling, layers, width, batch, from } =
@@ -68,10 +69,11 @@ function modelLines(): string[] {
     "## The models",
     "",
     "`osiris simulate-cluster model-a --hardware zionex --hosts 16` takes a model by its name. Parameters and operations of",
-    "`model-a`, `-f` and `-i` are the paper's; what else is known of a model is marked. The rest is spread by rules",
-    "(`packages/what-if/papers/models.ts`). `model-a` and `model-f` are A2 and F1 of the paper's first version.",
+    "`model-a`, `-f` and `-i` are the paper's; the other figures of a line are as its last column says. Of the numbers of",
+    "tables only orders of magnitude are remembered. The rest is spread by rules (`packages/what-if/papers/models.ts`).",
+    "`model-a` and `model-f` are A2 and F1 of the paper's first version (from memory).",
     "",
-    "| model | parameters | MFLOP a sample | tables | columns | ids of a bag | layers | samples a device | tables to samples are |",
+    "| model | parameters | MFLOP a sample | tables | columns | ids of a bag | layers | samples a device | other figures |",
     "|---|---|---|---|---|---|---|---|---|",
     ...paperModels.map(line),
     "",
@@ -231,8 +233,8 @@ function capacityLines(): string[] {
   return [
     "## Twelve trillion parameters",
     "",
-    "`model-f` on 16 hosts of `zionex`, 5.1 TB in devices and 24 TB beside them (the paper: 96, 48 and 24 TB, and only the",
-    "last fits). Its 22 tables have 2.13 billion rows each, as a row number has 31 bits; the paper has about ten. Without",
+    "`model-f` on 16 hosts of `zionex`, 5.1 TB in devices and 24 TB beside them (the paper, from memory: 96, 48 and 24 TB; only the",
+    "last fits). Its 22 tables have 2.13 billion rows each, as a row number has 31 bits; the paper has about ten (from memory). Without",
     "the disk: the planner keeps rows in devices, or in the memory that the devices of a host share, with a cache in",
     "the devices. By columns of 32 it sends less than by rows, which the paper had to cut by.",
     "",

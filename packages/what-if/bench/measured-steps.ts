@@ -8,7 +8,7 @@ import { type TaskTimes, taskTimesOf } from "../tasks/task-times.ts";
 import type { RandomJob } from "./random-jobs.ts";
 
 /** Windows of a job, their length, and the time before them, in which programs are compiled. */
-export const windowsOfJob = 5;
+const windowsOfJob = 5;
 export const windowMs = 900;
 export const warmMs = 3000;
 /** A checkpoint never falls into a measurement. */
@@ -78,7 +78,7 @@ async function windowsOf(run: Run): Promise<Omit<MeasuredSteps, "stages">> {
 }
 
 /** The task times of the device that works longest. */
-export function longestOf({ threads }: RunTimelines): TaskTimes {
+function longestOf({ threads }: RunTimelines): TaskTimes {
   const byDevice = threads
     .filter(({ actor }) => actor.startsWith("device"))
     .map(({ records }) => {

@@ -18,12 +18,12 @@ export function measuredTasksOf(
   cluster: CostedCluster,
   ledger: Ledger,
 ): ((rank: number) => DeviceCosts["tasks"]) | undefined {
-  const { hardware, devices, setting, plan, job, graph } = cluster;
+  const { hardware, devices, setting, plan, job, graph, samples } = cluster;
   if (hardware.tasks === undefined) return undefined;
   // A device alone on its host exchanges with other hosts, as two devices of one host do.
   const costs = costsOn(hardware.tasks, Math.max(devices.perHost, Math.min(2, devices.hosts)));
   const { exchange = exactExchange } = job;
-  const unitsOf = taskUnitsOf({ setting, plan, graph, exchange });
+  const unitsOf = taskUnitsOf({ setting, plan, graph, exchange, samples });
   return (rank) => {
     const planned = ledger.tasksOf(rank);
     const { between = 0, ...others } = taskSeconds(costs, unitsOf(rank));

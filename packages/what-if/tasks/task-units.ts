@@ -34,6 +34,8 @@ export interface CountedJob {
   readonly plan: Plan;
   readonly graph: Graph;
   readonly exchange: Pick<ExchangeSpec, "forward" | "backward">;
+  /** Samples of each device; left out: equally many. */
+  readonly samples?: readonly number[];
 }
 
 /** Returns the function from a device to its units, by task. */
@@ -42,22 +44,28 @@ export function taskUnitsOf({
   plan,
   graph,
   exchange,
+  samples: given,
 }: CountedJob): (rank: number) => TaskUnits {
   const { workload, devices } = setting;
   const { tables, denseLayers: layer, denseParameters: parameter } = workload;
-  const samples = workload.batchSize / deviceCount(devices);
   const held = heldBy(setting, plan);
   const sum = (of: (table: PlannedTable) => number) =>
-    samples * tables.reduce((all, table) => all + of(table), 0);
-  const own = {
+    tables.reduce((all, table) => all + of(table), 0);
+  const ofSample = {
     bag: sum(({ lookups = 1 }) => lookups),
     id: sum(({ poolingFactor }) => poolingFactor),
     element: sum(({ lookups = 1, dim }) => lookups * dim),
   };
   const [step, table] = [1, tables.length];
-  const [early, late] = [denseUnits(graph, samples, true), denseUnits(graph, samples, false)];
-  const vectors = { step, table, bag: own.bag, element: own.element };
   return (rank) => {
+    const samples = given?.[rank] ?? workload.batchSize / deviceCount(devices);
+    const own = {
+      bag: samples * ofSample.bag,
+      id: samples * ofSample.id,
+      element: samples * ofSample.element,
+    };
+    const [early, late] = [denseUnits(graph, samples, true), denseUnits(graph, samples, false)];
+    const vectors = { step, table, bag: own.bag, element: own.element };
     const { row, cached, missed, missedColumn, ...looked } = held.of(rank);
     const { shard, bag, id, idColumn, rowColumn, element } = looked;
     const updated = { step, shard, id, idColumn, row, rowColumn };

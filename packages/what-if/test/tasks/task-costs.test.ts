@@ -54,6 +54,15 @@ test("the units of a step are those counted by hand", (t) => {
     t.like(forwardEarly, { layer: 1, parameter: 20, product: 8 * 20, mixed: 0 });
     t.like(forwardLate, { layer: 1, parameter: 18, product: 8 * 18 });
   }
+  // A device beside those that train holds rows, and has no samples.
+  const beside = taskUnitsOf({ setting, plan, graph: graphOf(model), exchange, samples: [16, 0] });
+  for (const [rank, samples] of [16, 0].entries()) {
+    const { ids, receiveReads, forwardEarly, receiveIds } = beside(rank);
+    t.like(ids, { bag: 2 * samples, id: 4 * samples });
+    t.like(receiveReads, { element: 12 * samples });
+    t.like(forwardEarly, { product: 20 * samples });
+    t.deepEqual(receiveIds, unitsOf(rank).receiveIds);
+  }
 });
 
 test("a timeline is divided into the tasks and waits of a step, by their medians", (t) => {

@@ -10,7 +10,7 @@ import { headlineOn, hostCounts, ladderSpeeds } from "./page.ts";
 import { predicted, speedOf, speedText } from "./variants.ts";
 
 export const files = {
-  rows: "docs/pictures/clusters.json",
+  rows: "docs/pictures/clusters.jsonl",
   rates: "docs/pictures/clusters.svg",
   ladder: "docs/pictures/ladder.svg",
   timeline: "docs/pictures/cluster-step.svg",

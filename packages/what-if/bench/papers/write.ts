@@ -6,7 +6,7 @@ import { drawLadder, drawRates, files, pictureRows, timelinePicture } from "./pi
 
 writeFileSync("docs/papers.md", papersPage().join("\n").replace(/\n*$/, "\n"));
 const rows = pictureRows();
-writeFileSync(files.rows, `${JSON.stringify(rows, undefined, 1)}\n`);
+writeFileSync(files.rows, `${JSON.stringify(rows)}\n`);
 writeFileSync(files.rates, drawRates(rows));
 writeFileSync(files.ladder, drawLadder(rows));
 writeFileSync(files.timeline, timelinePicture());

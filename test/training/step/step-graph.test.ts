@@ -108,7 +108,7 @@ const jobs: Readonly<Record<string, Choice>> = {
   "bags of dynamic ids by rows, read ahead": {
     input: dynamic.inputOf([ofIds, ofIds, ofIds], { ahead: 1 }),
     batches: dynamic.batches.map((batch, step) => {
-      return { ...batch, highs: batch.highs?.fill(step) }; // As in `apart`.
+      return { ...batch, highs: new Int32Array(batch.ids.length).fill(step) }; // As in `apart`.
     }),
   },
 };

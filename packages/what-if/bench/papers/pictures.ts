@@ -1,6 +1,6 @@
-// The pictures of docs/what-if.md and docs/papers.md, of predictions that the page has, too: samples
-// per second over devices, the ladder of optimisations, and the timeline of a step. `npm run
-// papers` writes them beside the page, with their rows; a test draws the rows again.
+// The pictures of docs/what-if.md and docs/papers.md, of predictions that the page has, too:
+// samples per second over devices, the ladder of optimisations, and the timeline of a step. `npm
+// run papers` writes them beside the page, with their rows; a test draws the rows again.
 
 import { scaleLinear, scaleLog } from "d3-scale";
 import { at, svgOf, text } from "../../../../cli/views/svg.ts";
@@ -106,8 +106,12 @@ export function drawLadder({ ladder }: PictureRows): string {
     text(24, 30, "model-A on 128 devices of zionex, TF32: predicted samples per second", "title"),
     ...ladder.flatMap(({ name, speed }, i) => [
       text(24, 70 + line * i, name),
-      `<rect class="bar" x="${barsLeft}" y="${56 + line * i}" width="${at(x(speed))}" height="20"/>`,
+      bar(barsLeft, 56 + line * i, at(x(speed))),
       text(barsLeft + x(speed) + 8, 70 + line * i, speedText(speed), "small"),
     ]),
   ]);
+}
+
+function bar(left: number, top: number, length: number): string {
+  return `<rect class="bar" x="${left}" y="${top}" width="${length}" height="20"/>`;
 }

@@ -214,7 +214,6 @@ async function measured(options: {
   const { root, machines, nats, job, seconds } = options;
   root.write("job.json", JSON.stringify(job));
   const running = osiris(root, "submit", "job.json", "--nats", nats, "--follow", "--json");
-  const { run } = JSON.parse(await running.line('"report":"submit"'));
   const started = JSON.parse(await running.line('"type":"run.started"', '"type":"run.failed"'));
   if (started.type === "run.failed") throw new Error(started.error.message);
   let step = 0;
@@ -235,7 +234,7 @@ async function measured(options: {
   const steps = step - fromStep;
   if (machines.length > 0) {
     // The next job may start when this one has ended.
-    osiris(root, "cancel", run, "--nats", nats, "--json");
+    osiris(root, "cancel", started.run, "--nats", nats, "--json");
     await running.line('"type":"run.finished"', '"type":"run.failed"');
   }
   return {

@@ -18,7 +18,7 @@ export interface ChannelBytes {
   readonly across: number;
 }
 
-/** A task of a step (StepTask.name), and what it needs on one device. */
+/** The cost of one task of the step graph (`StepTask`) on one device. */
 export interface TaskCost {
   /** Seconds of the device itself. */
   readonly seconds: number;

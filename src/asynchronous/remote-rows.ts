@@ -28,7 +28,7 @@ export interface RemoteRowsOptions {
   readonly held: readonly SlabShard[];
   /** All shards on servers. */
   readonly shards: readonly Shard[];
-  /** Batches whose pushes may be in flight when the next step begins. */
+  /** Most batches whose gradients servers have not confirmed yet when the next step begins. */
   readonly pushesMax: number;
 }
 

@@ -33,7 +33,8 @@ export function* stayPlaced(
 ): Steps<RunPlan> {
   const { job, hosts } = input;
   const { by, placement: asked } = placement.report;
-  // Servers are the last devices of any generation, and hold what is planned on them.
+  // Devices that only serve rows have the last ranks, also after devices joined or left. Their
+  // tables follow the plan, so rows do not stay where they were.
   if (former === undefined || by === "plan" || (asked?.servers ?? 0) > 0) return placement;
   const devicesOf = (shares: readonly HostShare[]) => shares.map(({ devices }) => devices).join();
   if (devicesOf(hosts) === devicesOf(former.hosts)) return placement; // Nothing moves.

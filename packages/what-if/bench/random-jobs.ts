@@ -16,7 +16,7 @@ export interface RandomJob {
   readonly place: Place;
   /** Devices: of this process, or on a machine each. */
   readonly devices: number;
-  /** What was drawn, for a row. */
+  /** The drawn sizes in words, for the row that the bench prints. */
   readonly text: string;
   readonly options: Pick<JobOptions, "model" | "data" | "exchange" | "pipeline" | "tiers">;
 }
@@ -26,7 +26,10 @@ const purpose = 0x7a11;
 const [dense, batchesOfJob] = [13, 8];
 /** Most ids of a batch, and multiplications and additions of its dense layers. */
 const [idsMax, flopMax] = [400_000, 8e9];
-/** A cached table is so many times its device memory; host memory has twice that. */
+/**
+ * Bytes of a cached table for each byte of its cache in device memory. The cache in host memory is
+ * twice as large as that in device memory.
+ */
 const spilled = 4;
 
 /** A job's character: tables, ids of a bag, and widths of the layers. */

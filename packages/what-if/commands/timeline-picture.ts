@@ -10,7 +10,7 @@ const rowsMax = 12;
 /** Narrowest bar with a name, in pixels for each letter. */
 const letter = 6.4;
 
-/** Colours of tasks by what they do; a task is of the first kind whose names it begins with. */
+/** The colour of a task: that of the first kind whose pattern matches the name of the task. */
 const kinds = [
   { words: "dense layers", colour: "#0969da", tasks: /^(forward|backward|updateDense)/ },
   { words: "rows", colour: "#1a7f37", tasks: /^(lookup|updateRows|tiers)/ },

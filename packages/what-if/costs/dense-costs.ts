@@ -32,8 +32,9 @@ const updateFloats = 5;
 const [fullRows, halfRows] = [512, 64] as const;
 
 /**
- * The share of the peak that a product with so many rows reaches. Between 64 rows and 512 it
- * doubles with the logarithm of the rows; below, the time of a product is that of 64 rows.
+ * The share of the peak operations per second that a matrix product with `rows` rows reaches. From
+ * 64 to 512 rows the share doubles, in proportion to the logarithm of the rows. A product with
+ * fewer rows takes as long as one with 64.
  */
 export function gemmShareOf({ gemmShare }: Hardware["device"], rows: number): number {
   if (rows >= fullRows) return gemmShare;

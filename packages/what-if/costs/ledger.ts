@@ -9,7 +9,7 @@ const sharedNames = ["hostMemory", "disk", "hostLink"] as const;
 
 type Part = "seconds" | (typeof sharedNames)[number];
 
-/** Seconds of a task: of the device itself, and of what it shares. */
+/** Seconds that a task takes on its device, and on each resource that devices share. */
 export type TaskParts = Readonly<Partial<Record<Part, number>>>;
 
 export interface Ledger {

@@ -18,7 +18,10 @@ export interface MachineParts {
 /** Devices that measure the memory's bandwidth in parallel (actors/calibration). */
 const measuring = 2;
 
-/** The text of the file; `constants` are those of all devices together. */
+/**
+ * The text of a hardware file of this machine. `constants` were measured with all devices of the
+ * machine at work, and their memory is that of all devices together.
+ */
 export function measuredHardware(
   constants: MachineConstants,
   tasks: readonly TaskCosts[],

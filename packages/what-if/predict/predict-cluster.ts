@@ -110,7 +110,7 @@ function checkServers({ placement }: JobSpec, { hosts, perHost }: ClusterDevices
   throw expected("placement.servers", most, placement.servers);
 }
 
-/** The same plan for a job, whose steps may have other tasks. */
+/** Adds the facts of the step graph, which follow from the job and its plan. */
 export function withFacts(planned: Omit<PlannedCluster, "facts">): PlannedCluster {
   const { job, devices, plan, options, missing } = planned;
   return { job, devices, plan, options, missing, facts: stepFactsOfPlan(planned) };

@@ -63,7 +63,7 @@ function machines(
   return {
     ...{ name: "test", host, device: {}, scaleUp: link, ...links },
     scaleOut: { ...link, isShared: false, ...links.scaleOut },
-  } as unknown as Hardware;
+  } as unknown as Hardware; // The engine reads no other field of a machine.
 }
 
 const near = (t: { true(is: boolean, message?: string): unknown }, a: number, b: number) =>

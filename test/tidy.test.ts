@@ -11,7 +11,8 @@ import { listTree, textOf } from "./helpers/tree.ts";
 
 const tree = listTree();
 const code = tree.filter((path) => path.endsWith(".ts"));
-const isTest = (path: string) => /^(test|packages\/[\w-]+\/test)\//.test(path) && path.endsWith(".ts");
+const isTest = (path: string) =>
+  /^(test|packages\/[\w-]+\/test)\//.test(path) && path.endsWith(".ts");
 const documents = tree.filter((path) => path.endsWith(".md"));
 
 /** Files of the house that a file imports, types too, or includes, as paths from the root. */

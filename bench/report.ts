@@ -3,6 +3,7 @@
 // the lines for people go to standard error. The form of the JSON lines is a contract (README.md).
 
 import { arch, availableParallelism, cpus, release, type as systemType } from "node:os";
+import { addonOrigin } from "../src/ports/addon.ts";
 import type { StepTimes } from "../src/training/meters/step-meter.ts";
 import type { Measurement } from "./bench.ts";
 import type { BenchRow } from "./row.ts";
@@ -33,6 +34,8 @@ export function openReport(bench: string, json: boolean, { print, tell }: Printe
       const count = measurements.flatMap(({ names }) => names).filter(isWanted).length;
       const duration = durationOf(secondsOf(measurements));
       tell(`${bench}: ${countOf(count, "row")}, about ${duration}. Ctrl-C ends it.`);
+      const { cpu, cores, kernels } = machine();
+      tell(`on ${countOf(cores, "core")} of ${cpu}, with kernels for ${kernels}`);
     },
     begin(index) {
       const [measurement] = plan.slice(index);
@@ -94,6 +97,7 @@ function linesOf(row: BenchRow): string[] {
 export function machine() {
   return {
     cpu: cpus()[0]?.model ?? "unknown",
+    kernels: addonOrigin()?.set ?? "no instruction set: the reference kernels",
     cores: availableParallelism(),
     arch: arch(),
     system: `${systemType()} ${release()}`,

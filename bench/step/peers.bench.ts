@@ -1,7 +1,8 @@
 // Question: how does a whole step compare with PyTorch's, on this machine, in this run? Ours on two
 // device threads and the peer (pytorch.py) on two threads train in alternation, each round in fresh
 // threads and processes. The peer's figure is that of its fastest variant. The first round runs all
-// variants, later rounds only the fastest two of them, unless `--all-variants` is given.
+// variants, later rounds only the fastest two of them, unless `--all-variants` is given. The ratio
+// is the median of the pairs of one level of the machine's speed (levels.ts).
 //
 // Our float32 and bfloat16 are both compared with the same runs of the peer in float32.
 
@@ -14,6 +15,7 @@ import { type Bench, type Measurement, positive } from "../bench.ts";
 import { type ConfigurationName, configuration, configurationNames } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { ratesOf, runSteps } from "./device-threads.ts";
+import { type Levelled, levelReader, levelsOf, type PairsOfLevel } from "./levels.ts";
 import { measureStepLimit } from "./step-limit.ts";
 
 const devices = 2;
@@ -92,7 +94,7 @@ export const peersBench: Bench<PeersBenchOptions> = {
     new Option("--python <path>", "a Python that has torch"),
     new Option("--script <path>", "another program of the peer, with the same command line"),
   ],
-  full: { optimizer: optimizers, rounds: 3, seconds: 3, allVariants: true },
+  full: { optimizer: optimizers, rounds: 7 },
   measurements(options) {
     const { config, batch, optimizer, precision } = options;
     const wanted = targets.filter(
@@ -123,7 +125,7 @@ function measurementOf(
   const [{ config } = { config: "a" as const }] = cells;
   const ours = rounds * cells.length * (seconds + ourSetUpSeconds[config]);
   const theirs = (variants.length + later) * (seconds + peerSetUpSeconds[config]);
-  const limits = 3 * cells.length;
+  const limits = 2 * rounds * cells.length;
   return {
     names: cells.map(nameOf),
     seconds: ours + theirs + limits,
@@ -191,53 +193,81 @@ async function rowsOfCells(
   { seconds, rounds, allVariants, script = ownScript }: PeersBenchOptions,
   python: string | undefined,
 ): Promise<BenchRow[]> {
-  const ours = cells.map((): number[] => []);
+  const level = levelReader(devices);
+  const ours = cells.map((): Levelled[] => []);
+  const limits = cells.map((): number[] => []);
   let theirs: Peer[] = variants.map((variant) => ({ variant, is: variant, rates: [] }));
   for (let round = 0; round < rounds; round++) {
     for (const [i, cell] of cells.entries()) {
       const until = { seconds, steps: Number.POSITIVE_INFINITY };
-      const [report] = await runSteps({ ...cell, ...until, devices, arithmetic: "auto" });
-      ours[i]?.push(quantiles(ratesOf(cell.batch, report)).median);
+      const found = await level(async () => {
+        const [report] = await runSteps({ ...cell, ...until, devices, arithmetic: "auto" });
+        return quantiles(ratesOf(cell.batch, report)).median;
+      });
+      ours[i]?.push(found);
+      const limit = await measureStepLimit(configuration(cell.config), devices, cell.precision);
+      limits[i]?.push(limit.rate);
     }
     const [cell] = cells;
     if (python === undefined || cell === undefined) continue;
-    theirs = await runPeers(theirs, (variant) => runPeer(python, script, cell, variant, seconds));
+    theirs = await runPeers(theirs, async (variant) => {
+      let is = variant;
+      const found = await level(async () => {
+        const one = await runPeer(python, script, cell, variant, seconds);
+        is = one.is;
+        return one.rate;
+      });
+      return { is, found };
+    });
     if (!allVariants) theirs = theirs.slice(0, laterVariants);
   }
   const [fastest] = theirs;
-  const rows: BenchRow[] = [];
-  for (const [i, cell] of cells.entries()) rows.push(await rowOfCell(cell, ours[i] ?? [], fastest));
-  return rows;
+  return cells.map((cell, i) => rowOfCell(cell, ours[i] ?? [], limits[i] ?? [], fastest));
 }
 
-async function rowOfCell(
+function rowOfCell(
   cell: Cell,
-  ours: readonly number[],
+  ours: readonly Levelled[],
+  limits: readonly number[],
   peer: Peer | undefined,
-): Promise<BenchRow> {
-  const { config, precision, target } = cell;
-  const machine = await measureStepLimit(configuration(config), devices, precision);
-  const { median, spread } = quantiles(ours);
+): BenchRow {
+  const pairs = (peer?.rates ?? []).flatMap((rate, i) => {
+    const [own] = ours.slice(i, i + 1);
+    return own === undefined ? [] : [{ ours: own, peer: rate }];
+  });
+  const levels = levelsOf(pairs);
+  const [most] = levels;
+  const compared = most?.pairs.map((pair) => pair.ours) ?? ours;
+  const { median, spread } = quantiles(compared.map(({ rate }) => rate));
+  // The limit of the round that ours belongs to: it was measured just after ours.
+  const shares = compared.map((one) => one.rate / (limits[ours.indexOf(one)] ?? 0));
+  const reached = quantiles(shares).median;
   const row = {
-    name: nameOf(cell),
-    figure: median,
-    unit: "samples/s",
-    spread,
-    target,
-    ...(machine.rate === 0 ? {} : { machine: machine.rate, reached: median / machine.rate }),
+    ...{ name: nameOf(cell), figure: median, unit: "samples/s", spread, target: cell.target },
+    ...(Number.isFinite(reached) && { machine: median / reached, reached }),
   };
-  if (peer === undefined || peer.rates.length === 0) return row;
-  const limit = quantiles(peer.rates).median;
-  const limitIs = `PyTorch ${peer.is}, float32, ${devices} threads`;
-  return { ...row, limit, limitIs, ratio: median / limit };
+  if (peer === undefined || most === undefined) return row;
+  const limit = quantiles(most.pairs.map((pair) => pair.peer.rate)).median;
+  const limitIs = `PyTorch ${peer.is}, float32, ${devices} threads; ${wordsOf(levels, pairs.length)}`;
+  return { ...row, limit, limitIs, ratio: most.ratio };
 }
 
-/** A variant of the peer, and its samples/s in each round. */
+/** For people: `5 pairs at 186 GFLOP/s (1.31), 2 at 121 (1.28)`. */
+function wordsOf(levels: readonly PairsOfLevel[], all: number): string {
+  const words = levels.map(({ level, pairs, ratio }, i) => {
+    const count = i > 0 ? pairs.length : `${pairs.length} ${pairs.length === 1 ? "pair" : "pairs"}`;
+    return `${count} at ${level.toFixed(0)} GFLOP/s (${ratio.toFixed(2)})`;
+  });
+  const across = all - levels.reduce((sum, { pairs }) => sum + pairs.length, 0);
+  return [...words, ...(across > 0 ? [`${across} across levels`] : [])].join(", ");
+}
+
+/** A variant of the peer, and its samples/s round by round. */
 interface Peer {
   readonly variant: string;
   /** Version of torch, and the variant. */
   readonly is: string;
-  readonly rates: readonly number[];
+  readonly rates: readonly Levelled[];
 }
 
 /**
@@ -246,20 +276,21 @@ interface Peer {
  */
 async function runPeers(
   peers: readonly Peer[],
-  runOnce: (variant: string) => Promise<{ is: string; rate: number }>,
+  runOnce: (variant: string) => Promise<{ is: string; found: Levelled }>,
 ): Promise<Peer[]> {
   const found: Peer[] = [];
   let failure: unknown;
   for (const { variant, rates } of peers) {
     try {
-      const { is, rate } = await runOnce(variant);
-      found.push({ variant, is, rates: [...rates, rate] });
+      const { is, found: one } = await runOnce(variant);
+      found.push({ variant, is, rates: [...rates, one] });
     } catch (error) {
       failure = error;
     }
   }
   if (found.length === 0) throw failure;
-  return found.sort((a, b) => quantiles(b.rates).median - quantiles(a.rates).median);
+  const medianOf = ({ rates }: Peer) => quantiles(rates.map(({ rate }) => rate)).median;
+  return found.sort((a, b) => medianOf(b) - medianOf(a));
 }
 
 /** Samples/s of the peer's median step, measured in a process of its own. */

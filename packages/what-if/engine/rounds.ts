@@ -11,7 +11,9 @@
 // An all-reduce, bucket by bucket: inside the hosts to one range for each device, across hosts, and
 // inside again. A bucket begins when all devices have it, and is there when it is at all of them.
 // Rings move 2 (n - 1) / n of its bytes; trees need latency for the logarithm of n only: as NCCL's
-// double trees, a bucket has the bytes of the one and the latency of the other.
+// double trees, a bucket has the bytes of the one and the latency of the other. A bucket streams
+// through both links in pieces, and buckets follow each other: so the links work at once, and a
+// bucket takes the time of the slower one, and that of a piece on the other.
 
 import { insideHost, isGather, type StepChannel } from "../../../internal.ts";
 import type { ChannelBytes, Hardware } from "../model.ts";
@@ -157,6 +159,9 @@ function pass(
   else port.add(bytes / speed, weight, done, device);
 }
 
+/** Bytes of a bucket that move together: the buffer of a channel of NCCL, by default. */
+const pieceBytes = 2 ** 22;
+
 function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
   const { devices, allHosts, perHost } = cluster;
   const { scaleUp, scaleOut } = hardware;
@@ -165,25 +170,27 @@ function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
   const arrivals = new Arrivals(queue, devices.length);
   const ready = new Int32Array(devices.length);
   const unready = new Array<number>(buckets).fill(devices.length);
-  const moving = new Array<number>(buckets).fill(devices.length);
+  const moving = new Array<number>(buckets).fill(2 * devices.length); // Over both links.
   let left = buckets;
   const land = () => {
     if (--left === 0) for (const device of devices) arrivals.land(device);
   };
   const begin = (bucket: number) => {
     if (Number.isNaN(arrivals.from)) arrivals.from = queue.now;
+    let filling = 0;
+    const end = () => {
+      if (isLast(moving, bucket)) queue.at(queue.now + latency + filling, land, undefined);
+    };
     for (const device of devices) {
-      const { inside, across } = device.costs.sent.gradients ?? nothing;
-      const { sharing } = device;
-      const half = inside / 2 / buckets;
-      const onHost = (next: () => void) =>
-        pass(device.inside?.out, device.inside?.allReduce, half, 1, next, device);
-      const end = () => {
-        if (isLast(moving, bucket)) queue.at(queue.now + latency, land, undefined);
-      };
-      const gather = () => onHost(end);
-      const { out, allReduce } = device.across ?? {};
-      onHost(() => pass(out, allReduce, across / buckets, sharing, gather, device));
+      const sent = device.costs.sent.gradients ?? nothing;
+      const [inside, across] = [sent.inside / buckets, sent.across / buckets];
+      const pieces = Math.ceil((inside * perHost) / (2 * (perHost - 1) * pieceBytes));
+      const near = device.inside === undefined ? 0 : inside / device.inside.allReduce;
+      const far =
+        device.across === undefined ? 0 : (device.sharing * across) / device.across.allReduce;
+      if (near > 0 && far > 0) filling = Math.max(filling, Math.min(near, far) / pieces);
+      pass(device.inside?.out, device.inside?.allReduce, inside, 1, end, device);
+      pass(device.across?.out, device.across?.allReduce, across, device.sharing, end, device);
     }
   };
   return {

@@ -206,6 +206,54 @@ test("an all-reduce has the bus bandwidth of its link, and buckets hide behind t
   near(t, piped.exposed.gradients ?? 0, seconds / 4 + 1 - 3 * 0.25);
 });
 
+/** Buckets of pieces, by hand: each piece waits its turn at its host's link, outside, and again. */
+function pieceByPiece(pieces: number, inside: number, across: number): number {
+  const free = { inside: 0, across: 0 };
+  const pass = (at: "inside" | "across", from: number, seconds: number) => {
+    free[at] = Math.max(free[at], from) + seconds;
+    return free[at];
+  };
+  const near = inside / 2 / pieces; // There, and back.
+  const all = Array.from({ length: pieces }, () => pass("inside", 0, near));
+  const ends = all.map((from) => pass("inside", pass("across", from, across / pieces), near));
+  return Math.max(...ends);
+}
+
+test("buckets of an all-reduce stream through both links, as pieces that queue by hand", (t) => {
+  const mebibyte = 2 ** 20;
+  const ranks = [0, 1, 2, 3];
+  const flightOf = (vector: number, speeds: { up: number; out: number }, buckets: number) => {
+    const [inside, across] = [vector, vector / 2]; // Sent by each of 2 devices on 2 hosts.
+    const own = costsFor(ranks, {});
+    const gradients = { gradients: { inside, across } };
+    const costs = clusterCosts([{ ...own, sent: gradients, received: gradients }], {
+      ...{ hosts: 2, perHost: 2 },
+    });
+    const scaleUp = { ...link, bandwidth: speeds.up };
+    const scaleOut = { ...link, bandwidth: speeds.out, isShared: false };
+    const facts = factsOf({ buckets: { backwardLate: buckets, backwardEarly: 0 } });
+    const { inFlight, hidden } = simulateSteps(facts, costs, machines({}, { scaleUp, scaleOut }));
+    return (inFlight.gradients ?? 0) + (hidden.gradients ?? 0);
+  };
+  const vector = 256 * mebibyte; // 64 pieces.
+  for (const speeds of [
+    { up: 400 * mebibyte, out: 40 * mebibyte },
+    { up: 100 * mebibyte, out: 40 * mebibyte },
+    { up: 60 * mebibyte, out: 80 * mebibyte },
+  ]) {
+    const [inside, across] = [vector / speeds.up, vector / 2 / speeds.out];
+    const byHand = pieceByPiece(64, inside, across);
+    for (const buckets of [1, 4]) {
+      const found = flightOf(vector, speeds, buckets);
+      const piece = (inside + across) / 64;
+      t.true(Math.abs(found - byHand) <= piece, `${found}, by hand ${byHand}`);
+    }
+  }
+  // A vector of one piece takes one link after the other.
+  const speeds = { up: mebibyte, out: mebibyte };
+  near(t, flightOf(mebibyte, speeds, 1), 1 + 1 / 2);
+});
+
 test("a link that a host shares is divided among its devices", (t) => {
   const classes = [costsFor([0, 1, 2, 3], {}, { pooled: 6, losses: 1 }, "across")];
   const costs = clusterCosts(classes, { hosts: 2, perHost: 2 });

@@ -67,16 +67,13 @@ function addRows(
   shard: PlacedShard,
   lookup: "lookup" | "lookupAhead" | "lookupRest",
 ): void {
-  const { setting, hardware } = cluster;
   const rank = Number(shard.device);
   const { seconds } = plannedCosts(cluster, table, shard);
-  const ofShard = stepCostsIn(setting).shard / 2;
-  const ids = idsOf(setting, table, shard);
+  const ofShard = stepCostsIn(cluster.setting).shard / 2;
   const again = table.deferred * seconds.lookup;
   ledger.add(lookup, rank, { seconds: seconds.lookup + ofShard });
   if (again > 0) ledger.add("lookupRest", rank, { seconds: again });
-  const sorted = ids * hardware.device.idSort;
-  ledger.add("updateRows", rank, { seconds: seconds.update + sorted + seconds.overhead - ofShard });
+  ledger.add("updateRows", rank, { seconds: seconds.update + seconds.overhead - ofShard });
 }
 
 /** Seconds to send the ids of a batch to a shard, by all devices together. */
@@ -99,13 +96,11 @@ function addCopies(
   table: CostedTable,
   shard: PlacedShard,
 ): void {
-  const { setting, samples, devices, hardware } = cluster;
+  const { setting, devices, hardware } = cluster;
   const { seconds } = plannedCosts(cluster, table, shard);
   const ofShard = stepCostsIn(setting).shard / 2;
-  const sorted = (idsOf(setting, table) / samples.length) * hardware.device.idSort;
   ledger.add("lookupReplicas", "all", { seconds: seconds.lookup + ofShard });
-  const update = seconds.update + sorted + seconds.overhead - ofShard;
-  ledger.add("updateDense", "all", { seconds: update });
+  ledger.add("updateDense", "all", { seconds: seconds.update + seconds.overhead - ofShard });
   if (!sharesMemory(hardware)) return;
   const onHost = { hosts: 1, perHost: devices.perHost };
   const bytes = table.rows * table.dim * table.weightBytes;

@@ -32,6 +32,7 @@ export function constantsOf(hardware: Hardware, devices: ClusterDevices): Machin
     // Hosts with one device have no link inside.
     ...(!sharesMemory(hardware) && { insideHost: collectivesOf(scaleUp) }),
     ...between,
+    idSortSeconds: device.idSort,
     denseFlops: (device.flops.float32 ?? 0) * device.gemmShare,
     ...(host.cores !== undefined && host.cores < devices.perHost && { cores: host.cores }),
   });

@@ -90,6 +90,8 @@ export const constantsSchema = z.strictObject({
   denseShare: rate.default(0.5),
   /** Passes over a data-parallel table that its optimizer update takes. */
   denseUpdatePasses: factor.default(9.22),
+  /** Seconds to sort an id for the update of its row, where `rows` do not have them. */
+  idSortSeconds: factor.default(0),
   /** Passes over gathered row-wise gradients: their copy. */
   gatherCopies: factor.default(2.455),
   /** Share of a table's rows that its cache holds. */
@@ -190,7 +192,13 @@ export function slowed(constants: MachineConstants, times: number): MachineConst
   };
   const links = ["allToAll", "reduceScatter", "allGather", "allReduce"] as const;
   const rates = ["memoryBandwidth", "lowerBandwidth", "denseFlops"] as const;
-  const seconds = ["rowSumSeconds", "idSeconds", "dealSeconds", "hostRoundSeconds"] as const;
+  const seconds = [
+    "rowSumSeconds",
+    "idSortSeconds",
+    "idSeconds",
+    "dealSeconds",
+    "hostRoundSeconds",
+  ] as const;
   const all = scaled(constants, seconds, times);
   return {
     ...scaled(all, rates, 1 / times),

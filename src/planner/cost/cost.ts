@@ -189,7 +189,11 @@ function rowSeconds({ constants }: Setting, table: PlannedTable, work: Work, blo
   const lookup = (bytes * penaltyOf(constants, columns)) / bandwidth;
   // The gradient of each distinct row is read once for the update, and once per round of sums.
   const gradients = constants.backwardFactor * lookup;
-  return { lookup: tree * lookup, gradients, sums: sumRounds * gradients + told };
+  return {
+    lookup: tree * lookup,
+    gradients: gradients + ids * constants.idSortSeconds,
+    sums: sumRounds * gradients + told,
+  };
 }
 
 /** Cache of `rowCostsOf`, by machine and columns, as a search computes the costs of every tile. */

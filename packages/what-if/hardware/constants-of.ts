@@ -51,14 +51,14 @@ function collectivesOf({ bandwidth, allToAllShare, allReduceShare }: Hardware["s
 
 /**
  * Bytes of each device; and for the rows below, of each device's share of the host's memory and
- * disk. Devices that share the host's memory leave what is theirs.
+ * disk. Devices whose memory is a part of the host's leave what is not theirs.
  */
 export function memoryOf({ constants, device, host }: Hardware, { perHost }: ClusterDevices) {
-  const memoryBytes =
-    constants === undefined
-      ? device.memory.bytes
-      : Math.floor(Math.min(constants.memoryBytes, host.memory.bytes) / perHost);
-  const ofHost = constants === undefined ? 0 : perHost * memoryBytes;
+  const { bytes, isShared } = device.memory;
+  const isOfHost = isShared || constants !== undefined;
+  const all = Math.min(constants?.memoryBytes ?? perHost * bytes, host.memory.bytes);
+  const memoryBytes = isOfHost ? Math.floor(all / perHost) : bytes;
+  const ofHost = isOfHost ? perHost * memoryBytes : 0;
   return {
     memoryBytes,
     hostBytes: Math.max(0, Math.floor((host.memory.bytes - ofHost) / perHost)),

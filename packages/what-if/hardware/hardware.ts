@@ -62,6 +62,8 @@ const device = z.strictObject({
   memory: memoryLevel.extend({
     /** Bytes per second that lookups of rows reach, at most `bandwidth`. */
     lookups: quantity("bytes per second"),
+    /** Whether it is a part of the host's memory, as where cores are the devices. */
+    isShared: z.boolean().default(false),
   }),
   /** Peak operations per second, by the format of products. */
   flops: z.partialRecord(z.enum(precisions), quantity("operations per second")),

@@ -13,7 +13,7 @@ import {
   resolveJob,
 } from "../../../../internal.ts";
 import { serverConstants } from "../../../../src/planner/cost/constants.ts";
-import { constantsOf, withCachesOf } from "../../hardware/constants-of.ts";
+import { constantsOf, memoryOf, withCachesOf } from "../../hardware/constants-of.ts";
 import { hardwareNames, readHardware } from "../../hardware/read-hardware.ts";
 
 test("every kind of machine of the package can be read, and only measured ones are fitted", (t) => {
@@ -118,6 +118,9 @@ test("the planner gets the links of each device, and host memory as the cache be
   // Eight devices share one interface, and the measured machine its memory.
   t.is(constantsOf(readHardware("big-basin"), devices).acrossHosts.allToAll, (0.56 * 12.5e9) / 8);
   t.is(constantsOf(readHardware("laptop"), { hosts: 1, perHost: 2 }).memoryBytes, 3e9);
+  // A device whose memory is the host's leaves nothing of it for rows below.
+  const cpu = readHardware("cpu-ps");
+  t.like(memoryOf(cpu, { hosts: 4, perHost: 1 }), { memoryBytes: 256e9, hostBytes: 0 });
 
   // Two tables of 30 GB each do not fit one device of 40 GB: rows rest in its host's memory.
   const tables = ["A", "B"].map((name) => ({ name, rows: 117_000_000, dim: 64 }));

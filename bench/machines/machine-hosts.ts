@@ -238,7 +238,7 @@ async function measured(options: {
     await running.line('"type":"run.finished"', '"type":"run.failed"');
   }
   return {
-    links: started.plan?.links?.measured,
+    links: started.links?.measured,
     events,
     stepMs: (to.atMs - from.atMs) / steps,
     exchange: meanExchange(events),

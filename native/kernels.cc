@@ -1,7 +1,7 @@
 // Selects the kernels for this processor. The parts (dense/dense.cc, embedding/lookup.cc ...) are
 // compiled once for each instruction set, each time into a namespace with the name of the set. This
 // file collects their kernels in one table per set, and chooses the best set of this processor when
-// the addon is loaded. AVX-512 and AVX2 give the same bits.
+// the addon is loaded. AVX-512, AVX2 and NEON give the same bits.
 //
 // The build (parts.sh) defines OSIRIS_HAS_avx2 for the set avx2, and so on. A clone compiles the
 // sets of its processor, a package compiles all sets.
@@ -53,6 +53,9 @@ OSIRIS_INSTRUCTION_SET(avx2, "native-3")
 #endif
 #if defined(OSIRIS_HAS_avx512)
 OSIRIS_INSTRUCTION_SET(avx512, "native-3")
+#endif
+#if defined(OSIRIS_HAS_neon)
+OSIRIS_INSTRUCTION_SET(neon, "native-3")
 #endif
 
 #if defined(OSIRIS_HAS_avx512bf16)
@@ -111,6 +114,9 @@ const Kernels* kernelsOf(const char* isa) {
 #if defined(OSIRIS_HAS_avx2)
   if (asked("avx2")) return hasAvx2() ? &avx2::kernels() : nullptr;
 #endif
+#if defined(OSIRIS_HAS_neon)
+  if (asked("neon")) return hasNeon() ? &neon::kernels() : nullptr;
+#endif
 #if defined(OSIRIS_HAS_portable)
   if (asked("portable")) return &portable::kernels();
 #endif
@@ -131,11 +137,14 @@ const char* compiledSets() {
 #if defined(OSIRIS_HAS_avx512bf16)
          "avx512bf16 "
 #endif
+#if defined(OSIRIS_HAS_neon)
+         "neon "
+#endif
       ;
 }
 
 const Kernels* bestKernels() {
-  for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
+  for (const char* isa : {"avx512bf16", "avx512", "avx2", "neon", "portable"}) {
     if (const Kernels* kernels = kernelsOf(isa)) return kernels;
   }
   return nullptr;

@@ -4,12 +4,15 @@
 # The instruction sets that the compiler knows.
 instruction_sets() {
   "$compiler" -E -P -x c++ - <<'SETS'
-portable
 #if defined(__x86_64__)
-avx2 avx512
+portable avx2 avx512
 #if defined(__clang__) || __GNUC__ >= 11
 avx512bf16
 #endif
+#elif defined(__aarch64__)
+neon
+#else
+portable
 #endif
 SETS
 }
@@ -20,7 +23,13 @@ choose_sets() {
   case $1 in
     all) instruction_sets ;;
     native) sets_of_processor || instruction_sets ;;
-    *) echo "$1" ;;
+    *)
+      if ! are_among "portable $(instruction_sets)" "$1"; then
+        echo "osiris: OSIRIS_SETS names $1: $compiler compiles portable" $(instruction_sets) >&2
+        return 2
+      fi
+      echo "$1"
+      ;;
   esac
 }
 

@@ -9,6 +9,7 @@ int main() {
   if (osiris::hasAvx512Bf16()) std::puts("avx512 avx512bf16");
   else if (osiris::hasAvx512()) std::puts("avx512");
   else if (osiris::hasAvx2()) std::puts("avx2");
+  else if (osiris::hasNeon()) std::puts("neon");
   else std::puts("portable");
   return 0;
 }

@@ -8,6 +8,7 @@ namespace osiris::OSIRIS_ISA {
 #include "simd/vector.h"
 #include "simd/slice-plan.h"
 #include "simd/coming.h"
+#include "simd/tile-step.h"
 #include "blocks/elements.h"
 #include "blocks/products.h"
 #include "blocks/rank-products.h"

@@ -44,10 +44,8 @@ INLINE void smallChain(Vec (&acc)[rows][vectors], const SmallTile& t) {
     askLine(ask);
     Vec bs[vectors];
     UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
-    UNROLL for (int m = 0; m < rows; m++) {
-      const Vec am = broadcast(alongRows ? as[m / 3][m % 3 * rowA] : as[0][m]);
-      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(am, bs[v], acc[m][v]);
-    }
+    if constexpr (!alongRows) stepColumn(acc, as[0], bs);
+    else UNROLL for (int m = 0; m < rows; m++) stepRow(acc[m], as[m / 3] + m % 3 * rowA, bs);
     UNROLL for (int i = 0; i < pointers; i++) as[i] += alongRows ? 1 : t.stepA;
   }
 }

@@ -108,8 +108,8 @@ struct Bfloat16 {
   }
 
   template <int64_t rowA, int rows, int vectors>
-  INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, int64_t stepB, bool, Coming) {
+  INLINE void multiplyExactly(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
+                              const float* b, int64_t stepB) {
     for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
       for (int m = 0; m < rows; m++) {
         const double am = a[m * rowA];
@@ -121,6 +121,52 @@ struct Bfloat16 {
       }
     }
   }
+
+#if defined(OSIRIS_NEON)
+  INLINE uint64_t controls() {
+    uint64_t bits;
+    asm volatile("mrs %0, fpcr" : "=r"(bits));
+    return bits;
+  }
+  INLINE void setControls(uint64_t bits) { asm volatile("msr fpcr, %0" ::"r"(bits)); }
+
+  template <int rows, int vectors>
+  INLINE void pin(Vec (&acc)[rows][vectors]) {
+    UNROLL for (int m = 0; m < rows; m++) {
+      UNROLL for (int v = 0; v < vectors; v++) asm volatile("" : "+w"(acc[m][v]));
+    }
+  }
+
+  /// The chain with the processor's flushing. ARM flushes a result that is too small before it is
+  /// rounded, where the definition rounds first, so that the least normal number may become 0. The
+  /// processor notes each flushed result: then the tile is computed again, exactly.
+  template <int64_t rowA, int rows, int vectors>
+  INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
+                       const float* b, int64_t stepB, bool, Coming coming) {
+    constexpr uint64_t flushes = 1 << 24, hasFlushed = 1 << 3;  // FPCR.FZ and FPSR.UFC
+    Vec start[rows][vectors];
+    std::memcpy(start, acc, sizeof start);
+    const uint64_t before = controls();
+    uint64_t status = 0;
+    asm volatile("msr fpsr, %0" ::"r"(status));
+    setControls(before | flushes);
+    pin(acc);
+    chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB, coming);
+    pin(acc);
+    asm volatile("mrs %0, fpsr" : "=r"(status));
+    setControls(before);
+    pin(acc);
+    if ((status & hasFlushed) == 0) return;
+    multiplyExactly<rowA>(start, k, a, stepA, b, stepB);
+    std::memcpy(acc, start, sizeof start);
+  }
+#else
+  template <int64_t rowA, int rows, int vectors>
+  INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
+                       const float* b, int64_t stepB, bool, Coming) {
+    multiplyExactly<rowA>(acc, k, a, stepA, b, stepB);
+  }
+#endif
 #endif
 };
 

@@ -110,14 +110,18 @@ inline ComingRows comingGradients(const float* dOut, const Outputs& outputs, int
 /// sums (packedM) += the samples of `count` panels of packed gradients, in order.
 template <int count>
 INLINE void addPanels(float* sums, const float* panels, int64_t depth) {
-  Vec sum[count];
-  UNROLL for (int i = 0; i < count; i++) sum[i] = load(sums + i * panelRows);
+  constexpr int vectors = panelRows / lanes;
+  Vec sum[count][vectors];
+  loadRows(sum, sums, panelRows, lanes);
   for (int64_t k = 0; k < depth; k++) {
     UNROLL for (int i = 0; i < count; i++) {
-      sum[i] = add(sum[i], load(panels + (i * depth + k) * panelRows));
+      const float* panel = panels + (i * depth + k) * panelRows;
+      UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = add(sum[i][v], load(panel + v * lanes));
     }
   }
-  UNROLL for (int i = 0; i < count; i++) store(sums + i * panelRows, sum[i]);
+  UNROLL for (int i = 0; i < count; i++) {
+    UNROLL for (int v = 0; v < vectors; v++) store(sums + i * panelRows + v * lanes, sum[i][v]);
+  }
 }
 
 /// Column sums of a block of outputs, computed from its packed gradients while they are in a cache.

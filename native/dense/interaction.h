@@ -19,7 +19,7 @@ void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0
   }
 }
 
-constexpr int gramRows = lanes == 16 ? 8 : 4;
+constexpr int gramRows = tileRows < 8 ? 4 : 8;
 using GramKernel = void (*)(float*, const float*, int64_t, int64_t, int64_t, int64_t);
 
 template <int... rows>

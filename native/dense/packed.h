@@ -30,10 +30,7 @@ void packedTile(float* out, const float* x, const float* panel, const float* bia
     for (int64_t n = 0; n < vectors * lanes; n += 16) askSoon(panel + ahead * packedOutputs + n);
     Vec w[vectors];
     UNROLL for (int v = 0; v < vectors; v++) w[v] = load(panel + v * lanes);
-    UNROLL for (int m = 0; m < rows; m++) {
-      const Vec one = broadcast(x[m * inputs + p]);
-      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(one, w[v], acc[m][v]);
-    }
+    UNROLL for (int m = 0; m < rows; m++) stepRow(acc[m], x + m * inputs + p, w);
   }
   if (relu) {
     UNROLL for (int m = 0; m < rows; m++) {

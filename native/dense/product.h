@@ -10,9 +10,8 @@
 // Bfloat16 in bfloat16.h. A packed element has 32 bits, for one k or for a pair of k.
 
 constexpr int64_t tileColumns = 2 * lanes;
-/// Each k of a packed panel of A is one whole, aligned vector.
-constexpr int64_t panelRows = lanes;
-static_assert(tileRows <= panelRows, "a tile's rows have room in a panel");
+/// Each k of a packed panel of A is whole, aligned vectors.
+constexpr int64_t panelRows = (tileRows + lanes - 1) / lanes * lanes;
 constexpr int64_t packedK = 512;  // packed elements of a block, along k
 constexpr int64_t blockM = 84;    // a multiple of tileRows of every set
 constexpr int64_t packedM = blockM / tileRows * panelRows;
@@ -68,10 +67,8 @@ INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t 
       for (int64_t n = 0; n < vectors * lanes; n += 16) askSoon(b + aheadOfB * stepB + n);
       Vec bs[vectors];
       UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
-      UNROLL for (int m = 0; m < rows; m++) {
-        const Vec am = broadcast(a[m * rowA]);
-        UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(am, bs[v], acc[m][v]);
-      }
+      if constexpr (rowA == 1) stepColumn(acc, a, bs);
+      else UNROLL for (int m = 0; m < rows; m++) stepRow(acc[m], a + m * rowA, bs);
       a += stepA;
       b += stepB;
     }
@@ -219,10 +216,29 @@ INLINE void packRows(float* out, int64_t step, const float* from, int64_t next, 
   pack(j + lanes, left(n, j + lanes));
 }
 
+/// Packs `count` rows of k contiguous elements, `stride` apart, as columns: [packed k][width].
+template <typename Format>
+void packTurned(float* out, int64_t width, const float* rows, int64_t stride, int64_t count,
+                int64_t k) {
+  if constexpr (Format::converts) {
+    constexpr int64_t apart = packedK / 4 + 16, convertedK = Format::blockK / 4;
+    float* converted = scratches().converted.take<float>(count * apart);
+    for (int64_t p = 0; p < k; p += convertedK) {
+      const int64_t some = k - p < convertedK ? k - p : convertedK;
+      for (int64_t c = 0; c < count; c++) {
+        Format::packAlong(converted + c * apart, rows + c * stride + p, some);
+      }
+      transpose(out + Format::packed(p) * width, width, converted, apart, count,
+                Format::packed(some));
+    }
+  } else {
+    transpose(out, width, rows, stride, count, k);
+  }
+}
+
 /// Packs B into panels: [panel][packed k][tileColumns], zeros beyond the last column.
 template <typename Format>
 void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int64_t n) {
-  constexpr int64_t apart = packedK / 4 + 16, convertedK = Format::blockK / 4;
   constexpr int64_t ahead = 16;
   const float* from = b.p + k0 * b.rowStep + n0 * b.columnStep;
   const int64_t step = Format::packed(k) * tileColumns;
@@ -242,29 +258,26 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
   for (int64_t j = 0; j < n; j += tileColumns, out += step) {
     const int64_t columns = n - j < tileColumns ? n - j : tileColumns;
     if (columns < tileColumns) std::memset(out, 0, step * sizeof(float));
-    const float* rows = from + j * b.columnStep;
-    if constexpr (Format::converts) {
-      float* converted = scratches().converted.take<float>(tileColumns * apart);
-      for (int64_t p = 0; p < k; p += convertedK) {
-        const int64_t some = k - p < convertedK ? k - p : convertedK;
-        for (int64_t c = 0; c < columns; c++) {
-          Format::packAlong(converted + c * apart, rows + c * b.columnStep + p, some);
-        }
-        transpose(out + Format::packed(p) * tileColumns, tileColumns, converted, apart, columns,
-                  Format::packed(some));
-      }
-    } else {
-      transpose(out, tileColumns, rows, b.columnStep, columns, k);
-    }
+    packTurned<Format>(out, tileColumns, from + j * b.columnStep, b.columnStep, columns, k);
   }
 }
 
-/// Packs A into panels: [panel][row][stridedK] if its rows are contiguous, else [panel][packed k,
+/// Whether packed A keeps contiguous rows.
+INLINE bool keepsRows(const Operand& a) { return a.hasRows() && !prefersColumns; }
+
+/// Packs A into panels: [panel][row][stridedK] if it keeps its rows, else [panel][packed k,
 /// `depth`][panelRows].
 template <typename Format>
 void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k,
            int64_t depth = stridedK) {
   const float* from = a.p + m0 * a.rowStep + k0 * a.columnStep;
+  if (a.hasRows() && prefersColumns) {
+    for (int64_t i = 0; i < m; i += tileRows, out += panelRows * depth) {
+      const int64_t rows = m - i < tileRows ? m - i : tileRows;
+      packTurned<Format>(out, panelRows, from + i * a.rowStep, a.rowStep, rows, k);
+    }
+    return;
+  }
   if (a.hasRows()) {
     for (int64_t i = 0; i < m; i++) {
       Format::packAlong(out + i * stridedK, from + i * a.rowStep, k);
@@ -279,9 +292,11 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
     if (p + ahead < k) askFloats(from + ahead * a.columnStep, m);
     for (int64_t i = 0; i < m; i += tileRows, panel += panelRows * depth) {
       const int64_t rows = m - i < tileRows ? m - i : tileRows;
-      Vec made[Format::made];
-      Format::packAcross(made, from + i, p + 1 < k ? a.columnStep : 0, rows);
-      for (int64_t r = 0; r < Format::made; r++) store(panel + r * panelRows, made[r]);
+      UNROLL for (int64_t v = 0; v < panelRows; v += lanes) {
+        Vec made[Format::made];
+        Format::packAcross(made, from + i + v, p + 1 < k ? a.columnStep : 0, left(rows, v));
+        for (int64_t r = 0; r < Format::made; r++) store(panel + r * panelRows + v, made[r]);
+      }
     }
   }
 }
@@ -294,10 +309,10 @@ struct Panels {
   int64_t height = tileRows;  // rows of a panel of A
 };
 
-/// The layout of packed A: rows `stridedK` apart, or the rows of a k adjacent, in panels of `depth`
+/// The layout of packed A: kept rows, `stridedK` apart, or the rows of a k adjacent, in panels of `depth`
 /// k.
-INLINE Panels panelsOfA(const float* packed, bool rowsContiguous, int64_t depth = stridedK) {
-  if (rowsContiguous) return {packed, 1, tileRows * stridedK};
+INLINE Panels panelsOfA(const float* packed, bool keepsRows, int64_t depth = stridedK) {
+  if (keepsRows) return {packed, 1, tileRows * stridedK};
   return {packed, panelRows, panelRows * depth};
 }
 
@@ -375,7 +390,7 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
         const bool isMasked = above != nullptr && kBlock == kBlocks - 1;
         t.above = isMasked ? above + m0 * n + n0 : nullptr;
         const int64_t packedDepth = Format::packed(depth);
-        blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, a.hasRows()),
+        blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, keepsRows(a)),
                            panelsOfB(packedB, packedDepth));
       }
     }

@@ -1,7 +1,7 @@
 // The first include of every part: standard headers, and the macros of the instruction set that the
 // part is compiled for. The build compiles a part once per set, with the name of the set:
 //
-//   c++ -DOSIRIS_ISA=avx512 -c dense/dense.cc        or avx512bf16, avx2, portable
+//   c++ -DOSIRIS_ISA=avx512 -c dense/dense.cc        or avx512bf16, avx2, neon, portable
 //
 // Standard headers come before target-begin.h. The linker keeps one copy of each of their inline
 // functions, and this copy must run on every processor.
@@ -19,15 +19,18 @@
 #define OSIRIS_NUMBER_avx2 2
 #define OSIRIS_NUMBER_avx512 3
 #define OSIRIS_NUMBER_avx512bf16 4
+#define OSIRIS_NUMBER_neon 5
 #define OSIRIS_NUMBER_OF(isa) OSIRIS_NUMBER_##isa
 #define OSIRIS_NUMBER(isa) OSIRIS_NUMBER_OF(isa)
 
 #if OSIRIS_NUMBER(OSIRIS_ISA) == 2
 #define OSIRIS_AVX2
-#elif OSIRIS_NUMBER(OSIRIS_ISA) >= 3
+#elif OSIRIS_NUMBER(OSIRIS_ISA) == 3 || OSIRIS_NUMBER(OSIRIS_ISA) == 4
 #define OSIRIS_AVX512
+#elif OSIRIS_NUMBER(OSIRIS_ISA) == 5
+#define OSIRIS_NEON
 #elif OSIRIS_NUMBER(OSIRIS_ISA) != 1
-#error "Expected OSIRIS_ISA to be portable, avx2, avx512 or avx512bf16"
+#error "Expected OSIRIS_ISA to be portable, avx2, avx512, avx512bf16 or neon"
 #endif
 #if OSIRIS_NUMBER(OSIRIS_ISA) == 4
 #define OSIRIS_PAIRS  // VDPBF16PS multiplies pairs of bfloat16
@@ -46,13 +49,15 @@
 #include <fmaintrin.h>
 #elif defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
 #include <immintrin.h>
+#elif defined(OSIRIS_NEON)
+#include <arm_neon.h>
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
 #define INLINE_LAMBDA __attribute__((always_inline))
-/// For large functions: inlined in AVX2 and AVX-512, where the cost of a call is measurable. In
-/// portable code it is not, and every inlined copy costs more compile time than in the other sets.
-#if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
+/// For large functions: inlined, except in portable code, where the cost of a call is not
+/// measurable, and every inlined copy costs more compile time than in the other sets.
+#if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512) || defined(OSIRIS_NEON)
 #define INLINE_LARGE INLINE
 #else
 #define INLINE_LARGE inline __attribute__((noinline))

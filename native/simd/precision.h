@@ -103,6 +103,10 @@ INLINE Vec within(Vec least, Vec v, Vec most) {
   return _mm256_max_ps(least, _mm256_min_ps(most, v));
 }
 
+#elif defined(OSIRIS_NEON)
+
+#include "simd/neon-codes.h"
+
 #else
 
 template <typename Code>
@@ -152,6 +156,8 @@ INLINE int32_t largestOf(Signed v) {
   __m128i quad = _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
   quad = _mm_max_epi32(quad, _mm_shuffle_epi32(quad, 0x4e));
   return _mm_cvtsi128_si32(_mm_max_epi32(quad, _mm_shuffle_epi32(quad, 0xb1)));
+#elif defined(OSIRIS_NEON)
+  return vmaxvq_s32((int32x4_t)v);
 #else
   int32_t largest = v[0];
   for (int i = 1; i < lanes; i++) largest = v[i] > largest ? v[i] : largest;

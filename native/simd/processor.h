@@ -28,7 +28,18 @@ inline bool hasAvx512Bf16() {
 #endif
 }
 
+inline bool hasNeon() { return false; }
+
 #else
+
+/// Every processor of 64-bit ARM has NEON.
+inline bool hasNeon() {
+#if defined(__aarch64__)
+  return true;
+#else
+  return false;
+#endif
+}
 
 inline bool hasAvx2() { return false; }
 inline bool hasAvx512() { return false; }

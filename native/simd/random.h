@@ -20,6 +20,8 @@ INLINE Wide multiplyLow(Wide a, uint32_t b) {
   return (Wide)_mm512_maskz_mul_epu32(0xff, (__m512i)a, factor);
 #elif defined(OSIRIS_AVX2)
   return (Wide)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
+#elif defined(OSIRIS_NEON)
+  return (Wide)vmull_n_u32(vmovn_u64((uint64x2_t)a), b);
 #else
   return (a & 0xffffffffu) * b;
 #endif
@@ -39,6 +41,10 @@ INLINE void storeZipped(void* out, Wide a, Wide b) {
   __m256i* to = static_cast<__m256i*>(out);
   _mm256_storeu_si256(to, _mm256_permute2x128_si256(even, odd, 0x20));
   _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(even, odd, 0x31));
+#elif defined(OSIRIS_NEON)
+  uint64_t* to = static_cast<uint64_t*>(out);
+  vst1q_u64(to, vzip1q_u64((uint64x2_t)a, (uint64x2_t)b));
+  vst1q_u64(to + 2, vzip2q_u64((uint64x2_t)a, (uint64x2_t)b));
 #else
   uint64_t zipped[2 * wideLanes];
   for (int i = 0; i < wideLanes; i++) {

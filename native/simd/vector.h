@@ -67,6 +67,10 @@ INLINE Vec whereAbove0(Vec of, Vec v) {
   return _mm256_and_ps(_mm256_cmp_ps(of, zero(), _CMP_GT_OQ), v);
 }
 
+#elif defined(OSIRIS_NEON)
+
+#include "simd/neon.h"
+
 #else
 
 typedef float Vec __attribute__((vector_size(16)));
@@ -146,6 +150,8 @@ struct Finite {
   }
 };
 
+#if !defined(OSIRIS_NEON)
+
 /// The sum of a vector's lanes: halves are added until four lanes are left, then (0 + 2) + (1 + 3).
 INLINE float sumOfLanes(Vec v) {
   typedef float Quad __attribute__((vector_size(16)));
@@ -186,6 +192,8 @@ INLINE Vec sumsOfLanes(const Vec (&v)[lanes]) {
   return load(sums);
 #endif
 }
+
+#endif
 
 /// a * b + c of single numbers, rounded like the lanes of a vector.
 INLINE float fmaOne(float a, float b, float c) {

@@ -79,7 +79,7 @@ int main(int count, char** arguments) {
   const std::string only = count > 1 ? arguments[1] : "";
   bool isFound = only.empty() || only == "input";
   if (isFound) testInput();
-  for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
+  for (const char* isa : {"avx512bf16", "avx512", "avx2", "neon", "portable"}) {
     if (kernelsOf(isa) == nullptr || !(only.empty() || only == isa)) continue;
     isFound = true;
     testSet(*kernelsOf(isa));

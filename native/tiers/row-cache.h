@@ -17,6 +17,20 @@ INLINE int wayOf(const int32_t* ways, int32_t row) {
     const __m256 same = _mm256_castsi256_ps(_mm256_cmpeq_epi32(some, wanted));
     found |= static_cast<uint32_t>(_mm256_movemask_ps(same)) << i;
   }
+#elif defined(OSIRIS_NEON)
+  // One byte per way, of which one bit is kept; pairs are added until a way has its bit of a word.
+  const int32x4_t wanted = vdupq_n_s32(row);
+  uint16x8_t same[cacheWays / 8];
+  UNROLL for (int i = 0; i < cacheWays / 8; i++) {
+    const uint32x4_t low = vceqq_s32(vld1q_s32(ways + 8 * i), wanted);
+    const uint32x4_t high = vceqq_s32(vld1q_s32(ways + 8 * i + 4), wanted);
+    same[i] = vcombine_u16(vmovn_u32(low), vmovn_u32(high));
+  }
+  const uint8x16_t bits = (uint8x16_t)vdupq_n_u64(0x8040201008040201u);
+  const uint8x16_t low = vandq_u8(vcombine_u8(vmovn_u16(same[0]), vmovn_u16(same[1])), bits);
+  const uint8x16_t high = vandq_u8(vcombine_u8(vmovn_u16(same[2]), vmovn_u16(same[3])), bits);
+  const uint8x16_t pairs = vpaddq_u8(low, high), fours = vpaddq_u8(pairs, pairs);
+  const uint32_t found = vgetq_lane_u32((uint32x4_t)vpaddq_u8(fours, fours), 0);
 #else
   uint32_t found = 0;
   for (int i = 0; i < cacheWays; i++) found |= static_cast<uint32_t>(ways[i] == row) << i;

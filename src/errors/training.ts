@@ -154,6 +154,24 @@ export class ArithmeticMismatchError extends errorClass(
   },
 ) {}
 
+/**
+ * OSIRIS_SETS names instruction sets, `asked`, of which this process can run none. `found`: those
+ * that it can run; `compiled`: those of its native kernels.
+ */
+export class InstructionSetError extends errorClass(
+  "INSTRUCTION_SET",
+  "stop",
+  (asked: string, found: readonly string[], compiled: readonly string[]) => ({
+    message:
+      `OSIRIS_SETS asks for the instruction set \`${asked}\`, but this processor runs ` +
+      `${found.join(", ")} of the kernels that are compiled (${compiled.join(", ")}): name one of ` +
+      "these, leave OSIRIS_SETS out for the fastest, or run `OSIRIS_SETS=all osiris build-native`",
+    asked,
+    found,
+    compiled,
+  }),
+) {}
+
 /** The memory of one table on a host. */
 interface TableMemory {
   readonly table: string;

@@ -1,9 +1,9 @@
 // Opens the kernels. This is the only file that imports both implementations.
 
 import { InputUnusableError } from "../errors/errors.ts";
-import { addonPath } from "../ports/addon.ts";
+import { addonOrigin, addonPath } from "../ports/addon.ts";
 import type { Kernels } from "./contract/kernels.ts";
-import { createNative, useThreads } from "./native/native.ts";
+import { createNative, limitAsAsked, useThreads } from "./native/native.ts";
 import { createReference } from "./reference/reference.ts";
 import { checkKernels } from "./table/bind.ts";
 
@@ -13,10 +13,12 @@ export { useThreads };
  * The kernels of this process, with checked arguments. `auto` takes the native kernels where they
  * are built, else the reference. Each call returns new kernels; tensors may be passed between them.
  *
- * @throws InputUnusableError where `choice` is `native` and these kernels are not built
+ * @throws InputUnusableError where `choice` is `native` and these kernels are not built,
+ *   InstructionSetError
  */
 export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
   if (choice === "reference") return checkKernels(createReference());
+  limitAsAsked();
   const native = createNative();
   if (native !== undefined) return native;
   if (choice === "auto") return checkKernels(createReference());
@@ -38,6 +40,10 @@ export function kernelNotice(): string | undefined {
       "machine; run `osiris build-native`"
     );
   }
-  if (!native.arithmetic.includes("portable")) return undefined;
-  return "Using the portable kernels, which are slower, because this processor has no AVX2 and FMA";
+  if (native.set !== "portable") return undefined;
+  const sets = addonOrigin()?.sets.join(", ");
+  return (
+    "Using the portable kernels, which are several times slower: this processor has no other set " +
+    `of those compiled (${sets}), or OSIRIS_SETS names no other`
+  );
 }

@@ -119,8 +119,13 @@ function builtAs(addon: Addon): readonly (string | undefined)[] {
   return addon.built?.() as readonly (string | undefined)[];
 }
 
+/** The instruction set that this thread runs; empty: the addon has none for this processor. */
+export function setOf(addon: Addon): string {
+  return builtAs(addon)[0] ?? "";
+}
+
 function hasKernels(addon: Addon): boolean {
-  return builtAs(addon)[0] !== undefined;
+  return setOf(addon) !== "";
 }
 
 /** Bytes of an executable's beginning in which the name of its dynamic linker is found. */

@@ -10,7 +10,13 @@ import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import test, { type ExecutionContext, type Implementation, type SerialFn, type SkipFn } from "ava";
 import { lacksForMachines } from "../../bench/machines/machines.ts";
-import { createNative, isCompiledFor, limitIsa } from "../../src/kernels/native/native.ts";
+import {
+  createNative,
+  type InstructionSet,
+  isCompiledFor,
+  limitIsa,
+  resetIsa,
+} from "../../src/kernels/native/native.ts";
 import { note } from "../runner/notes.ts";
 import { hasNatsServer } from "./nats/nats.ts";
 import { isTestAll } from "./thinned.ts";
@@ -164,7 +170,7 @@ export function dataFile(file: string): Need {
  * An instruction set that the processor has and the native kernels were compiled for. A clone
  * compiles only its processor's: `OSIRIS_SETS=all sh native/build.sh` compiles all.
  */
-export function instructionSet(isa: (typeof instructionSets)[number]): Need {
+export function instructionSet(isa: InstructionSet): Need {
   return {
     isMet: () => hasIsa(isa),
     get reason() {
@@ -182,21 +188,14 @@ export const testAll: Need = {
   isRequired: false,
 };
 
-const instructionSets = ["avx512bf16", "avx512", "avx2", "portable"] as const;
-
 /**
  * Whether the native kernels have an instruction set. Afterwards they use this processor's best
  * one.
  */
-function hasIsa(isa: (typeof instructionSets)[number]): boolean {
+function hasIsa(isa: InstructionSet): boolean {
   const has = limitIsa(isa);
   resetIsa();
   return has;
-}
-
-/** Resets the native kernels of this thread to their best instruction set. */
-export function resetIsa(): void {
-  instructionSets.some(limitIsa);
 }
 
 /** Declares a test: `declare(title, run)`, or `declare.serial(title, run)`. */

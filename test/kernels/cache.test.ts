@@ -3,7 +3,7 @@ import { accesses, associativeRate, cachedRows, hitRate } from "../../bench/memo
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { type CachePolicy, createPlacedMemory } from "../../src/kernels/contract/row-cache.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { limitIsa } from "../../src/kernels/native/native.ts";
+import { resetIsa } from "../../src/kernels/native/native.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { nativeKernels, testIf } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
@@ -47,8 +47,7 @@ testIf(nativeKernels).serial(
         });
       }
     }
-    const sets = ["avx512bf16", "avx512", "avx2", "portable"] as const;
-    sets.find((isa) => limitIsa(isa));
+    resetIsa();
   },
 );
 

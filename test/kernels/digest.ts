@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
-import { createNative } from "../../src/kernels/native/native.ts";
+import { createNative, instructionSets } from "../../src/kernels/native/native.ts";
 import { type Addon, ofThisVersion } from "../../src/ports/addon.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { blockScenarios } from "./blocks/block-cases.ts";
@@ -21,7 +21,7 @@ const seeds = [1, 2, 3];
 function digestsOf(path: string): Map<string, string> {
   const addon = ofThisVersion(createRequire(import.meta.url)(path) as Addon, path);
   const digests = new Map<string, string>();
-  for (const isa of ["portable", "avx2", "avx512", "avx512bf16"]) {
+  for (const isa of instructionSets) {
     if (addon.limitIsa?.(isa) !== true) continue;
     const kernels = createNative(addon) ?? fail("no kernels");
     const hash = createHash("sha256");

@@ -3,7 +3,12 @@ import test, { type ExecutionContext } from "ava";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
+import {
+  createNative,
+  instructionSets,
+  limitIsa,
+  resetIsa,
+} from "../../src/kernels/native/native.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { ofThisVersion } from "../../src/ports/addon.ts";
 import { RandomStream } from "../../src/ports/random.ts";
@@ -76,7 +81,7 @@ for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios 
         const wide = scenario(native, new RandomStream(seed, 1));
         t.true(limitIsa("avx2"));
         const narrow = scenario(native, new RandomStream(seed, 1));
-        limitFastest();
+        resetIsa();
         wide.forEach((values, i) => {
           t.true(sameBits(values, narrow[i]), `seed ${seed}, output ${i}`);
         });
@@ -103,15 +108,9 @@ for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios 
           t.true(worst <= 1e-5 || isRounding, `seed ${seed}, output ${i}: ${worst}`);
         });
       }
-      limitFastest();
+      resetIsa();
     },
   );
-}
-
-/** Lifts the limit on instruction sets. */
-function limitFastest(): void {
-  const sets = ["avx512bf16", "avx512", "avx2", "portable"] as const;
-  sets.find((isa) => limitIsa(isa));
 }
 
 function sameBits(a: Float32Array, b: Float32Array | undefined): boolean {
@@ -145,7 +144,7 @@ test("pooled vectors and squares, which use no FMA, have the reference's bits", 
   }
 });
 
-for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
+for (const isa of instructionSets) {
   testIf(nativeKernels, instructionSet(isa)).serial(
     `bfloat16 layers have the reference's bits, subnormal numbers included: ${isa}`,
     (t) => {
@@ -159,7 +158,7 @@ for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
           t.true(sameBits(values, expected[i]), `seed ${seed}, output ${i}`);
         });
       }
-      limitFastest();
+      resetIsa();
     },
   );
 }

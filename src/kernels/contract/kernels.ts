@@ -50,6 +50,8 @@ export interface Kernels
     UndoKernels {
   /** Names the arithmetic: equal names give equal bits. Recorded in every checkpoint. */
   readonly arithmetic: string;
+  /** The instruction set that computes, `reference` for TypeScript; it changes no bit. */
+  readonly set: string;
 
   // Memory ----
 

@@ -4,7 +4,8 @@
 // share. Tensors are typed arrays in JavaScript's memory, as in the reference kernels. The addon
 // accesses them only during a call.
 
-import { type Addon, addonOrigin, loadAddon } from "../../ports/addon.ts";
+import { InstructionSetError } from "../../errors/errors.ts";
+import { type Addon, addonOrigin, loadAddon, setOf } from "../../ports/addon.ts";
 import type { Kernels, PooledPart, ProductForm, Tensor } from "../contract/kernels.ts";
 import {
   createPlacedMemory,
@@ -26,14 +27,41 @@ import { bindKernels } from "../table/bind.ts";
 import { depthOf } from "../table/conditions.ts";
 import { listRules, listUndone, precisions } from "../table/lists.ts";
 
-export type InstructionSet = "avx512bf16" | "avx512" | "avx2" | "portable";
+export type InstructionSet = "avx512bf16" | "avx512" | "avx2" | "neon" | "portable";
+
+/** The sets of this architecture, the fastest first (`bestKernels` in native/kernels.cc). */
+export const instructionSets: readonly InstructionSet[] =
+  process.arch === "arm64" ? ["neon", "portable"] : ["avx512bf16", "avx512", "avx2", "portable"];
 
 /**
- * For tests and benches: limits the native kernels of this thread to one instruction set. Returns
- * false if the processor lacks the set, the addon was compiled without it, or there is no addon.
+ * Limits the native kernels of this thread to one instruction set. Returns false if the processor
+ * lacks the set, the addon was compiled without it, or there is no addon.
  */
 export function limitIsa(isa: InstructionSet): boolean {
   return loadAddon()?.limitIsa?.(isa) === true;
+}
+
+/** Lets the native kernels of this thread use the fastest set of this processor, or of `among`. */
+export function resetIsa(among: readonly string[] = instructionSets): boolean {
+  return instructionSets.some((isa) => among.includes(isa) && limitIsa(isa));
+}
+
+/** Whether this thread has looked at OSIRIS_SETS. */
+let isLimited = false;
+
+/**
+ * Limits the native kernels of this thread to the sets that OSIRIS_SETS names, once.
+ * @throws InstructionSetError where this processor and its kernels have none of them
+ */
+export function limitAsAsked(asked = process.env.OSIRIS_SETS ?? ""): void {
+  if (isLimited || loadAddon() === undefined) return;
+  isLimited = true;
+  const names = asked.split(/\s+/).filter((name) => name !== "");
+  if (names.length === 0 || names.includes("native") || names.includes("all")) return;
+  if (resetIsa(names)) return;
+  const found = instructionSets.filter((isa) => limitIsa(isa));
+  resetIsa();
+  throw new InstructionSetError(asked, found, addonOrigin()?.sets ?? []);
 }
 
 /**
@@ -60,6 +88,7 @@ export function createNative(addon: Addon | undefined = loadAddon()): Kernels | 
   if (addon === undefined) return undefined;
   const own = {
     arithmetic: String(addon.arithmetic!()),
+    set: setOf(addon),
     ...createMemory((length) => aligned(addon, length)),
     rows: createMemory((length) => rowsFromRoom(addon, length)).rows,
     ...shared,

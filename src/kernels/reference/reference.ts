@@ -27,6 +27,7 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     double ? new Float64Array(length) : new Float32Array(length);
   return {
     arithmetic: double ? "reference-3-float64" : "reference-3",
+    set: "reference",
     ...createMemory(allocate),
     ...withBfloat16(createDense(round), round),
     ...createBlocks(round),

@@ -2,10 +2,10 @@
 // exponentials, on every instruction set.
 
 import { openKernels } from "../../../src/kernels/index.ts";
-import { limitIsa } from "../../../src/kernels/native/native.ts";
+import { instructionSets, limitIsa, resetIsa } from "../../../src/kernels/native/native.ts";
 import { valuesOf } from "../../../src/kernels/reference/memory.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { instructionSet, nativeKernels, resetIsa, testIf } from "../../helpers/needs.ts";
+import { instructionSet, nativeKernels, testIf } from "../../helpers/needs.ts";
 
 /** Values at which the method branches or rounds, and the limits of float32. */
 const special = [
@@ -25,7 +25,7 @@ function inputs(seed: number, count: number): Float32Array {
   return values;
 }
 
-for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
+for (const isa of instructionSets) {
   testIf(nativeKernels, instructionSet(isa)).serial(
     `sigmoid and softmax have the bits of Math.exp: ${isa}`,
     (t) => {

@@ -217,8 +217,8 @@ const machine = setup({
     }),
     sendReady: enqueueActions(({ context, enqueue }) => {
       if (context.ready === undefined) return;
-      const { step, arithmetic, restored } = context.ready;
-      const body = { device: context.device, step, arithmetic, restored };
+      const { step, arithmetic, set, restored } = context.ready;
+      const body = { device: context.device, step, arithmetic, set, restored };
       context.mailbox.send(coordinator, "device.ready", body);
       for (const shard of context.actorsOf) {
         enqueue.sendTo(shardId(shard) as never, { type: "shard.restored" } as never);

@@ -88,6 +88,8 @@ export type DeviceReport =
       readonly type: "ready";
       readonly step: number;
       readonly arithmetic: string;
+      /** The instruction set of its kernels. */
+      readonly set: string;
       readonly restored: RestoredBytes;
     }
   | {
@@ -195,7 +197,8 @@ export async function runDevice(
   report({ type: "rows", tiles: keeper?.tiles() ?? [] });
   const keptBytes = keeper?.keptBytes ?? 0;
   const restored = { ...(source?.restored ?? { memoryBytes: 0, storeBytes: 0 }), keptBytes };
-  const ready = { step: spec.fromStep, arithmetic: kernels.arithmetic, restored };
+  const { arithmetic, set } = kernels;
+  const ready = { step: spec.fromStep, arithmetic, set, restored };
   const times = { madeMs, readMs, restoreMs: Math.round(clock.now() - restoresFromMs) };
   ports.log("info", "ready", { ...ready, ...times });
   report({ type: "ready", ...ready });

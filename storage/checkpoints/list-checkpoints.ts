@@ -37,6 +37,8 @@ export interface CheckpointRecord {
   /** Digest of the model: `sha256:…`. */
   readonly digest: string;
   readonly arithmetic: string;
+  /** The instruction sets of the devices that trained it, where its manifest names them. */
+  readonly sets?: Manifest["sets"];
   /** `async`: no other training gives this model again (`mode: "async"`). */
   readonly mode?: Manifest["mode"];
   /** Whether a calibration is stored for the model; absent: none, or not part of a list. */
@@ -117,6 +119,7 @@ export function recordOf(manifest: Manifest, committedAtMs?: number): Checkpoint
     best,
     digest: `sha256:${modelDigest}`,
     arithmetic,
+    ...(manifest.sets !== undefined && { sets: manifest.sets }),
     ...(manifest.mode !== undefined && { mode: manifest.mode }),
     committedAtMs,
   };

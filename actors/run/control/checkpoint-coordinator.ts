@@ -114,6 +114,7 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
     parts: saved.map(({ leaves: _leaves, ...part }) => part),
     modelDigest,
     arithmetic: cut.arithmetic,
+    sets: cut.sets,
     metrics: cut.metrics,
     position: { step: cut.cut },
     means: cut.means,

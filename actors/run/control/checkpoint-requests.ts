@@ -33,6 +33,7 @@ export interface CheckpointRequestInput extends Omit<Transfer, "job" | "hosts"> 
   readonly step: number;
   readonly metrics: RunMetrics;
   readonly arithmetic: string;
+  readonly sets: readonly string[];
   /** Undefined until the generation is assembled. */
   readonly layout: (() => GenerationLayout) | undefined;
   /** The cut that was taken and is not committed yet. */
@@ -48,14 +49,14 @@ export const cutting = fromPromise<
   MessageEvent<"checkpoint.taken">["body"],
   CheckpointRequestInput
 >(async ({ input, signal }) => {
-  const { network, mailbox, metrics, step, arithmetic, command, plan, leaving } = input;
+  const { network, mailbox, metrics, step, arithmetic, sets, command, plan, leaving } = input;
   const [taken] = await request({
     network,
     mailbox,
     to: [checkpoint],
     type: "checkpoint.cut",
     body: {
-      ...{ command, cut: step, arithmetic, best: metrics.isBest, metrics },
+      ...{ command, cut: step, arithmetic, sets: [...sets], best: metrics.isBest, metrics },
       means: plan?.means,
       leaving: [...leaving],
     },

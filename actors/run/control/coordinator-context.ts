@@ -102,6 +102,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     metrics: restoredMetrics(input.latest),
     manifest: input.latest?.sha256,
     arithmetic: input.latest?.arithmetic ?? "",
+    sets: [],
     layout: undefined,
     stored: undefined,
     readerLimit: 0,

@@ -56,7 +56,7 @@ export function publishPrepared({
 
 /** Publishes run.started. */
 export function publishStarted(context: TrainingCoordinatorContext): void {
-  const { record, scope, job, schedule, hosts, arithmetic, step, links } = context;
+  const { record, scope, job, schedule, hosts, arithmetic, sets, step, links } = context;
   record.append(scope.generation, {
     type: "run.started",
     fromStep: step,
@@ -68,6 +68,7 @@ export function publishStarted(context: TrainingCoordinatorContext): void {
     pins: pinStates(context),
     links,
     arithmetic,
+    sets,
     notice:
       job.mode === "async"
         ? asynchronousNotice(job, { steps: schedule?.steps ?? 0, trainers: devicesOf(hosts) })

@@ -83,6 +83,7 @@ export interface RequestInput {
   readonly failedAtMs: number | undefined;
   readonly record: Pick<RunRecord, "replayed" | "placed" | "pins" | "readers" | "shards">;
   readonly arithmetic: string;
+  readonly sets: readonly string[];
   /** Undefined until the generation is assembled. */
   readonly layout: (() => GenerationLayout) | undefined;
   /** The cut that was taken and is not committed yet. */
@@ -204,6 +205,8 @@ function knownFor(
 /** An assembled generation: all its devices are ready. */
 export interface Assembled {
   readonly arithmetic: string;
+  /** The instruction sets of its devices, each once, in the order of names. */
+  readonly sets: readonly string[];
   /** Restored bytes of the checkpoint, by source. */
   readonly restored: Restored;
   /** Undefined where its trainers are asynchronous. */
@@ -244,6 +247,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const [first = "", ...others] = devices.map(({ arithmetic }) => arithmetic);
   const other = others.find((arithmetic) => arithmetic !== first);
   if (other !== undefined) throw new ArithmeticMismatchError(first, other);
+  const sets = [...new Set(devices.flatMap(({ set }) => set ?? []))].sort();
   const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
   const restored = {
     memoryBytes: sum("memoryBytes"),
@@ -253,7 +257,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const { readerLimit = 0 } = spec;
   const assemblyMs = network.clock.now() - startMs;
   const layout = job.mode === "async" ? undefined : layoutOnDemand(spec);
-  return { arithmetic: first, restored, layout, readerLimit, assemblyMs };
+  return { arithmetic: first, sets, restored, layout, readerLimit, assemblyMs };
 });
 
 function specOf(input: RequestInput): GenerationSpec {

@@ -81,6 +81,8 @@ const eventBody = z.discriminatedUnion("type", [
     /** How frames travel between the hosts, with the figures; left out: there is one host. */
     links: linkChoiceSchema.readonly().optional(),
     arithmetic: z.string(),
+    /** The instruction sets of the devices; left out by runs of older versions. */
+    sets: list(z.string()).optional(),
     /** A notice where slow kernels are used, with the reason. */
     notice: z.string().optional(),
   }),

@@ -31,12 +31,12 @@ export async function reportOfRun(run: Run): Promise<string> {
   const events = [];
   for await (const event of run.past()) events.push({ event });
   const started = events.findLast(({ event }) => event.type === "run.started")?.event;
-  const arithmetic = started?.type === "run.started" ? started.arithmetic : undefined;
+  const computed = started?.type === "run.started" ? started : undefined;
   return reportText({
     ...{ run: run.run, name, madeAt: realClock.date().toISOString() },
     events: thinned(events).events,
     options,
-    environment: environmentOf(arithmetic, directory),
+    environment: environmentOf(computed, directory),
   });
 }
 
@@ -65,7 +65,7 @@ export function reportOfDirectory(
     options: shownOptions(job),
     kept: { directory, step, digest, arithmetic, generation, history, lines, times },
     slices,
-    environment: environmentOf(arithmetic, directory),
+    environment: environmentOf(newest, directory),
   };
   return reportText(data);
 }
@@ -82,10 +82,14 @@ function timesIn(log: readonly Readonly<Record<string, unknown>>[]): StepTimes |
 /**
  * The environment; the machine is the one that makes the report, as hosts of the run may differ.
  */
-function environmentOf(arithmetic: string | undefined, directory: string): [string, string][] {
+function environmentOf(
+  computed: { readonly arithmetic: string; readonly sets?: readonly string[] | undefined } | undefined,
+  directory: string,
+): [string, string][] {
   return [
     ["Osiris", packageVersion()],
-    ["Arithmetic", arithmetic ?? "none yet"],
+    ["Arithmetic", computed?.arithmetic ?? "none yet"],
+    ["Instruction sets", computed?.sets?.join(", ") || "not recorded"],
     ["Checkpoints", directory],
     [
       "Report made on",

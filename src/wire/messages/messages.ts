@@ -251,8 +251,17 @@ export const messages = defineMessages({
    */
   "device.dump": z.object({ first: device }),
   "device.dumped": z.object({ device, step, steps: step, parts: z.array(savedPart).readonly() }),
-  /** `restored`: where the bytes of the checkpoint came from, if there is a checkpoint. */
-  "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
+  /**
+   * `set`: the instruction set of its kernels, for people. `restored`: where the bytes of the
+   * checkpoint came from, if there is a checkpoint.
+   */
+  "device.ready": z.object({
+    device,
+    step,
+    arithmetic: z.string(),
+    set: z.string().optional(),
+    restored: restoredBytes,
+  }),
   "device.reached": z.object({
     command,
     device,
@@ -282,6 +291,8 @@ export const messages = defineMessages({
     command,
     cut: step,
     arithmetic: z.string(),
+    /** As in the manifest. */
+    sets: z.array(z.string()).optional(),
     best: z.boolean(),
     metrics: z.unknown(),
     /** As in the manifest. */

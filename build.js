@@ -4,10 +4,11 @@
 //
 //   node build.js            the product: what `npm start` needs
 //   node build.js --all      the tests, benches and examples too
-//   node build.js --package  checked types and the kernels of all sets too: for `npm pack`
+//   node build.js --package  declarations and the kernels of all sets too: for `npm pack`
 //
-// Types are checked only for a package; otherwise `npm run check` checks them. Parts are rebuilt
-// only where a source is newer than the last build.
+// Types are checked only with the declarations of a package, of the same code as the rest of the
+// build; otherwise `npm run check` checks them. Parts are rebuilt only where a source is newer than
+// the last build, declarations always.
 
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -25,14 +26,15 @@ const stamp = "dist/.built";
 
 const isPackage = process.argv.includes("--package");
 // A clone with compiled tests keeps them current.
-const isAll = !isPackage && (process.argv.includes("--all") || existsSync("dist/test"));
-const kind = isPackage ? "package" : isAll ? "all" : "product";
+const isAll = process.argv.includes("--all") || existsSync("dist/test");
+const kind = isAll ? "all" : "product";
+const project = isAll ? "." : "tsconfig.product.json";
 const startedMs = Date.now();
 const running = new Set();
 
 process.chdir(import.meta.dirname);
-await Promise.all([compileKernels(), compileTypeScript()]);
-if (isPackage) await run("sh", ["native/package.sh"]);
+await Promise.all([compileKernels(), compileTypeScript(), isPackage ? declareTypes() : undefined]);
+if (isPackage) await writeOptionComments();
 
 async function compileKernels() {
   await run("sh", [isPackage ? "native/package.sh" : "native/build.sh"]);
@@ -41,18 +43,24 @@ async function compileKernels() {
 async function compileTypeScript() {
   if (isCurrent()) return;
   rmSync(stamp, { force: true });
-  const project = isAll ? "." : "tsconfig.product.json";
-  const types = isPackage ? [] : ["--noCheck", "--declaration", "false"];
   // The compiler's state file would make the rollups look stale (src/ports/entry-file.ts).
   rmSync("dist/.tsbuildinfo", { force: true });
-  const alone = ["--incremental", "false", "--tsBuildInfoFile", "null"];
-  await run("node_modules/.bin/tsc", ["-p", project, ...types, ...alone]);
-  if (isPackage) await writeOptionComments();
+  await compile("--noCheck", "--declaration", "false");
   for (const folder of [...product, ...beside]) removeLeftOvers(folder);
   const { default: rollups } = await import("./rolldown.config.js");
   writeEsModule(await build(rollups.map((one) => ({ ...one, onLog: tell }))));
   writeFileSync(stamp, kind);
   say(`compiled and rolled up the TypeScript in ${((Date.now() - startedMs) / 1000).toFixed(0)} s`);
+}
+
+/** Checks all types, and writes the declarations: the compiler's slow part, beside the rest. */
+async function declareTypes() {
+  await compile("--emitDeclarationOnly");
+}
+
+async function compile(...options) {
+  const alone = ["--incremental", "false", "--tsBuildInfoFile", "null"];
+  await run("node_modules/.bin/tsc", ["-p", project, ...options, ...alone]);
 }
 
 /** Whether the last build was of this kind, and no source has changed since. */

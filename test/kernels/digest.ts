@@ -2,8 +2,8 @@
 //
 // Runs the same kernel calls with each addon, once for each instruction set that it has and this
 // processor supports, and prints a hash of all outputs. Fails if two addons differ in a set, or if
-// a set of the first addon is in no other. test/package.sh compares the addon of a clone, which has
-// one set, with the shipped one, which has all.
+// a set of the first addon is in no other. test/package.sh compares the addon of a clone with the
+// shipped one.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";

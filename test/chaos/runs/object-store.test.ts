@@ -15,7 +15,7 @@ import { planRestore, restoreCheckpoint } from "../../../storage/checkpoints/res
 import { runHistory } from "../../../storage/checkpoints/run-history.ts";
 import { stretchesOf } from "../../../storage/checkpoints/sample-ledger.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
-import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { only, runJob, smallData, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 import { setEnvironment } from "../../helpers/environment.ts";
 import { bucketEnvironment } from "../../objects/bucket-server.ts";
@@ -89,19 +89,17 @@ test.serial(
     const home = mkdtempSync(join(tmpdir(), "osiris-warm-"));
     t.teardown(() => rmSync(home, { recursive: true }));
     await using place = await startTestCluster();
-    const first = place.job({ checkpoint: { directory: join(home, "first") } });
-    const { result } = await runJob(place, first);
+    const short = (directory: string, warmStart?: { from: string }) => {
+      const data = { ...smallData, samples: 700 };
+      return place.job({ data, checkpoint: { directory }, ...(warmStart && { warmStart }) });
+    };
     const digests: string[] = [];
     for (const [from, to] of [
       [join(home, "first"), "s3://bucket/second"],
-      [join(home, "first"), join(home, "second")],
-      ["s3://bucket/first", "s3://bucket/third"],
+      ["s3://bucket/first", join(home, "second")],
     ] as const) {
-      if (from.startsWith("s3:")) {
-        await runJob(place, place.job({ checkpoint: { directory: from } }));
-      }
-      const job = place.job({ checkpoint: { directory: to }, warmStart: { from } });
-      const second = await runJob(place, job);
+      const { result } = await runJob(place, short(from));
+      const second = await runJob(place, short(to, { from }));
       t.is(only(second.events, "run.started")[0]?.fromStep, result.step);
       digests.push(second.result.digest);
     }

@@ -34,8 +34,9 @@ export interface DeviceCosts {
   readonly tasks: Readonly<Partial<Record<StepTaskName, TaskCost>>>;
   readonly sent: Readonly<Partial<Record<ChannelName | "gradients", ChannelBytes>>>;
   readonly received: Readonly<Partial<Record<ChannelName | "gradients", ChannelBytes>>>;
-  /** Bytes of its rows and buffers, by level. */
+  /** Bytes of its rows and buffers, by level; and what it may use. */
   readonly memory: MemoryBytes;
+  readonly memoryThere: MemoryBytes;
 }
 
 /** Bytes of the device itself, and of its share of the host's memory and disk. */
@@ -47,8 +48,8 @@ export interface StepCostsOfCluster {
   readonly perHost: number;
   /** Every device is in one class; ordered by their first devices. */
   readonly classes: readonly DeviceCosts[];
-  /** What each device may use. */
-  readonly memoryThere: MemoryBytes;
+  /** The last hosts, where servers are machines of another kind; else 0. */
+  readonly serverHosts: number;
   /** Seconds of one reader for a batch, and readers of a host. */
   readonly reading: { readonly seconds: number; readonly readers: number };
 }

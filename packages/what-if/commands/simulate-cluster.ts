@@ -34,7 +34,7 @@ import {
 import type { Precision } from "../costs/dense-costs.ts";
 import { timelinesOf } from "../engine/timelines.ts";
 import { precisions } from "../hardware/hardware.ts";
-import { readHardware } from "../hardware/read-hardware.ts";
+import { readCluster } from "../hardware/read-hardware.ts";
 import type { Hardware } from "../model.ts";
 import { paperModel } from "../papers/models.ts";
 import { type MeasuredChange, measureChanges } from "../predict/changes.ts";
@@ -46,6 +46,7 @@ import { drawTimeline } from "./timeline-picture.ts";
 
 interface SimulateArguments extends CommonOptions, ChangeArguments {
   readonly hardware: readonly string[];
+  readonly serversHardware?: string;
   readonly hosts: readonly number[];
   readonly devices?: number;
   readonly batchPerDevice?: number;
@@ -68,6 +69,10 @@ export function addSimulateCluster(program: Command): void {
     .requiredOption(
       "--hardware <FILES...>",
       "kinds of machines: files, or names of the package, as zionex",
+    )
+    .option(
+      "--servers-hardware <FILE>",
+      "kind of machine of the hosts of servers (placement.servers), the last ones",
     )
     .option("--hosts <LIST>", "numbers of hosts: 16, or 1,2,4...16", countsFrom, [1])
     .option("--devices <N>", "devices of all hosts (default: all that they have)", integerFrom(1))
@@ -123,7 +128,7 @@ function countsFrom(text: string): number[] {
 
 async function simulate(path: string, options: SimulateArguments): Promise<number> {
   checkOptionsOf(options);
-  const kinds = options.hardware.map(readHardware);
+  const kinds = options.hardware.map((kind) => readCluster(kind, options.serversHardware));
   const jobOn = await jobsOf(path, options);
   const [hardware] = kinds;
   const [hosts = 1] = options.hosts;

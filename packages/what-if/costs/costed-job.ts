@@ -34,6 +34,7 @@ import {
 } from "../../../internal.ts";
 import { constantsOf } from "../hardware/constants-of.ts";
 import type { ClusterDevices, Hardware } from "../hardware/hardware.ts";
+import { serverHosts, serverKind } from "../hardware/server-hosts.ts";
 
 /** The part of a job that decides the costs of its steps. */
 export type CostedJob = PlannableJob & {
@@ -66,6 +67,15 @@ export interface CostedCluster {
   /** Samples and slices of each device. */
   readonly samples: readonly number[];
   readonly slices: readonly number[];
+  /** The last hosts, where they are servers of a kind of their own; and the cluster as of it. */
+  readonly servers?: { readonly hosts: number; readonly own: CostedCluster } | undefined;
+}
+
+/** The cluster with the kind of machine of a device, and with the planner's constants of it. */
+export function seenBy(cluster: CostedCluster, rank: number | "all"): CostedCluster {
+  const { servers, devices } = cluster;
+  if (servers === undefined || rank === "all") return cluster;
+  return rank < (devices.hosts - servers.hosts) * devices.perHost ? cluster : servers.own;
 }
 
 export interface CostedMachines {
@@ -82,9 +92,12 @@ export function costedCluster(
 ): CostedCluster {
   const exchange = job.exchange ?? exactExchange;
   const isCached = plan.shards.some(({ tier }) => tier === "cached");
-  const constants = withWireBytes(constantsOf(hardware, devices), exchange);
   const workload = workloadOf(job, { cache: isCached, ...options });
-  const setting = withServers(withCurves({ workload, devices, constants }), job.placement);
+  const settingOf = (kind: Hardware) => {
+    const constants = withWireBytes(constantsOf(kind, devices), exchange);
+    return withServers(withCurves({ workload, devices, constants }), job.placement);
+  };
+  const setting = settingOf(hardware);
   const W = deviceCount(devices);
   const servers = serversOf(job.placement, W);
   const count = Math.max(W - servers, job.slices ?? W);
@@ -96,7 +109,7 @@ export function costedCluster(
   const shards = shardsOf(job.model.tables, plan, (spec, i) => isQuantised || isDistinct(spec, i));
   const early = earlyTables({ job, workload, shards, lookups, isDistinct }, devices);
   const weighted = weightedTables(job, lookups);
-  return {
+  const cluster: CostedCluster = {
     ...{ job, plan, hardware, devices, shards },
     setting,
     graph: graphOf(job.model),
@@ -112,6 +125,13 @@ export function costedCluster(
     }),
     samples: runs.map((run) => startOf(run.firstSlice + run.slices) - startOf(run.firstSlice)),
     slices: runs.map((run) => run.slices),
+  };
+  const hosts = serverHosts(hardware, devices, job.placement);
+  if (hosts === 0) return cluster;
+  const kind = serverKind(hardware, devices);
+  return {
+    ...cluster,
+    servers: { hosts, own: { ...cluster, hardware: kind, setting: settingOf(kind) } },
   };
 }
 

@@ -14,8 +14,9 @@ import {
 import { memoryOf } from "../hardware/constants-of.ts";
 import type { ClusterDevices, Hardware } from "../hardware/hardware.ts";
 import type { ChannelBytes, DeviceCosts, MemoryBytes, StepCostsOfCluster } from "../model.ts";
-import { type CostedCluster, type CostedJob, costedCluster } from "./costed-job.ts";
+import { type CostedCluster, type CostedJob, costedCluster, seenBy } from "./costed-job.ts";
 import { denseSecondsOf, type Precision } from "./dense-costs.ts";
+import { add } from "./flows.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { measuredTasksOf } from "./measured-tasks.ts";
 import { addShards } from "./shard-costs.ts";
@@ -49,11 +50,9 @@ export function costsOfCluster(
   const traffic = trafficOfDevices(cluster);
   addSamples(cluster, ledger, traffic);
   addDense(cluster, ledger, precision);
-  const there = memoryOf(hardware, devices);
   return {
     ...{ hosts, perHost, classes: classesOf(cluster, ledger, traffic) },
-    reading: readingOf(cluster),
-    memoryThere: { device: there.memoryBytes, host: there.hostBytes, disk: there.diskBytes },
+    ...{ reading: readingOf(cluster), serverHosts: cluster.servers?.hosts ?? 0 },
   };
 }
 
@@ -69,16 +68,12 @@ function sampleBytes({ graph, tables }: CostedCluster): number {
 
 /** Adds what a device does for its own samples: their arrival, ids and vectors. */
 function addSamples(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): void {
-  const { hardware, samples, setting, tables } = cluster;
-  const { device, constants } = hardware;
-  const { step, vector, element, id } = stepCostsIn(setting);
-  const ofVectors = tables.reduce((sum, { lookups, dim }) => {
-    return sum + (lookups * (vector + element * dim)) / 2;
-  }, 0);
+  const { samples, tables } = cluster;
   const ids = tables.reduce((sum, { poolingFactor }) => sum + poolingFactor, 0);
   const bytes = sampleBytes(cluster);
-  // Devices of a measured machine copy vectors at the costs of their elements.
-  const copied = constants === undefined ? 2 / device.memory.lookups : 0;
+  // Half of them each way.
+  const vectors = tables.reduce((sum, { lookups }) => sum + lookups / 2, 0);
+  const elements = tables.reduce((sum, { lookups, dim }) => sum + (lookups * dim) / 2, 0);
   const bytesOf = (of: keyof ChannelFlow, rank: number, channels: readonly string[]) =>
     [...traffic].reduce((sum, [channel, flow]) => {
       const { inside, across } = flow[of];
@@ -86,6 +81,12 @@ function addSamples(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): v
       return channels.includes(channel) ? sum + own : sum;
     }, 0);
   for (const [rank, own] of samples.entries()) {
+    const { hardware, setting } = seenBy(cluster, rank);
+    const { device, constants } = hardware;
+    const { step, vector, element, id } = stepCostsIn(setting);
+    const ofVectors = vectors * vector + elements * element;
+    // Devices of a measured machine copy vectors at the costs of their elements.
+    const copied = constants === undefined ? 2 / device.memory.lookups : 0;
     ledger.add("batch", rank, { seconds: step });
     if (constants === undefined) {
       ledger.add("batch", rank, { hostLink: (own * bytes) / device.hostLink });
@@ -99,8 +100,10 @@ function addSamples(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): v
 }
 
 function addDense(cluster: CostedCluster, ledger: Ledger, precision: Precision): void {
-  const secondsOf = denseSecondsOf(cluster, precision);
+  const secondsOn = (of: CostedCluster) => denseSecondsOf(of, precision);
+  const [own, ofServers] = [secondsOn(cluster), secondsOn(cluster.servers?.own ?? cluster)];
   for (const [rank, samples] of cluster.samples.entries()) {
+    const secondsOf = seenBy(cluster, rank) === cluster ? own : ofServers;
     for (const [task, seconds] of Object.entries(secondsOf(samples))) {
       ledger.add(task as keyof ReturnType<typeof secondsOf>, rank, { seconds });
     }
@@ -109,24 +112,34 @@ function addDense(cluster: CostedCluster, ledger: Ledger, precision: Precision):
 
 /** Readers of a measured machine; of others the supply of samples alone. */
 function readingOf(cluster: CostedCluster): StepCostsOfCluster["reading"] {
-  const { devices, hardware, setting } = cluster;
-  const { readers, batchSize } = setting.workload;
+  const { devices, hardware, setting, samples } = cluster;
+  const { readers } = setting.workload;
   if (hardware.constants !== undefined) return { seconds: readers * readSeconds(setting), readers };
-  const bytes = (batchSize / devices.hosts) * sampleBytes(cluster);
+  const ofHosts = new Float64Array(devices.hosts);
+  for (const [rank, own] of samples.entries())
+    add(ofHosts, Math.floor(rank / devices.perHost), own);
+  const bytes = Math.max(...ofHosts) * sampleBytes(cluster);
   return { seconds: bytes / hardware.host.ingestion, readers: 1 };
 }
 
 /** Classes of devices with equal costs, compared by every number. */
 function classesOf(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): DeviceCosts[] {
-  const reserve = reserveOf(cluster.setting);
   const classes = new Map<string, DeviceCosts & { readonly ranks: number[] }>();
-  const tasksOf = measuredTasksOf(cluster, ledger) ?? ledger.tasksOf;
+  const [own, ofServers] = [cluster, cluster.servers?.own ?? cluster].map((of) => {
+    const { memoryBytes, hostBytes, diskBytes } = memoryOf(of.hardware, of.devices);
+    const tasksOf = measuredTasksOf(of, ledger) ?? ledger.tasksOf;
+    const memoryThere = { device: memoryBytes, host: hostBytes, disk: diskBytes };
+    return { tasksOf, reserve: reserveOf(of.setting), memoryThere };
+  });
   for (const rank of cluster.samples.keys()) {
+    const kind = seenBy(cluster, rank) === cluster ? own : ofServers;
+    if (kind === undefined) continue;
+    const { tasksOf, reserve, memoryThere } = kind;
     const { device, host, disk } = ledger.memoryOf(rank);
     const memory: MemoryBytes = { device: device + reserve, host, disk };
     const tasks = tasksOf(rank);
     const [sent, received] = [bytesAt(traffic, "sent", rank), bytesAt(traffic, "received", rank)];
-    const costs = { tasks, sent, received, memory };
+    const costs = { tasks, sent, received, memory, memoryThere };
     const key = JSON.stringify(costs);
     const known = classes.get(key);
     if (known === undefined) classes.set(key, { ranks: [rank], ...costs });

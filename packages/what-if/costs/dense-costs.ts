@@ -60,11 +60,11 @@ function byRoofline(
   precision: Precision,
 ): DenseSeconds {
   const peak = device.flops[precision];
-  if (peak === undefined) {
+  if (peak === undefined && samples > 0) {
     const known = Object.keys(device.flops).join(", ");
     throw expected("precision", `one that ${name} has a peak of: ${known}`, precision);
   }
-  const speed = peak * gemmShareOf(device, samples);
+  const speed = (peak ?? 0) * gemmShareOf(device, samples);
   const bandwidth = device.memory.lookups;
   const secondsOf = (isEarly: boolean, passes: number) =>
     graph.nodes.reduce((sum, node) => {

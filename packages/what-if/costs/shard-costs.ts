@@ -16,18 +16,19 @@ import {
   tileRows,
 } from "../../../internal.ts";
 import { sharesMemory } from "../hardware/hardware.ts";
-import type { CostedCluster, CostedTable } from "./costed-job.ts";
+import { type CostedCluster, type CostedTable, seenBy } from "./costed-job.ts";
 import type { Ledger } from "./ledger.ts";
 
 /** Adds the costs of every shard of the plan. */
-export function addShards(cluster: CostedCluster, ledger: Ledger): void {
-  const { plan, tables, setting, devices, hardware } = cluster;
+export function addShards(all: CostedCluster, ledger: Ledger): void {
+  const { plan, tables, setting, devices, hardware } = all;
   const byName = new Map(tables.map((table) => [table.name, table]));
   let dealing = 0;
   const isAhead = tables.some(({ deferred }) => deferred > 0);
   for (const shard of plan.shards) {
     const table = byName.get(shard.table);
     if (table === undefined) continue;
+    const cluster = seenBy(all, shard.device);
     addMemory(cluster, ledger, table, shard);
     if (shard.device === "all") {
       addCopies(cluster, ledger, table, shard);
@@ -35,12 +36,12 @@ export function addShards(cluster: CostedCluster, ledger: Ledger): void {
     }
     const lookup = table.isEarly ? "lookupAhead" : isAhead ? "lookupRest" : "lookup";
     addRows(cluster, ledger, table, shard, lookup);
-    if (sharesMemory(hardware)) addCopying(cluster, ledger, table, shard, lookup);
+    if (sharesMemory(cluster.hardware)) addCopying(cluster, ledger, table, shard, lookup);
     if (shard.tier === "cached") addMisses(cluster, ledger, table, shard);
     // Each device deals the ids of its samples to all shards.
-    if (cluster.samples.length > 1) dealing += dealingOf(setting, table, shard);
+    if (all.samples.length > 1) dealing += dealingOf(setting, table, shard);
   }
-  for (const [rank, samples] of cluster.samples.entries()) {
+  for (const [rank, samples] of all.samples.entries()) {
     ledger.add("ids", rank, { seconds: (dealing * samples) / setting.workload.batchSize });
   }
   if (sharesMemory(hardware)) {

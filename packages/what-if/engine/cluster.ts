@@ -4,6 +4,7 @@
 // resource is shared equally, and every wait is for the last of all, the times are those of all
 // devices, to the last bit.
 
+import { serverKind } from "../hardware/server-hosts.ts";
 import type { DeviceCosts, Hardware, StepCostsOfCluster, TaskCost } from "../model.ts";
 import type { EventQueue } from "./events.ts";
 import { SharedResource } from "./shared-resource.ts";
@@ -49,12 +50,14 @@ export interface SimulatedCluster {
   readonly perHost: number;
   /** Hosts of the cluster itself. */
   readonly allHosts: number;
+  /** Seconds of a message inside a host, and between hosts; of two kinds the longer. */
+  readonly latencies: { readonly inside: number; readonly across: number };
 }
 
 /** `isMerged`: devices that are alike are simulated once; else each, with equal times. */
 export function clusterOf(
   queue: EventQueue,
-  { classes, hosts: allHosts, perHost }: StepCostsOfCluster,
+  { classes, hosts: allHosts, perHost, serverHosts }: StepCostsOfCluster,
   hardware: Hardware,
   isMerged: boolean,
 ): SimulatedCluster {
@@ -65,9 +68,12 @@ export function clusterOf(
     const speeds = { allToAll: bandwidth * allToAllShare, allReduce: bandwidth * allReduceShare };
     return { out: new SharedResource(queue), in: new SharedResource(queue), ...speeds };
   };
-  const { scaleUp, scaleOut } = hardware;
-  const { cores } = hardware.host;
-  const hosts = [...layoutsOf(classes, allHosts * perHost, perHost, isMerged)].map((own, index) => {
+  const servers = serverHosts > 0 ? serverKind(hardware, { hosts: allHosts, perHost }) : hardware;
+  const layouts = [...layoutsOf(classes, allHosts * perHost, perHost, isMerged)];
+  const hosts = layouts.map((own, index) => {
+    const isServer = (own[0]?.rank ?? 0) >= (allHosts - serverHosts) * perHost;
+    const { scaleUp, scaleOut, host: machine } = isServer ? servers : hardware;
+    const { cores } = machine;
     const shared = allHosts > 1 && scaleOut.isShared ? portsOf(scaleOut) : undefined;
     const found: SimulatedDevice[] = [];
     const host: SimulatedHost = {
@@ -89,7 +95,10 @@ export function clusterOf(
     }
     return host;
   });
-  return { hosts, devices, perHost, allHosts };
+  const latencyOf = (way: "scaleUp" | "scaleOut") =>
+    Math.max(hardware[way].latency, servers[way].latency);
+  const latencies = { inside: latencyOf("scaleUp"), across: latencyOf("scaleOut") };
+  return { hosts, devices, perHost, allHosts, latencies };
 }
 
 interface Placed {

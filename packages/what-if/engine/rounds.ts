@@ -16,7 +16,7 @@
 // bucket takes the time of the slower one, and that of a piece on the other.
 
 import { insideHost, isGather, type StepChannel } from "../../../internal.ts";
-import type { ChannelBytes, Hardware } from "../model.ts";
+import type { ChannelBytes } from "../model.ts";
 import type { SimulatedCluster, SimulatedDevice } from "./cluster.ts";
 import type { EventQueue } from "./events.ts";
 import type { SharedResource } from "./shared-resource.ts";
@@ -36,7 +36,6 @@ export interface Round {
 export interface RoundOptions {
   readonly queue: EventQueue;
   readonly cluster: SimulatedCluster;
-  readonly hardware: Hardware;
   readonly channel: StepChannel;
   /** Buckets of the dense gradient. */
   readonly buckets: number;
@@ -81,14 +80,13 @@ export function createRound(options: RoundOptions): Round {
   return options.channel === "gradients" ? allReduce(options) : allToAll(options);
 }
 
-function allToAll({ queue, cluster, hardware, channel }: RoundOptions): Round {
-  const { devices, hosts, allHosts, perHost } = cluster;
+function allToAll({ queue, cluster, channel }: RoundOptions): Round {
+  const { devices, hosts, allHosts, perHost, latencies } = cluster;
   const isFar = allHosts > 1 && !(insideHost as ReadonlySet<StepChannel>).has(channel);
   const isGathered = channel !== "gradients" && isGather(channel);
-  const { scaleUp, scaleOut } = hardware;
   const latency = Math.max(
-    scaleUp.latency * (perHost - 1),
-    isFar ? scaleOut.latency * (isGathered ? allHosts - 1 : (allHosts - 1) * perHost) : 0,
+    latencies.inside * (perHost - 1),
+    isFar ? latencies.across * (isGathered ? allHosts - 1 : (allHosts - 1) * perHost) : 0,
   );
   const arrivals = new Arrivals(queue, devices.length);
   // Of each device: what it still waits for, and what has not left yet, inside and across.
@@ -162,11 +160,10 @@ function pass(
 /** Bytes of a bucket that move together: the buffer of a channel of NCCL, by default. */
 const pieceBytes = 2 ** 22;
 
-function allReduce({ queue, cluster, hardware, buckets }: RoundOptions): Round {
-  const { devices, allHosts, perHost } = cluster;
-  const { scaleUp, scaleOut } = hardware;
+function allReduce({ queue, cluster, buckets }: RoundOptions): Round {
+  const { devices, allHosts, perHost, latencies } = cluster;
   const steps = (count: number) => Math.ceil(Math.log2(count));
-  const latency = 2 * (scaleUp.latency * steps(perHost) + scaleOut.latency * steps(allHosts));
+  const latency = 2 * (latencies.inside * steps(perHost) + latencies.across * steps(allHosts));
   const arrivals = new Arrivals(queue, devices.length);
   const ready = new Int32Array(devices.length);
   const unready = new Array<number>(buckets).fill(devices.length);

@@ -60,7 +60,7 @@ export function simulateSteps(
     roundOf(channel, at) {
       const own = rounds.get(channel) ?? [];
       rounds.set(channel, own);
-      const made = { queue, cluster, hardware, channel, buckets: ofGradients };
+      const made = { queue, cluster, channel, buckets: ofGradients };
       const round = own[at] ?? createRound(made);
       own[at] = round;
       return round;

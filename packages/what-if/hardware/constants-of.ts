@@ -1,7 +1,13 @@
 // What the planner needs of a kind of machine: its constants, and the memory below its caches.
 
-import { checkConstants, type JobSpec, type MachineConstants } from "../../../internal.ts";
+import {
+  checkConstants,
+  type JobSpec,
+  type MachineConstants,
+  type Setting,
+} from "../../../internal.ts";
 import { type ClusterDevices, type Hardware, sharesMemory } from "./hardware.ts";
+import { serverHosts, serverKind } from "./server-hosts.ts";
 
 /** Elements of a link in the planner's constants. */
 type Collectives = MachineConstants["insideHost"];
@@ -38,6 +44,31 @@ export function constantsOf(hardware: Hardware, devices: ClusterDevices): Machin
   });
 }
 
+/**
+ * The planner's constants of a cluster, and its devices where those of servers are of another kind:
+ * their memory and their speed at rows. They exchange as the others, which plans of servers alone do
+ * not depend on.
+ */
+export function fleetOf(
+  hardware: Hardware,
+  devices: ClusterDevices,
+  placement: JobSpec["placement"],
+): Pick<Setting, "constants" | "fleet"> {
+  const constants = constantsOf(hardware, devices);
+  const hosts = serverHosts(hardware, devices, placement);
+  if (hosts === 0) return { constants };
+  const servers = constantsOf(serverKind(hardware, devices), devices);
+  const memoryBytes = Math.max(constants.memoryBytes, servers.memoryBytes);
+  const own = { memory: constants.memoryBytes / memoryBytes, rowSpeed: 1, denseSpeed: 1 };
+  const rowSpeed = servers.memoryBandwidth / constants.memoryBandwidth;
+  const ofServer = { memory: servers.memoryBytes / memoryBytes, rowSpeed, denseSpeed: 1 };
+  const first = (devices.hosts - hosts) * devices.perHost;
+  const fleet = Array.from({ length: devices.hosts * devices.perHost }, (_, rank) =>
+    rank < first ? own : ofServer,
+  );
+  return { constants: { ...constants, memoryBytes }, fleet };
+}
+
 function collectivesOf({ bandwidth, allToAllShare, allReduceShare }: Hardware["scaleUp"]) {
   const allToAll = bandwidth * allToAllShare;
   const allReduce = bandwidth * allReduceShare;
@@ -72,17 +103,16 @@ const cacheShare = 0.9;
 /**
  * The job with the caches that this kind of machine has room for: in its devices' memory, and in
  * each device's share of the host's memory below. What a cache does not hold rests on the disk.
+ * Caches of servers are as large, so that of two kinds the smaller decides.
  */
 export function withCachesOf<Job extends Pick<JobSpec, "tiers">>(
   job: Job,
   hardware: Hardware,
   devices: ClusterDevices,
 ): Job {
-  const { memoryBytes, hostBytes } = memoryOf(hardware, devices);
-  const tiers = {
-    ...job.tiers,
-    hbmBytes: Math.floor(cacheShare * memoryBytes),
-    ddrBytes: Math.floor(cacheShare * hostBytes),
-  };
+  const all = [hardware, serverKind(hardware, devices)].map((kind) => memoryOf(kind, devices));
+  const least = (level: "memoryBytes" | "hostBytes") =>
+    Math.floor(cacheShare * Math.min(...all.map((own) => own[level])));
+  const tiers = { ...job.tiers, hbmBytes: least("memoryBytes"), ddrBytes: least("hostBytes") };
   return { ...job, tiers };
 }

@@ -114,7 +114,10 @@ export const hardwareSchema = z
   });
 
 /** A kind of machine. */
-export type Hardware = z.output<typeof hardwareSchema>;
+export interface Hardware extends z.output<typeof hardwareSchema> {
+  /** The kind of the hosts of servers (server-hosts.ts). @default the same */
+  readonly servers?: Hardware | undefined;
+}
 
 /** Whether the devices of a host share memory, so that their tasks copy what they exchange. */
 export function sharesMemory({ scaleUp }: Hardware): boolean {

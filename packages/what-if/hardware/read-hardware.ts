@@ -44,6 +44,12 @@ export function readHardware(given: string): Hardware {
   return checkHardware(written, unusable);
 }
 
+/** The kinds of machines of a cluster: of its hosts; and of those of servers, if it is another. */
+export function readCluster(given: string, servers?: string): Hardware {
+  const kind = readHardware(given);
+  return servers === undefined ? kind : { ...kind, servers: readHardware(servers) };
+}
+
 /** Checks what a file says. `unusable` makes the error of a reason. */
 function checkHardware(
   written: unknown,

@@ -37,8 +37,3 @@ export function goodputOf({ every: given, ...failures }: Failures): Goodput {
   const mean = mtbf * Math.exp(restore / mtbf) * Math.expm1((stretch + save) / mtbf);
   return { ...failures, every, share: stretch / mean };
 }
-
-/** Mean seconds between failures of a cluster, of which any host may fail. */
-export function clusterMtbf(hosts: number, hoursOfHost: number | undefined): number {
-  return hoursOfHost === undefined ? Number.POSITIVE_INFINITY : (3600 * hoursOfHost) / hosts;
-}

@@ -16,8 +16,9 @@ import {
 } from "../../../internal.ts";
 import { type CostOptions, costsOfCluster } from "../costs/costs-of-cluster.ts";
 import { simulateSteps } from "../engine/simulate-steps.ts";
-import { constantsOf, withCachesOf } from "../hardware/constants-of.ts";
-import { readHardware } from "../hardware/read-hardware.ts";
+import { fleetOf, withCachesOf } from "../hardware/constants-of.ts";
+import { readCluster } from "../hardware/read-hardware.ts";
+import { serverKind } from "../hardware/server-hosts.ts";
 import type {
   ClusterDevices,
   DeviceCosts,
@@ -26,7 +27,7 @@ import type {
   StepCostsOfCluster,
 } from "../model.ts";
 import { bottleneckOf } from "./bottleneck.ts";
-import { clusterMtbf, goodputOf } from "./goodput.ts";
+import { goodputOf } from "./goodput.ts";
 import { stepFactsOfPlan } from "./step-facts.ts";
 
 export interface PredictOptions extends WorkloadOptions, Pick<CostOptions, "precision"> {
@@ -73,14 +74,19 @@ export function predictCluster(
 
 /**
  * The prediction for a job as a user writes it. `hardware`: a kind of machine that the package has,
- * or a file, as of `osiris simulate-cluster --hardware`.
+ * or a file, as of `osiris simulate-cluster --hardware`; `serversHardware`: that of the hosts of
+ * servers, if it is another one.
  * @throws as `predictCluster`; InputUnusableError if the file cannot be used
  */
 export function simulateCluster(
   job: JobOptions,
-  { hardware, ...options }: PredictOptions & { readonly hardware: string },
+  {
+    hardware,
+    serversHardware,
+    ...options
+  }: PredictOptions & { readonly hardware: string; readonly serversHardware?: string },
 ): Prediction {
-  return predictCluster(resolveJob(job), readHardware(hardware), options);
+  return predictCluster(resolveJob(job), readCluster(hardware, serversHardware), options);
 }
 
 /** Plans a job: in device memory, if it fits there; else with rows in host memory and on disk. */
@@ -92,14 +98,13 @@ export function planCluster(
   checkSynchronous(job, "a prediction of steps, which trainers without common steps do not have");
   const devices = devicesOf(hardware, options);
   checkServers(job, devices);
-  const constants = constantsOf(hardware, devices);
-  const ways = { ...options, devices, constants };
+  const ways = { ...options, devices, ...fleetOf(hardware, devices, job.placement) };
   const whole = planJob(job, { ...ways, relax: false });
   if (whole.isFeasible) return withFacts({ job, devices, options, ...whole });
   const cached = withCachesOf(job, hardware, devices);
   const found = planJob(cached, { ...ways, cache: true, relax: options.advise === true });
   if (found.isFeasible) return withFacts({ job: cached, devices, options, ...found });
-  throw new ClusterTooSmallError(`${devices.hosts} hosts of ${hardware.name}`, found);
+  throw new ClusterTooSmallError(`${devices.hosts} hosts of ${nameOf(hardware)}`, found);
 }
 
 /** Refuses servers without a device that runs samples. */
@@ -134,16 +139,18 @@ export function predictPlanned(planned: PlannedCluster, hardware: Hardware): Pre
   const { job, devices, plan, options } = planned;
   const costs = costsOfCluster(job, plan, hardware, devices, options);
   const memory = memoryOfFullest(costs);
-  checkBelow(`${devices.hosts} hosts of ${hardware.name}`, memory);
+  checkBelow(`${devices.hosts} hosts of ${nameOf(hardware)}`, memory);
   // Devices of measured machines are this runtime's, which do one thing at a time.
   const streams = options.streams ?? hardware.constants === undefined;
   const steps = simulateSteps(planned.facts, costs, hardware, { streams });
   const samplesPerSecond = job.data.batchSize / steps.step;
   const failures = goodputOf(failuresOf(planned, hardware, costs));
-  const { watts, pricePerHour } = hardware.host;
-  const hours = (devices.hosts * 1e9) / (samplesPerSecond * failures.share) / 3600;
+  const [watts, pricePerHour] = (["watts", "pricePerHour"] as const).map((of) =>
+    sumOverHosts(hardware, costs, (host) => host[of]),
+  );
+  const hours = 1e9 / (samplesPerSecond * failures.share) / 3600;
   return {
-    hardware: hardware.name,
+    hardware: nameOf(hardware),
     hosts: devices.hosts,
     devices: devices.hosts * devices.perHost,
     batchSize: job.data.batchSize,
@@ -159,6 +166,22 @@ export function predictPlanned(planned: PlannedCluster, hardware: Hardware): Pre
   };
 }
 
+function nameOf({ name, servers }: Hardware): string {
+  return servers === undefined ? name : `${name} with servers of ${servers.name}`;
+}
+
+/** The sum of a figure over all hosts; undefined where a kind of them has none. */
+function sumOverHosts(
+  { host, servers }: Hardware,
+  { hosts, serverHosts }: Pick<StepCostsOfCluster, "hosts" | "serverHosts">,
+  figureOf: (host: Hardware["host"]) => number | undefined,
+): number | undefined {
+  const own = figureOf(host);
+  const ofServer = serverHosts === 0 || servers === undefined ? 0 : figureOf(servers.host);
+  if (own === undefined || ofServer === undefined) return undefined;
+  return (hosts - serverHosts) * own + serverHosts * ofServer;
+}
+
 /** The planner checks the memory of devices; what lies below it is known from the costs. */
 function checkBelow(hosts: string, memory: Prediction["memory"]): void {
   for (const level of ["host", "disk"] as const) {
@@ -171,25 +194,28 @@ function checkBelow(hosts: string, memory: Prediction["memory"]): void {
   }
 }
 
-/** Bytes of the fullest device, and of the host whose devices have most, by level. */
-function memoryOfFullest({ classes, perHost, memoryThere }: StepCostsOfCluster) {
-  const ofHosts = new Map<number, { host: number; disk: number }>();
-  let device = 0;
-  for (const { ranks, memory } of classes) {
-    device = Math.max(device, memory.device);
+/** Bytes of the fullest device, and of the fullest host, by level. */
+function memoryOfFullest({ classes, perHost }: StepCostsOfCluster): Prediction["memory"] {
+  const none = { used: 0, there: 0 };
+  const fullest = { device: none, host: none, disk: none };
+  const ofHosts = new Map<number, { readonly host: number; readonly disk: number }>();
+  const compare = (level: keyof typeof fullest, used: number, there: number) => {
+    const before = fullest[level];
+    if (used * before.there >= before.used * there) fullest[level] = { used, there };
+  };
+  for (const { ranks, memory, memoryThere } of classes) {
+    compare("device", memory.device, memoryThere.device);
     for (const rank of ranks) {
       const host = Math.floor(rank / perHost);
       const before = ofHosts.get(host) ?? { host: 0, disk: 0 };
-      ofHosts.set(host, { host: before.host + memory.host, disk: before.disk + memory.disk });
+      const own = { host: before.host + memory.host, disk: before.disk + memory.disk };
+      ofHosts.set(host, own);
+      for (const level of ["host", "disk"] as const) {
+        compare(level, own[level], perHost * memoryThere[level]);
+      }
     }
   }
-  const most = (level: "host" | "disk") =>
-    [...ofHosts.values()].reduce((all, own) => Math.max(all, own[level]), 0);
-  return {
-    device: { used: device, there: memoryThere.device },
-    host: { used: most("host"), there: perHost * memoryThere.host },
-    disk: { used: most("disk"), there: perHost * memoryThere.disk },
-  };
+  return fullest;
 }
 
 /**
@@ -200,22 +226,27 @@ function memoryOfFullest({ classes, perHost, memoryThere }: StepCostsOfCluster) 
 function failuresOf(
   { devices, options }: PlannedCluster,
   hardware: Hardware,
-  costs: StepCostsOfCluster,
+  { classes, serverHosts }: StepCostsOfCluster,
 ) {
-  const { host, device } = hardware;
   const { hosts, perHost } = devices;
-  const bytes = costs.classes.reduce(
-    (most, { memory }) => Math.max(most, perHost * bytesOf(memory)),
-    0,
-  );
-  const write = bytes / (host.disk?.bandwidth ?? host.ingestion);
-  const save = costs.classes.reduce((most, { tasks, memory }) => {
+  const servers = serverKind(hardware, devices);
+  let [write, save] = [0, 0];
+  for (const { ranks, tasks, memory } of classes) {
+    const isServer = (ranks[0] ?? 0) >= (hosts - serverHosts) * perHost;
+    const { host, device } = isServer ? servers : hardware;
     const { seconds = 0, shared = {} } = tasks.checkpoint ?? {};
     const held = Object.values(shared).reduce((sum, own) => sum + (own ?? 0), 0);
-    return Math.max(most, seconds + held, memory.device / device.hostLink);
-  }, 0);
+    save = Math.max(save, seconds + held, memory.device / device.hostLink);
+    const bandwidth = host.disk?.bandwidth ?? host.ingestion;
+    write = Math.max(write, (perHost * bytesOf(memory)) / bandwidth);
+  }
+  const rates = sumOverHosts(
+    hardware,
+    { hosts, serverHosts },
+    ({ mtbfHours }) => 1 / (mtbfHours ?? Infinity),
+  );
   return {
-    mtbf: clusterMtbf(hosts, host.mtbfHours),
+    mtbf: 3600 / (rates ?? 0),
     ...{ save, write },
     restore: (options.restartSeconds ?? usualRestart) + write,
     every: options.checkpointEvery,

@@ -26,6 +26,8 @@ function factsOf(own: Partial<StepFacts> = {}): StepFacts {
 type Seconds = Readonly<Partial<Record<keyof DeviceCosts["tasks"], number>>>;
 type Bytes = Readonly<Partial<Record<keyof DeviceCosts["sent"], number>>>;
 
+const noMemory = { device: 0, host: 0, disk: 0 };
+
 /** Costs of devices that send and receive equally many bytes. */
 function costsFor(
   ranks: readonly number[],
@@ -38,7 +40,7 @@ function costsFor(
   );
   const seconds = Object.entries(tasks).map(([name, own]) => [name, { seconds: own }]);
   return {
-    ...{ ranks, sent: flow, received: flow, memory: { device: 0, host: 0, disk: 0 } },
+    ...{ ranks, sent: flow, received: flow, memory: noMemory, memoryThere: noMemory },
     tasks: Object.fromEntries(seconds),
   };
 }
@@ -48,9 +50,8 @@ function clusterCosts(
   own: Partial<StepCostsOfCluster> = {},
 ): StepCostsOfCluster {
   const perHost = classes.flatMap(({ ranks }) => ranks).length;
-  const memoryThere = { device: 0, host: 0, disk: 0 };
   const reading = { seconds: 1e-9, readers: 1 };
-  return { hosts: 1, perHost, classes, memoryThere, reading, ...own };
+  return { hosts: 1, perHost, classes, serverHosts: 0, reading, ...own };
 }
 
 const link = { latency: 0, bandwidth: 1, allToAllShare: 1, allReduceShare: 1 };

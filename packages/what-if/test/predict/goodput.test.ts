@@ -2,7 +2,7 @@
 
 import test from "ava";
 import { RandomStream } from "../../../../internal.ts";
-import { clusterMtbf, goodputOf } from "../../predict/goodput.ts";
+import { goodputOf } from "../../predict/goodput.ts";
 
 /** The share of kept training in a run whose failures are drawn, one at a time. */
 function drawnGoodput(mtbf: number, save: number, restore: number, every: number): number {
@@ -50,9 +50,7 @@ test("where the time between checkpoints is left out, it is the best, and none b
   t.is(goodputOf({ ...failures, write: 5000 }).every, 5000);
 });
 
-test("nothing is lost where no host fails, and hosts fail independently", (t) => {
+test("nothing is lost where no host fails", (t) => {
   t.is(goodputOf({ mtbf: Infinity, save: 20, write: 5, restore: 300 }).share, 1);
   t.is(goodputOf({ mtbf: Infinity, save: 20, write: 5, restore: 300, every: 180 }).share, 0.9);
-  t.is(clusterMtbf(16, 1600), 360_000);
-  t.is(clusterMtbf(16, undefined), Infinity);
 });

@@ -136,3 +136,48 @@ test("asynchronous jobs, and servers without a device that runs samples, are ref
     );
   }
 });
+
+test("hosts of servers of their own kind predict as those of the same, with their own speed", (t) => {
+  const servers = { kind: "servers", servers: 8 } as const;
+  const job = resolveJob({ ...jobOf(), slices: 16, placement: servers });
+  const on = (hardware: Hardware) => predictCluster(job, hardware, { hosts: 2 });
+  const { hardware: _, ...same } = on(zionex);
+  const { hardware, ...own } = on({ ...zionex, servers: zionex });
+  t.deepEqual(own, same);
+  t.is(hardware, "zionex with servers of zionex");
+  const slow = { ...zionex.device, memory: { ...zionex.device.memory, lookups: 1e9 } };
+  const slower = on({ ...zionex, servers: { ...zionex, device: slow } });
+  t.true(slower.samplesPerSecond < same.samplesPerSecond / 2);
+  t.is(slower.bottleneck.name, "lookup and update of rows");
+});
+
+test("a CPU server beside GPUs is as many devices as they are, and holds what they have no room for", (t) => {
+  const cpu = readHardware("cpu-ps");
+  const small = { ...zionex.device, memory: { ...zionex.device.memory, bytes: 1e9 } };
+  const hardware = { ...zionex, device: small, servers: cpu };
+  const placement = { kind: "servers", servers: 16 } as const;
+  // 41 GB on two servers. Vectors leave over their interfaces, and then gradients arrive.
+  const job = resolveJob({ ...jobOf(1e7), slices: 32, placement });
+  const {
+    memory,
+    samplesPerSecond,
+    kilowattHours = 0,
+    goodput,
+  } = predictCluster(job, hardware, {
+    hosts: 3,
+  });
+  t.true([1e9, 256e9 / 8].includes(memory.device.there));
+  const most = (2 * 0.7 * 3.125e9) / (2 * 16 * 4 * 64);
+  t.true(samplesPerSecond < most && samplesPerSecond > most / 4, `${samplesPerSecond}, ${most}`);
+  const watts = 6500 + 2 * 500;
+  const hours = 1e9 / (samplesPerSecond * goodput * 3600);
+  t.true(Math.abs(kilowattHours / ((hours * watts) / 1000) - 1) < 1e-9);
+  const error = t.throws(() => predictCluster(job, hardware, { hosts: 2 }), {
+    instanceOf: InvalidOptionError,
+  });
+  t.regex(error.message, /`placement\.servers` to be/);
+  const uneven = { ...job, placement: { ...job.placement, servers: 12 } };
+  t.throws(() => predictCluster(uneven, hardware, { hosts: 3 }), {
+    message: /`placement\.servers` to be 8 for each of 1 to 2 hosts of cpu-ps, got `12`/,
+  });
+});

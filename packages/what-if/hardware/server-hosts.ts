@@ -1,0 +1,51 @@
+// Hosts of servers: devices that hold rows and run no samples (`placement.servers`) may be machines
+// of another kind, as the CPU servers beside the GPUs of the Zion paper (arXiv 2011.05497). They are
+// the last hosts of a cluster, and each runs as many devices as the others.
+
+import { expected, type JobSpec } from "../../../internal.ts";
+import type { ClusterDevices, Hardware } from "./hardware.ts";
+
+/**
+ * The hosts with servers alone that are of a kind of their own.
+ * @throws InvalidOptionError where a host of servers would have another device, or there is none
+ */
+export function serverHosts(
+  { servers: kind }: Hardware,
+  { hosts, perHost }: ClusterDevices,
+  { servers = 0 }: Partial<JobSpec["placement"]> = {},
+): number {
+  if (kind === undefined) return 0;
+  const count = servers / perHost;
+  if (Number.isInteger(count) && count >= 1 && count < hosts) return count;
+  const what = `${perHost} for each of 1 to ${hosts - 1} hosts of ${kind.name}`;
+  throw expected("placement.servers", what, servers);
+}
+
+/** The kind of the hosts of servers, with as many devices as the others have: equal parts of it. */
+export function serverKind(hardware: Hardware, { perHost }: ClusterDevices): Hardware {
+  const { servers = hardware } = hardware;
+  const { device, scaleUp, scaleOut, host } = servers;
+  const share = host.devices / perHost;
+  if (share === 1) return servers;
+  const { memory, flops } = device;
+  const { bandwidth, isShared } = scaleOut;
+  const peaks = Object.entries(flops).map(([precision, peak]) => [precision, share * (peak ?? 0)]);
+  return {
+    ...servers,
+    host: { ...host, devices: perHost },
+    device: {
+      ...device,
+      memory: {
+        ...memory,
+        bytes: Math.floor(share * memory.bytes),
+        bandwidth: share * memory.bandwidth,
+        lookups: share * memory.lookups,
+      },
+      flops: Object.fromEntries(peaks),
+      idSort: device.idSort / share,
+      hostLink: share * device.hostLink,
+    },
+    scaleUp: { ...scaleUp, bandwidth: share * scaleUp.bandwidth },
+    scaleOut: { ...scaleOut, isShared: true, bandwidth: (isShared ? 1 : host.devices) * bandwidth },
+  };
+}

@@ -247,7 +247,7 @@ function assemble(
     }
   }
   copies.flush();
-  for (const [lookup, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
+  for (const [lookup, runs] of topology.foldedOn(topology.hostOf[rank] ?? 0)) {
     const { table = -1, pooling } = topology.lookups[lookup] ?? {};
     const { rowBlocks } = tableOf(topology.input.model.tables, table);
     const lengths = pooling === "mean" ? lengthsOf(device, rows, plan, lookup) : undefined;

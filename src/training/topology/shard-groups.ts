@@ -85,10 +85,10 @@ export interface ShardGroups extends VectorRoutes {
    */
   readonly isPlain: readonly boolean[];
   /**
-   * For each host, the columns of each lookup in a table with row blocks, as the host's devices
-   * receive them: in ranges that no shard group splits.
+   * The columns of each lookup in a table with row blocks, as the devices of a host receive them:
+   * in ranges that no shard group splits. A device needs its own host's, which are computed once.
    */
-  readonly foldedOn: readonly ReadonlyMap<number, readonly FoldedColumns[]>[];
+  foldedOn(host: number): ReadonlyMap<number, readonly FoldedColumns[]>;
 }
 
 /**
@@ -126,6 +126,7 @@ export function shardGroupsIn(
   );
   const direct = shardGroupsOf.map((own) => own.filter((shardGroup) => !summed.has(shardGroup)));
   const places = hostOf.map((host, device) => device - (hosts[host]?.[0] ?? 0));
+  const foldedOn = new Map<number, ReadonlyMap<number, readonly FoldedColumns[]>>();
   const placesMax = Math.max(...hosts.map(({ length }) => length));
   return {
     shardGroupsOf,
@@ -145,13 +146,18 @@ export function shardGroupsIn(
         return { own: direct[from] ?? [], hostSums };
       }),
     ),
-    foldedOn: hosts.map((_, host) => {
+    foldedOn(host) {
+      const known = foldedOn.get(host);
+      if (known !== undefined) return known;
       const pooled = hostOf.map(
         (of, device) => (of === host ? shardGroupsOf : direct)[device] ?? [],
       );
       const added = hostSumsOf.filter((_, other) => other !== host);
-      return foldedOf(folded, [...pooled, ...added, distinctGroups, replicatedGroups].flat());
-    }),
+      const all = [...pooled, ...added, distinctGroups, replicatedGroups].flat();
+      const columns = foldedOf(folded, all);
+      foldedOn.set(host, columns);
+      return columns;
+    },
   };
 }
 

@@ -283,25 +283,20 @@ function placeOnHost(
   const parts = [...loads.keys()].sort((a, b) => {
     return (loads[b]?.[least] ?? 0) - (loads[a]?.[least] ?? 0) || a - b;
   });
-  /** The host's devices, the least loaded first. */
-  const devicesOf = (host: number) => {
-    const own = Array.from({ length: perHost }, (_, i) => host * perHost + i);
-    return own.sort((a, b) => (to[least][a] ?? 0) - (to[least][b] ?? 0) || a - b);
-  };
-  let own: readonly number[] = [];
+  /** Devices of one host, the least loaded first. */
+  const own = new Int32Array(perHost);
   const best = choice.host(loads, (host) => {
-    const theirs = devicesOf(host);
+    sortDevices(own, host * perHost, to[least]);
     let beside = 0;
-    const hasRoom = parts.every((part, i) => {
-      const load = loads[part] ?? { cost: 0, bytes: 0 };
-      const isThere = hasRoomFor(to, load, theirs[i] ?? -1, room, beside);
+    return parts.every((part, i) => {
+      const load = loads[part] ?? noLoad;
+      const isThere = hasRoomFor(to, load, own[i] ?? -1, room, beside);
       beside += load.hostBytes ?? 0;
       return isThere;
     });
-    if (hasRoom) own = theirs;
-    return hasRoom;
   });
   if (best < 0) return false;
+  sortDevices(own, best * perHost, to[least]);
   for (const [i, part] of parts.entries()) {
     const load = loads[part];
     if (load === undefined) continue;
@@ -309,4 +304,20 @@ function placeOnHost(
     choice.changed(own[i] ?? 0);
   }
   return true;
+}
+
+const noLoad: Load = { cost: 0, bytes: 0 };
+
+/** Fills `sorted` with the devices from `first` on, by load and then by index. */
+function sortDevices(sorted: Int32Array, first: number, loads: Float64Array): void {
+  for (let i = 0; i < sorted.length; i++) {
+    const load = loads[first + i] ?? 0;
+    let at = i;
+    for (; at > 0; at--) {
+      const before = sorted[at - 1] ?? 0;
+      if ((loads[before] ?? 0) <= load) break;
+      sorted[at] = before;
+    }
+    sorted[at] = first + i;
+  }
 }

@@ -80,6 +80,9 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
   const { model, data, optimizer } = job;
   const { sparse } = optimizer;
   const features = featuresOf(model);
+  const featuresBy = model.tables.map((): IndexedFeature[] => []);
+  for (const [at, feature] of features.entries())
+    featuresBy[feature.table]?.push({ ...feature, at });
   const tables = model.tables.map((table, index): PlannedTable => {
     const { name, rows, dim, rowBlocks, precision } = table;
     const { perElement, perRow } = rowStateOf(sparse);
@@ -88,7 +91,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       rows,
       dim,
       rowBlocks,
-      ...popularityOf(job, index, features, options),
+      ...popularityOf(job, table, featuresBy[index] ?? [], options),
       weightBytes: weightBytes(precision),
       stateBytes: 4 * perElement,
       // The row's optimizer state, an int8 row's exponent, and the touched flag.
@@ -187,22 +190,23 @@ function tiersOf({ tier, staleness, l2Scope }: TableSpec, { cache }: WorkloadOpt
   return cache === true ? ["memory", "cached"] : [tier];
 }
 
+/** A feature, and its index among the features of the model. */
+type IndexedFeature = Feature & { readonly at: number };
+
 /**
  * The ids of a table per sample, and their popularity: counted, or else assumed. Where several
  * features share a table, ids and distinct ids add up; the exponent is the mean over the ids.
  */
 function popularityOf(
-  { data, model }: PlannableJob,
-  table: number,
-  features: readonly Feature[],
+  { data }: PlannableJob,
+  { rows, dynamic }: TableSpec,
+  features: readonly IndexedFeature[],
   options: WorkloadOptions,
 ) {
-  const { rows = 1, dynamic } = model.tables[table] ?? {};
   const idShares: number[] = [];
   let [poolingFactor, lookups, exponents, distinct] = [0, 0, 0, 0];
-  for (const [feature, { name, table: of, pooling, positions }] of features.entries()) {
-    if (of !== table) continue;
-    const counted = options.statistics?.[feature];
+  for (const { at, name, pooling, positions } of features) {
+    const counted = options.statistics?.[at];
     const assumed = data.kind === "synthetic" ? idsOfFeature(data, name) : usualIds;
     const bag = options.poolingFactor ?? counted?.idsMean ?? meanIdsOf(assumed.idsPerBag);
     // A list that samples share is sent and looked up once.

@@ -185,7 +185,7 @@ test.serial("a model trains on generated data, and is evaluated on its file", as
 
 test.serial("`osiris demo` kills a device, and ends with equal models", async (t) => {
   const directory = directoryOf(t);
-  const generate = ["generate", "--rows", "50", "--samples", "8000", "--out", "data.tsv"];
+  const generate = ["generate", "--rows", "50", "--samples", "5000", "--out", "data.tsv"];
   t.is((await runCli(generate, directory)).code, 0);
   const ended = await runCli(["demo", "--data", "data.tsv", "--json"], directory);
   t.is(ended.code, 0, ended.stderr);

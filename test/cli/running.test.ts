@@ -37,8 +37,8 @@ function listenersOf(port: number): string[] {
 
 test.serial("Ctrl-C leaves a checkpoint, from which the same command resumes", async (t) => {
   const directory = directoryOf(t);
-  writeJob(directory, "calm", 15_000);
-  writeJob(directory, "cut", 15_000);
+  writeJob(directory, "calm", 7000);
+  writeJob(directory, "cut", 7000);
   const calm = await runCli(["train", "calm.json", "--json"], directory);
   t.is(calm.code, 0, calm.stderr);
 
@@ -212,7 +212,7 @@ test.serial(
   "a cluster with `--state` that was killed lists and controls its runs after a restart",
   async (t) => {
     const directory = directoryOf(t);
-    writeJob(directory, "long", 400_000);
+    writeJob(directory, "long", 200_000);
     const up = async (port = "0") => {
       const started = await startUp(t, directory, ["--port", port, "--state", "state"]);
       await started.cluster.line((line) => line.includes('"leading"'));

@@ -78,7 +78,7 @@ test.serial("a finished run on two hosts is traced: threads, frames, arrows", as
   await using cluster = await Cluster.start({ devices: 1, links: "direct" });
   const at = ["--nats", cluster.url, "--token", cluster.token ?? ""];
   await startHost(t, cluster, { devices: 1, cwd: directory });
-  const { data, ...rest } = jobOf(join(directory, "checkpoints"), 6000);
+  const { data, ...rest } = jobOf(join(directory, "checkpoints"), 3000);
   const cache = join(directory, "cache");
   const run = await cluster.submit({ ...rest, data: { ...data, cache } } as JobOptions);
   const { times } = await run.result();

@@ -25,8 +25,8 @@ import {
   smallData,
   smallModel,
   smallSteps,
-  startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 import { flipByte, placeOfPart } from "../../helpers/stores/checkpoints.ts";
@@ -36,7 +36,7 @@ const wrongOf = ({ leaves }: RunProof) => leaves.filter(({ isEqual }) => !isEqua
 test.serial(
   "a killed and scaled run verifies while it trains and after; a forged row is named",
   async (t) => {
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
     const job = inEpochs(place.job({ checkpoint }), 2);
     const directory = job.checkpoint?.directory ?? "";

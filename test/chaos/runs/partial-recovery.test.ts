@@ -8,7 +8,7 @@ import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoin
 import { inEpochs, only, runJob } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 
-const epochs = 6;
+const epochs = 3;
 const steps = epochs * 43;
 
 test.serial(
@@ -16,19 +16,19 @@ test.serial(
   async (t) => {
     const calm = await calmRun(epochs);
     await using place = await startCluster(1, { minDevices: 3 });
-    place.threads.plan([{ actor: "device:0", generation: 1, step: 95, point: 3, effect: "exit" }]);
+    place.threads.plan([{ actor: "device:0", generation: 1, step: 48, point: 3, effect: "exit" }]);
     const host = await place.join(2);
-    const checkpoint: JobOptions["checkpoint"] = { everySteps: 60, keep: 100, partial: {} };
+    const checkpoint: JobOptions["checkpoint"] = { everySteps: 30, keep: 100, partial: {} };
     const job = inEpochs(place.job({ mode: "bounded", checkpoint }), epochs);
     let seen = 0;
     const { result, events } = await runJob(place, job, (event) => {
       if (event.type === "run.checkpointed") seen = event.step;
-      if (event.type !== "run.progress" || event.generation !== 2 || seen < 120) return;
-      if (event.step > seen + 5 && event.step < seen + 45) host.kill();
+      if (event.type !== "run.progress" || event.generation !== 2 || seen < 60) return;
+      if (event.step > seen + 3 && event.step < seen + 22) host.kill();
     });
     const recoveries = only(events, "run.partial");
     t.like(recoveries, [
-      { generation: 1, fromStep: 60, devices: [0] },
+      { generation: 1, fromStep: 30, devices: [0] },
       { generation: 2, devices: [1, 2] },
     ]);
     const begun = only(events, "run.started").map(({ fromStep }) => fromStep);

@@ -21,7 +21,7 @@ withBrowser.test(
     const { cluster } = place;
     await using tab = await openTab(browser, url);
     const { page } = tab;
-    const endless = { kind: "synthetic", samples: 20_000, dense: 4, batchSize: 64, epochs: 1000 };
+    const endless = { kind: "synthetic", samples: 4000, dense: 4, batchSize: 64, epochs: 5000 };
     const slow = { devices: 2, stepDeadlineMs: 60_000 };
     const job = place.job({ ...slow, name: "clicked", data: endless as never });
     // Invalid job text is refused in the form where it was submitted.

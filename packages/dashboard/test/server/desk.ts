@@ -48,7 +48,7 @@ async function startScene(): Promise<Scene> {
   });
   const job = place.job({
     ...{ name: "watched", devices: 2, stepDeadlineMs: 60_000 },
-    data: { kind: "synthetic", samples: 20_000, dense: 4, batchSize: 64, epochs: 1000 },
+    data: { kind: "synthetic", samples: 4000, dense: 4, batchSize: 64, epochs: 5000 },
     model: {
       kind: "dlrm",
       dense: 4,

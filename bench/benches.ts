@@ -4,6 +4,7 @@ import { pageBench } from "../packages/dashboard/bench/page.bench.ts";
 import { ladderBench } from "../packages/ingest/bench/ladder.bench.ts";
 import { serveBench } from "../packages/serve/bench/serve.bench.ts";
 import { shardingBench } from "../packages/sharding/bench/sharding.bench.ts";
+import { scaleBench } from "../packages/what-if/bench/scale.bench.ts";
 import { validationBench } from "../packages/what-if/bench/validation.bench.ts";
 import type { Bench } from "./bench.ts";
 import { dedupBench } from "./dedup/dedup.bench.ts";
@@ -72,6 +73,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   predictions: predictionsBench,
   links: linksBench,
   "what-if": validationBench,
+  "what-if-scale": scaleBench,
   weak: weakBench,
   sharding: shardingBench,
   serve: serveBench,

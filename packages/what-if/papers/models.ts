@@ -86,6 +86,8 @@ export interface PaperScale {
   readonly devices?: number;
   /** Share of the rows of each table, for fewer hosts than the model needs. @default 1 */
   readonly rows?: number;
+  /** As many times the tables, and their parameters; a sample has no more operations. @default 1 */
+  readonly tables?: number;
 }
 
 /** Devices of Neo's headline runs: 16 hosts with 8 each. */
@@ -95,8 +97,10 @@ const steps = 100;
 
 /** The job of a model. @throws InvalidOptionError where no model has the name */
 export function paperModel(name: string, scale: PaperScale = {}): JobOptions {
-  const { devices = usualDevices, rows = 1 } = scale;
-  const paper = findModel(name);
+  const { devices = usualDevices, rows = 1, tables = 1 } = scale;
+  const found = findModel(name);
+  const { tables: count, parameters } = found;
+  const paper = { ...found, tables: tables * count, parameters: tables * parameters };
   const batchSize = devices * paper.batch;
   const model = withOperations(paper, tablesOf(paper, rows));
   const around = shares(paper.tables, poolingBase).map((share) => -Math.log1p(-share));

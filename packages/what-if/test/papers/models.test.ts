@@ -51,6 +51,18 @@ test("a paper's model for fewer devices has fewer samples, and fewer rows on req
   );
 });
 
+test("a paper's model with more tables has as many more parameters, and its operations", (t) => {
+  const sizesOf = (tables: number) => {
+    const { model } = resolveJob(paperModel("model-i", { tables }));
+    const parameters = model.tables.reduce((sum, own) => sum + own.rows * own.dim, 0);
+    return { tables: model.tables.length, parameters, flops: modelSize(model).flops };
+  };
+  const [one, three] = [sizesOf(1), sizesOf(3)];
+  t.is(three.tables, 3 * one.tables);
+  t.true(Math.abs(three.parameters / (3 * one.parameters) - 1) < 0.001);
+  t.true(Math.abs(three.flops / one.flops - 1) < 0.05, `${three.flops}, ${one.flops}`);
+});
+
 test("a name that no paper's model has is refused with the names that there are", (t) => {
   const error = t.throws(() => paperModel("model-b"), { instanceOf: InvalidOptionError });
   t.regex(error.message, /model-a, model-f, model-i.*got `model-b`/);

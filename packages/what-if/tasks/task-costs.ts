@@ -5,12 +5,14 @@
 import { z } from "zod";
 import { leastSquares, stepTasks } from "../../../internal.ts";
 import type { TaskTimes } from "./task-times.ts";
-import type { CostedTask, TaskUnits, Units } from "./task-units.ts";
+import { type CostedTask, type TaskUnits, type Units, unitNames } from "./task-units.ts";
 
 const seconds = z.number().min(0);
 
 /** Tasks with costs: early and late blocks of a pass have one. */
 const costNames: ReadonlySet<string> = new Set([...stepTasks, "between", "forward", "backward"]);
+
+const known: ReadonlySet<string> = new Set(unitNames);
 
 /** Costs on so many devices of a host, which share its caches and memory. */
 export const taskCostsSchema = z
@@ -20,11 +22,16 @@ export const taskCostsSchema = z
     tasks: z.record(z.string(), z.record(z.string(), seconds)),
   })
   .superRefine(({ tasks }, context) => {
-    // A task that is spelt otherwise would cost nothing.
-    for (const [name, input] of Object.entries(tasks)) {
-      if (costNames.has(name)) continue;
-      const message = "left out, as a step has no task of this name";
-      context.addIssue({ code: "custom", path: ["tasks", name], message, input });
+    // A task or a unit that is spelt otherwise would cost nothing.
+    const refuse = (path: string[], of: string, input: unknown) => {
+      const message = `left out, as ${of} of this name`;
+      context.addIssue({ code: "custom", path: ["tasks", ...path], message, input });
+    };
+    for (const [name, costs] of Object.entries(tasks)) {
+      if (!costNames.has(name)) refuse([name], "a step has no task", costs);
+      for (const [unit, cost] of Object.entries(costs)) {
+        if (!known.has(unit)) refuse([name, unit], "no task has a unit", cost);
+      }
     }
   });
 
@@ -56,7 +63,7 @@ export function fitTaskCosts(devices: number, measured: readonly MeasuredTasks[]
     }
   }
   const fitted = [...found].map(([task, all]) => {
-    const of = [...new Set(all.flatMap(({ own }) => Object.keys(own)))];
+    const of = unitNames.filter((unit) => all.some(({ own }) => own[unit] !== undefined));
     const costs = leastSquares(
       all.map(({ own, weight }) => of.map((unit) => weight * (own[unit] ?? 0))),
       all.map(({ took, weight }) => weight * took),

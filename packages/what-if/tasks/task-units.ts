@@ -20,8 +20,14 @@ import {
   tileColumns,
 } from "../../../internal.ts";
 
-/** Units of a task by name, and how many of each it has. `step`: 1, whatever is in the step. */
-export type Units = Readonly<Record<string, number>>;
+export const unitNames = [
+  ...(["step", "table", "shard", "bag", "id", "idColumn", "row", "rowColumn", "element"] as const),
+  ...(["cached", "missed", "missedColumn", "half", "scaled"] as const),
+  ...(["layer", "parameter", "product", "activation", "mixed", "moved"] as const),
+] as const;
+
+/** Units of a task, and how many of each it has. `step`: 1, whatever is in the step. */
+export type Units = Readonly<Partial<Record<(typeof unitNames)[number], number>>>;
 
 /** `between` is time of a step outside its tasks. */
 export type CostedTask = Exclude<StepTaskName, "checkpoint"> | "between";

@@ -77,6 +77,11 @@ const wrong: readonly [path: string, value: unknown, refusal: RegExp][] = [
     [{ devices: 1, tasks: { forwrd: { step: 1 } } }],
     /Expected `tasks\[0\]\.tasks\.forwrd` to be left out, as a step has no task of this name/,
   ],
+  [
+    "tasks",
+    [{ devices: 1, tasks: { lookup: { step: 1, idColumns: 1 } } }],
+    /Expected `tasks\[0\]\.tasks\.lookup\.idColumns` to be left out, as no task has a unit of this/,
+  ],
   ["wats", 5, /Expected no option `wats`/],
 ];
 

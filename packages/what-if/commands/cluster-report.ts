@@ -101,6 +101,12 @@ function failureLines({ failures, goodput }: Prediction): string[] {
       `Goodput              ${percent(goodput)}: ${saves}the hardware file has no \`host.mtbfHours\``,
     ];
   }
+  if (goodput === 0) {
+    return [
+      `Goodput              none: a host fails every ${shortTime(mtbf)}, but a restart takes ` +
+        `${shortTime(restore)} and a checkpoint ${shortTime(save)}, so the job makes no progress`,
+    ];
+  }
   return [
     `Goodput              ${percent(goodput)}: a host fails every ${duration(mtbf)}; a checkpoint ` +
       `every ${duration(every)} takes ${shortTime(save)}, a restart ${duration(restore)}`,
@@ -146,7 +152,11 @@ export function tableLines(path: string, offers: readonly (Offer | AssessedOffer
     return [
       ...[hardware, count(hosts), count(devices), count(samplesPerSecond), shortTime(steps.step)],
       ...[`${bottleneck.name} ${percent(bottleneck.share)}`, used(memory.device)],
-      ...[used(memory.host), percent(goodput), price === undefined ? "-" : figure(price)],
+      ...[
+        used(memory.host),
+        goodput === 0 ? "none" : percent(goodput),
+        price === undefined ? "-" : figure(price),
+      ],
       kilowattHours === undefined ? "-" : figure(kilowattHours),
       ...(isTrained
         ? [

@@ -20,9 +20,12 @@ export interface Failures {
 
 export interface Goodput extends Omit<Failures, "every"> {
   readonly every: number;
-  /** Share of the time. */
+  /** Share of the time; 0: the run makes no progress. */
   readonly share: number;
 }
+
+/** A smaller share is none: a run would take a million times as long, and its price has no use. */
+const leastShare = 1e-6;
 
 export function goodputOf({ every: given, ...failures }: Failures): Goodput {
   const { mtbf, save, write, restore } = failures;
@@ -35,5 +38,6 @@ export function goodputOf({ every: given, ...failures }: Failures): Goodput {
   // A stretch without length trains nothing: without any cost of a checkpoint it is a step.
   const stretch = Math.max(every, Number.MIN_VALUE);
   const mean = mtbf * Math.exp(restore / mtbf) * Math.expm1((stretch + save) / mtbf);
-  return { ...failures, every, share: stretch / mean };
+  const share = stretch / mean;
+  return { ...failures, every, share: share < leastShare ? 0 : share };
 }

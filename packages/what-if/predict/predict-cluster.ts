@@ -104,7 +104,11 @@ export function planCluster(
   const cached = withCachesOf(job, hardware, devices);
   const found = planJob(cached, { ...ways, cache: true, relax: options.advise === true });
   if (found.isFeasible) return withFacts({ job: cached, devices, options, ...found });
-  throw new ClusterTooSmallError(`${devices.hosts} hosts of ${nameOf(hardware)}`, found);
+  throw new ClusterTooSmallError(hostsOf(devices, hardware), found);
+}
+
+function hostsOf({ hosts }: ClusterDevices, hardware: Hardware): string {
+  return `${hosts} ${hosts === 1 ? "host" : "hosts"} of ${nameOf(hardware)}`;
 }
 
 /** Refuses servers without a device that runs samples. */
@@ -121,14 +125,15 @@ export function withFacts(planned: Omit<PlannedCluster, "facts">): PlannedCluste
   return { job, devices, plan, options, missing, facts: stepFactsOfPlan(planned) };
 }
 
-function devicesOf({ name, host }: Hardware, { hosts, devices }: PredictOptions): ClusterDevices {
+function devicesOf(hardware: Hardware, { hosts, devices }: PredictOptions): ClusterDevices {
+  const { host } = hardware;
   const all = devices ?? hosts * host.devices;
   const perHost = all / hosts;
   if (Number.isInteger(perHost) && perHost >= 1 && perHost <= host.devices) {
     return { hosts, perHost };
   }
-  const most = `1 to ${host.devices} for each of ${hosts} hosts of ${name}, the same number`;
-  throw expected("devices", most, all);
+  const each = hostsOf({ hosts, perHost }, hardware);
+  throw expected("devices", `1 to ${host.devices} for each of ${each}, the same number`, all);
 }
 
 /**
@@ -139,7 +144,7 @@ export function predictPlanned(planned: PlannedCluster, hardware: Hardware): Pre
   const { job, devices, plan, options } = planned;
   const costs = costsOfCluster(job, plan, hardware, devices, options);
   const memory = memoryOfFullest(costs);
-  checkBelow(`${devices.hosts} hosts of ${nameOf(hardware)}`, memory);
+  checkBelow(hostsOf(devices, hardware), memory);
   // Devices of measured machines are this runtime's, which do one thing at a time.
   const streams = options.streams ?? hardware.constants === undefined;
   const steps = simulateSteps(planned.facts, costs, hardware, { streams });
@@ -149,6 +154,7 @@ export function predictPlanned(planned: PlannedCluster, hardware: Hardware): Pre
     sumOverHosts(hardware, costs, (host) => host[of]),
   );
   const hours = 1e9 / (samplesPerSecond * failures.share) / 3600;
+  const isTrained = failures.share > 0;
   return {
     hardware: nameOf(hardware),
     hosts: devices.hosts,
@@ -158,8 +164,8 @@ export function predictPlanned(planned: PlannedCluster, hardware: Hardware): Pre
     steps,
     bottleneck: bottleneckOf(steps),
     memory,
-    ...(pricePerHour !== undefined && { price: hours * pricePerHour }),
-    ...(watts !== undefined && { kilowattHours: (hours * watts) / 1000 }),
+    ...(isTrained && pricePerHour !== undefined && { price: hours * pricePerHour }),
+    ...(isTrained && watts !== undefined && { kilowattHours: (hours * watts) / 1000 }),
     goodput: failures.share,
     failures,
     missing: planned.missing,

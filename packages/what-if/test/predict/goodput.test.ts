@@ -50,6 +50,13 @@ test("where the time between checkpoints is left out, it is the best, and none b
   t.is(goodputOf({ ...failures, write: 5000 }).every, 5000);
 });
 
+test("a run whose hosts fail before it has restarted makes no progress, whatever it would cost", (t) => {
+  const failures = { mtbf: 1e-3, save: 20, write: 5, restore: 300 };
+  t.is(goodputOf(failures).share, 0);
+  t.is(goodputOf({ ...failures, mtbf: 20 }).share, 0);
+  t.true(goodputOf({ ...failures, mtbf: 100 }).share > 0);
+});
+
 test("nothing is lost where no host fails", (t) => {
   t.is(goodputOf({ mtbf: Infinity, save: 20, write: 5, restore: 300 }).share, 1);
   t.is(goodputOf({ mtbf: Infinity, save: 20, write: 5, restore: 300, every: 180 }).share, 0.9);

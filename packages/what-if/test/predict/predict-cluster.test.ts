@@ -105,7 +105,7 @@ test("a job that does not fit is refused, with its needs and with what would hel
     () => predictCluster(resolveJob(jobOf()), small, { hosts: 1, advise: true }),
     {
       instanceOf: ClusterTooSmallError,
-      message: /^The job does not fit 1 hosts of zionex: Every device holds back \d+ bytes/,
+      message: /^The job does not fit 1 host of zionex: Every device holds back \d+ bytes/,
     },
   );
   t.true(error.remedies.some((sentence) => /^Give each device \d+ bytes of memory/.test(sentence)));

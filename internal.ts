@@ -169,6 +169,7 @@ export {
 
 export {
   type JobPlan,
+  checkPlannable,
   planJob,
   type PlanOptions,
   type PlanSource,

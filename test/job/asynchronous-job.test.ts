@@ -4,6 +4,8 @@ import test from "ava";
 import { synthetic } from "../../src/data/sources.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { withOption } from "../../src/job/with-option.ts";
+import { serverConstants } from "../../src/planner/cost/constants.ts";
+import { planJob } from "../../src/training/planning/plan-job.ts";
 
 const table = { name: "T0", rows: 10, dim: 4 };
 const job: JobOptions = {
@@ -33,6 +35,14 @@ test("a resolved asynchronous job is read again as it was, with the same identit
     jobIdentity(resolved),
     "a directory may be trained on by more threads",
   );
+});
+
+test("a plan of an asynchronous job is refused, as its servers follow none", (t) => {
+  const planned = { devices: { hosts: 1, perHost: 2 }, constants: serverConstants };
+  t.throws(() => planJob(resolveJob(job), planned), {
+    code: "INVALID_OPTION",
+    message: /Expected `mode` to be "exact" or "bounded" for a plan, which the servers/,
+  });
 });
 
 /** Option, value, and the demand of the error. */

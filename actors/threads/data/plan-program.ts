@@ -26,7 +26,10 @@ export interface PlanRequest
   readonly searchModule?: string | undefined;
 }
 
-/** The plan of a generation; if the search fails, no plan and the reason. */
+/**
+ * The plan of a generation; if the search fails, no plan and the reason. Parameter servers follow
+ * none.
+ */
 export async function planOrNone(
   job: JobSpec,
   request: PlanRequest,
@@ -34,6 +37,7 @@ export async function planOrNone(
   constantsOf: (arithmetic: JobSpec["arithmetic"]) => Promise<MachineConstants>,
   learned?: LearnedCosts | undefined,
 ): Promise<RunPlan> {
+  if (job.mode === "async") return unplanned();
   try {
     const constants = await constantsOf(job.arithmetic);
     const { measured, searchModule: _, ...others } = request;

@@ -9,7 +9,7 @@ import { constantsOfDevice } from "../../../actors/calibration/machine-constants
 import { measuredGroups } from "../../../actors/threads/data/prepare-data.ts";
 import { constantsOfRun, machineKeyOf, readLinks } from "../../../actors/threads/kept-constants.ts";
 import {
-  checkSynchronous,
+  checkPlannable,
   chooseDevices,
   countedStatistics,
   type DeviceChoice,
@@ -79,7 +79,7 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const { set = [], seed } = options;
   const given = await loadJob(path, { set: [...set, ...placementChanges(options)], seed });
   const resolved = resolveJob(given);
-  checkSynchronous(resolved, "a plan, which the servers of asynchronous training do not follow");
+  checkPlannable(resolved);
   const job = await withExistingFiles(resolved);
   const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
   const costs = costModel === undefined ? undefined : costsFrom(costModel, options, job);

@@ -25,6 +25,7 @@ import {
 import { withCurves, withLeastCaches } from "../../planner/size-caches.ts";
 import { type PlannedTiers, plannedTiers } from "../../planner/table-tiers.ts";
 import { type UnmetNeed, unmetNeeds } from "../../planner/unmet.ts";
+import { expected } from "../../ports/check-options.ts";
 import { explainPlan, type TableReasons } from "./explain-plan.ts";
 import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
 
@@ -87,7 +88,7 @@ export type JobPlan<Search = unknown> =
 /**
  * Plans a job.
  * @throws InputUnusableError where a given plan does not fit this job
- * @throws InvalidOptionError where `source` was made for another setting
+ * @throws InvalidOptionError where `source` was made for another setting, or as `checkPlannable`
  */
 export function planJob<Search = unknown>(
   job: PlannableJob,
@@ -104,6 +105,7 @@ export function* planningJob<Search = unknown>(
   job: PlannableJob,
   options: PlanOptions<Search>,
 ): Paused<JobPlan<Search>> {
+  checkPlannable(job);
   const { given, explain } = options;
   const constants = withWireBytes(options.constants, job.exchange);
   const { placement = plainPlacement } = job;
@@ -134,6 +136,12 @@ export function* planningJob<Search = unknown>(
   const { relax = fleet === undefined && placement.kind === "auto" } = options;
   const relaxed = relax ? relaxations(least) : [];
   return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxed };
+}
+
+/** @throws InvalidOptionError for a job of asynchronous training */
+export function checkPlannable({ mode }: Pick<PlannableJob, "mode">): void {
+  const why = "a plan, which the servers of asynchronous training do not follow";
+  if (mode === "async") throw expected("mode", `"exact" or "bounded" for ${why}`, mode);
 }
 
 type FeasiblePlan = Omit<Extract<JobPlan, { isFeasible: true }>, "learned">;

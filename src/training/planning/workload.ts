@@ -33,6 +33,8 @@ const usualIds = { idsPerBag: { min: 1, max: 1 }, zipf: 1.05 };
 
 /** The part of a job that decides its plan. */
 export interface PlannableJob {
+  /** Servers of asynchronous training follow no plan. */
+  readonly mode?: "exact" | "bounded" | "async" | undefined;
   readonly model: ModelSpec;
   readonly data: ResolvedDataOptions;
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };

@@ -52,6 +52,8 @@ export interface AsyncRunOptions {
   readonly threads?: number;
   readonly batchAt: (step: number) => LocalBatch;
   readonly faults?: MemoryFaults;
+  /** Bytes of a frame. @default 1 MiB */
+  readonly frameBytesMax?: number;
   readonly seed?: number;
 }
 
@@ -73,12 +75,13 @@ const place = { cluster: "bench", run: "async", generation: 1 };
 
 export function startAsyncRun(options: AsyncRunOptions): AsyncRun {
   const { recipe, spec, trainers, servers, threads = 1, seed = 1, faults = {} } = options;
+  const { frameBytesMax = 1024 * 1024 } = options;
   const kernels = openKernels("auto");
   const { tables } = options.input.model;
   const input = soloInput(options.input);
   const shards = shardsOnServers(tables, servers);
   const clock = new SimulatedClock();
-  const broker = createMemoryBroker({ clock, seed, faults });
+  const broker = createMemoryBroker({ clock, seed, faults, frameBytesMax });
   const failures: unknown[] = [];
   const onError = (error: unknown) => failures.push(error);
   type Answer = Parameters<typeof serveParameters>[1];

@@ -7,7 +7,14 @@
 import type { OptimizerStep } from "../embedding/tables/row-rule.ts";
 import type { Shard } from "../embedding/tables/shards.ts";
 import { FrameCorruptError } from "../errors/errors.ts";
-import { frameOf, noFloats, noInts, type ParameterFrame } from "./frames.ts";
+import {
+  frameOf,
+  headerWords,
+  noFloats,
+  noInts,
+  type ParameterFrame,
+  partWords,
+} from "./frames.ts";
 import type {
   Center,
   DenseServer,
@@ -19,65 +26,105 @@ import { askServer, type ServerLink } from "./requests.ts";
 
 /** The rows on all sparse servers. */
 export interface SparseClient {
-  /** The current weights of rows, in the order in which they are asked for. */
-  pull(wanted: readonly ShardRows[]): Promise<ShardVectors[]>;
+  /** Pulls the current weights of rows: `take` receives those of `group`, from its row `at` on. */
+  pull<Group extends ShardRows>(
+    wanted: readonly Group[],
+    take: (group: Group, at: number, vectors: Float32Array) => void,
+  ): Promise<void>;
   /** Sends gradients, as push `number` of this sender, without waiting. */
   push(number: number, at: OptimizerStep, gradients: readonly ShardVectors[]): void;
   /** Resolves when at most `most` batches have pushes in flight. Throws what a push has thrown. */
   settled(most: number): Promise<void>;
 }
 
-/** `shards`: all shards of the job, by their index; the device of each is its server. */
+/** Bytes of a frame that its headers may need. */
+const headerBytes = 1024;
+
+/**
+ * `shards`: all shards of the job, by their index; the device of each is its server. `note` is told
+ * how many batches have pushes that are not confirmed, and since when the first of them has.
+ */
 export function createSparseClient(
   link: ServerLink,
   shards: readonly Shard[],
   sender: number,
+  note: (batches: number, sinceMs: number) => void = () => {},
 ): SparseClient {
   const flights: Promise<unknown>[] = [];
-  const byServer = <Group extends ShardRows>(groups: readonly Group[]): Map<number, Group[]> => {
-    const found = new Map<number, Group[]>();
+  /** By number of the batch: when its push was sent. */
+  const unconfirmed = new Map<number, number>();
+  const noteLag = () => {
+    const [sinceMs = 0] = unconfirmed.values();
+    note(unconfirmed.size, sinceMs);
+  };
+  const columnsOf = ({ shard }: ShardRows) => shards[shard]?.columns ?? 0;
+  const room = Math.floor((link.transport.frameBytesMax - headerBytes) / 4) - headerWords;
+  /** Asks each server about its rows, in as many requests as have room for them. */
+  const askAbout = <Group extends ShardRows>(
+    groups: readonly Group[],
+    requestOf: (runs: readonly Run<Group>[], piece: number) => ParameterFrame,
+    take: (runs: readonly Run<Group>[], answer: ParameterFrame, server: number) => void,
+  ): Promise<unknown> => {
+    const byServer = new Map<number, Group[]>();
     for (const group of groups) {
       const server = Number(shards[group.shard]?.device);
-      const own = found.get(server);
-      if (own === undefined) found.set(server, [group]);
+      const own = byServer.get(server);
+      if (own === undefined) byServer.set(server, [group]);
       else own.push(group);
     }
-    return found;
+    const asking = [...byServer].flatMap(([index, own]) =>
+      [...piecesOf(own, columnsOf, room)].map(async (runs, piece) => {
+        const server = { role: "sparse", index } as const;
+        take(runs, await askServer(link, server, requestOf(runs, piece)), index);
+      }),
+    );
+    return Promise.all(asking);
   };
-  const ask = (server: number, request: ParameterFrame) =>
-    askServer(link, { role: "sparse", index: server }, request);
   return {
-    async pull(wanted) {
-      const vectors = new Map<ShardRows, Float32Array>();
-      const asking = [...byServer(wanted)].map(async ([server, groups]) => {
-        const parts = groups.map(({ shard, rows }) => ({
-          id: shard,
-          ints: rows,
-          floats: noFloats,
-        }));
-        const answer = await ask(server, frameOf("pull", { sender, parts }));
-        for (const [i, group] of groups.entries()) {
-          const { floats = noFloats } = answer.parts[i] ?? {};
-          const { name, columns = 0 } = shards[group.shard] ?? {};
-          if (floats.length !== group.rows.length * columns) {
-            const found = `${floats.length} floats for ${group.rows.length} rows of \`${name}\``;
-            throw new FrameCorruptError(`sparse:${server}`, found);
+    async pull(wanted, take) {
+      await askAbout(
+        wanted,
+        (runs) => {
+          const parts = runs.map(({ group: { shard, rows }, from, to }) => {
+            return { id: shard, ints: rows.subarray(from, to), floats: noFloats };
+          });
+          return frameOf("pull", { sender, parts });
+        },
+        (runs, { parts }, server) => {
+          for (const [i, { group, from, to }] of runs.entries()) {
+            const { floats = noFloats } = parts[i] ?? {};
+            if (floats.length !== (to - from) * columnsOf(group)) {
+              const name = shards[group.shard]?.name;
+              const found = `${floats.length} floats for ${to - from} rows of \`${name}\``;
+              throw new FrameCorruptError(`sparse:${server}`, found);
+            }
+            take(group, from, floats);
           }
-          vectors.set(group, floats);
-        }
-      });
-      await Promise.all(asking);
-      return wanted.map((group) => ({ ...group, vectors: vectors.get(group) ?? noFloats }));
+        },
+      );
     },
     push(number, { step, plateau }, gradients) {
-      const pushing = [...byServer(gradients)].map(([server, groups]) => {
-        const parts = groups.map(({ shard, rows, vectors }) => {
-          return { id: shard, ints: rows, floats: vectors };
-        });
-        return ask(server, frameOf("push", { sender, number, step, plateau, parts }));
-      });
-      const flight = Promise.all(pushing);
-      flight.catch(() => {}); // `settled` throws it.
+      const flight = askAbout(
+        gradients,
+        (runs, piece) => {
+          const parts = runs.map(({ group, from, to }) => {
+            const [columns, ints] = [columnsOf(group), group.rows.subarray(from, to)];
+            const floats = group.vectors.subarray(from * columns, to * columns);
+            return { id: group.shard, ints, floats };
+          });
+          return frameOf("push", { sender, number, piece, step, plateau, parts });
+        },
+        () => {},
+      );
+      unconfirmed.set(number, link.clock.date().getTime());
+      noteLag();
+      flight.then(
+        () => {
+          unconfirmed.delete(number);
+          noteLag();
+        },
+        () => {}, // `settled` throws it.
+      );
       flights.push(flight);
     },
     async settled(most) {
@@ -89,10 +136,46 @@ export function createSparseClient(
   };
 }
 
+/** The rows `from` to `to` - 1 of a group. */
+interface Run<Group extends ShardRows> {
+  readonly group: Group;
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Cuts the rows of groups into pieces of at most `room` words with their vectors, so that each fits
+ * into a frame: larger payloads travel in chunks, which are hashed, copied and limited.
+ */
+function* piecesOf<Group extends ShardRows>(
+  groups: readonly Group[],
+  columnsOf: (group: Group) => number,
+  room: number,
+): Generator<Run<Group>[]> {
+  let piece: Run<Group>[] = [];
+  let left = room;
+  for (const group of groups) {
+    const words = 1 + columnsOf(group);
+    for (let from = 0; from < group.rows.length; ) {
+      const fitting = Math.floor((left - partWords) / words);
+      if (fitting < 1 && piece.length > 0) {
+        yield piece;
+        [piece, left] = [[], room];
+        continue;
+      }
+      const to = Math.min(group.rows.length, from + Math.max(1, fitting));
+      piece.push({ group, from, to });
+      left -= partWords + (to - from) * words;
+      from = to;
+    }
+  }
+  if (piece.length > 0) yield piece;
+}
+
 /** The answer of a sparse server to a request. @throws FrameCorruptError */
 export function answerOfSparse(
   server: SparseServer,
-  { kind, sender, number, step, plateau, parts }: ParameterFrame,
+  { kind, sender, number, piece, step, plateau, parts }: ParameterFrame,
 ): ParameterFrame["parts"] {
   const groups = parts.map(({ id, ints, floats }) => ({ shard: id, rows: ints, vectors: floats }));
   if (kind === "pull") {
@@ -101,7 +184,7 @@ export function answerOfSparse(
     });
   }
   if (kind !== "push") throw new FrameCorruptError("rows", `a sparse server has no \`${kind}\``);
-  server.push({ sender, number }, { step, plateau }, groups);
+  server.push({ sender, number, piece }, { step, plateau }, groups);
   return [];
 }
 

@@ -1,6 +1,6 @@
 // The frames between trainers and parameter servers, in little-endian 32-bit words (docs/wire.md):
 //
-//   "OSRP" | kind | sender | number | step | parts | plateau f64
+//   "OSRP" | kind | sender | number | piece | step | parts | 0 | plateau f64
 //   | per part: id, ints, floats | ints of all parts | floats of all parts
 //
 // A part is a shard with its rows and vectors, or a dense tensor with its floats.
@@ -13,6 +13,7 @@ export interface ParameterFrame {
   readonly kind: (typeof kinds)[number];
   readonly sender: number;
   readonly number: number;
+  readonly piece: number;
   readonly step: number;
   readonly plateau: number;
   readonly parts: readonly FramePart[];
@@ -25,8 +26,8 @@ export interface FramePart {
 }
 
 const magic = 0x5052_534f;
-const headerWords = 8;
-const partWords = 3;
+export const headerWords = 10;
+export const partWords = 3;
 export const noInts = new Int32Array(0);
 export const noFloats = new Float32Array(0);
 
@@ -35,15 +36,15 @@ export function frameOf(
   kind: ParameterFrame["kind"],
   fields: Partial<Omit<ParameterFrame, "kind">> = {},
 ): ParameterFrame {
-  return { kind, sender: 0, number: 0, step: 0, plateau: 1, parts: [], ...fields };
+  return { kind, sender: 0, number: 0, piece: 0, step: 0, plateau: 1, parts: [], ...fields };
 }
 
 export function encodeFrame(frame: ParameterFrame): Uint8Array {
-  const { kind, sender, number, step, plateau, parts } = frame;
+  const { kind, sender, number, piece, step, plateau, parts } = frame;
   let words = headerWords + partWords * parts.length;
   for (const { ints, floats } of parts) words += ints.length + floats.length;
   const all = new Int32Array(words);
-  all.set([magic, kinds.indexOf(kind), sender, number, step, parts.length]);
+  all.set([magic, kinds.indexOf(kind), sender, number, piece, step, parts.length]);
   new Float64Array(all.buffer, 4 * (headerWords - 2), 1)[0] = plateau;
   let at = headerWords;
   for (const { id, ints, floats } of parts) {
@@ -69,7 +70,7 @@ export function decodeFrame(subject: string, payload: Uint8Array): ParameterFram
     throw refuse(`${payload.length} bytes are no frame of a parameter server`);
   }
   const all = new Int32Array(new Uint8Array(payload).buffer); // A copy: it may be a Buffer.
-  const [first, code = -1, sender = 0, number = 0, step = 0, count = -1] = all;
+  const [first, code = -1, sender = 0, number = 0, piece = 0, step = 0, count = -1] = all;
   const kind = kinds[code];
   if (first !== magic || kind === undefined) throw refuse("it begins otherwise than expected");
   const end = headerWords + partWords * count;
@@ -94,5 +95,5 @@ export function decodeFrame(subject: string, payload: Uint8Array): ParameterFram
     return part;
   });
   const [plateau = 1] = new Float64Array(all.buffer, 4 * (headerWords - 2), 1);
-  return { kind, sender, number, step, plateau, parts };
+  return { kind, sender, number, piece, step, plateau, parts };
 }

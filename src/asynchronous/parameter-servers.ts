@@ -28,10 +28,11 @@ export interface ShardVectors extends ShardRows {
   readonly vectors: Float32Array;
 }
 
-/** The sender of a push, and the number of the push among those that it sent to this server. */
+/** The sender of a push, the number of its batch, and which piece of the batch's push it is. */
 export interface PushId {
   readonly sender: number;
   readonly number: number;
+  readonly piece: number;
 }
 
 export interface SparseCounts {

@@ -85,21 +85,16 @@ export function createRemoteRows(options: RemoteRowsOptions): RemoteRows {
   };
 
   const pull = async (flight: Flight): Promise<void> => {
-    const wanted: ShardRows[] = [];
-    const places: { readonly rows: Rows; readonly at: number }[] = [];
+    const wanted: (ShardRows & { readonly at: number; readonly of: Rows })[] = [];
     for (const [i, shard] of held.entries()) {
-      for (const { at, ...own } of rowsByShard(
-        serversOf(shard),
-        flight.distinct[i] as Int32Array,
-      )) {
-        wanted.push(own);
-        places.push({ rows: flight.rows[i] as Rows, at });
+      const of = flight.rows[i] as Rows;
+      for (const own of rowsByShard(serversOf(shard), flight.distinct[i] as Int32Array)) {
+        wanted.push({ ...own, of });
       }
     }
-    for (const [i, { vectors }] of (await client.pull(wanted)).entries()) {
-      const place = places[i];
-      if (place !== undefined) kernels.writeRows(place.rows, place.at, vectors);
-    }
+    await client.pull(wanted, ({ of, at }, first, vectors) => {
+      kernels.writeRows(of, at + first, vectors);
+    });
   };
 
   const refuse = (what: string) => (): never => {

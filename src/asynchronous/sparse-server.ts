@@ -1,9 +1,9 @@
 // A sparse server: shards of rows in memory, each a slab whose rows are looked up one by one.
 //
 // Invariants
-//   P1. A push is applied once: the numbers that a sender may still have in flight are remembered,
-//       and a sender has at most `pushesMax` of them.
-//   P2. A push is applied whole, between two other calls.
+//   P1. Each piece of a push is applied once: those of the batches that a sender may still have in
+//       flight are remembered, and a sender has at most `pushesMax` of these batches.
+//   P2. A piece is applied whole, between two other calls.
 
 import { createSlab, type Slab } from "../embedding/rows/slab.ts";
 import type { TableSpec } from "../embedding/tables/options.ts";
@@ -41,7 +41,8 @@ export function createSparseServer(options: SparseServerOptions): SparseServer {
   const held = new Map(shards.map((shard, i) => [shard.shard, { shard, slab: slabs[i] as Slab }]));
   const scratch = scratchOf(kernels);
   const singleBags = singleBagsOf();
-  const senders = new Map<number, Set<number>>();
+  /** By sender, and by the number of the batch: the pieces that were applied. */
+  const senders = new Map<number, Map<number, Set<number>>>();
   const counts = { updates: 0, updatesSinceCut: 0, rows: 0, duplicates: 0 };
 
   /** @throws FrameCorruptError where a row lies on another server */
@@ -59,14 +60,15 @@ export function createSparseServer(options: SparseServerOptions): SparseServer {
     }
     return found;
   };
-  /** Whether a push is new. P1 */
-  const isNew = ({ sender, number }: PushId): boolean => {
-    const known = senders.get(sender) ?? new Set<number>();
+  /** Whether a piece is new. P1 */
+  const isNew = ({ sender, number, piece }: PushId): boolean => {
+    const known = senders.get(sender) ?? new Map<number, Set<number>>();
     senders.set(sender, known);
-    const last = Math.max(-1, ...known);
-    if (number <= last - pushesMax || known.has(number)) return false;
-    known.add(number);
-    for (const one of known) if (one <= number - pushesMax) known.delete(one);
+    const last = Math.max(-1, ...known.keys());
+    const pieces = known.get(number) ?? new Set<number>();
+    if (number <= last - pushesMax || pieces.has(piece)) return false;
+    known.set(number, pieces.add(piece));
+    for (const one of known.keys()) if (one <= number - pushesMax) known.delete(one);
     return true;
   };
   return {

@@ -102,7 +102,8 @@ test("each row of a table lies on one server, whole", (t) => {
 
 test("a sparse server drops pushes that it has applied, also long after", (t) => {
   const server = startServer();
-  const push = (sender: number, number: number) => server.push({ sender, number }, at, [gradients]);
+  const push = (sender: number, number: number, piece = 0) =>
+    server.push({ sender, number, piece }, at, [gradients]);
   const before = server.pull([gradients])[0]?.vectors ?? new Float32Array(0);
   push(0, 5);
   const once = server.pull([gradients])[0]?.vectors;
@@ -113,14 +114,16 @@ test("a sparse server drops pushes that it has applied, also long after", (t) =>
   push(0, 4);
   push(0, 6);
   push(0, 4);
-  t.deepEqual(server.counts, { updates: 4, updatesSinceCut: 4, rows: 12, duplicates: 4 });
+  for (const piece of [1, 2, 1]) push(0, 6, piece);
+  t.deepEqual(server.counts, { updates: 6, updatesSinceCut: 6, rows: 18, duplicates: 5 });
 });
 
 test("a sparse server refuses rows of others, and gradients that are none", (t) => {
   const server = startServer();
   const elsewhere = shards.find(({ device }) => device === 1)?.shard ?? -1;
   const refused = (group: Partial<typeof gradients>) => {
-    const push = () => server.push({ sender: 0, number: 1 }, at, [{ ...gradients, ...group }]);
+    const push = () =>
+      server.push({ sender: 0, number: 1, piece: 0 }, at, [{ ...gradients, ...group }]);
     return t.throws(push, { instanceOf: FrameCorruptError })?.message;
   };
   t.regex(refused({ shard: elsewhere }) ?? "", /is not here/);
@@ -130,17 +133,18 @@ test("a sparse server refuses rows of others, and gradients that are none", (t) 
   t.throws(() => answerOfSparse(server, frameOf("center")), { instanceOf: FrameCorruptError });
   t.is(server.counts.updates, 0);
   const vectors = new Float32Array(24).fill(Number.NaN);
-  const push = () => server.push({ sender: 0, number: 2 }, at, [{ ...gradients, vectors }]);
+  const push = () =>
+    server.push({ sender: 0, number: 2, piece: 0 }, at, [{ ...gradients, vectors }]);
   t.throws(push, { instanceOf: NonFiniteGradientError, message: /table `large` in step 3/ });
 });
 
 test("a server that restores the parts of another has its rows and their state", async (t) => {
   const [server, other] = [startServer(), startServer()];
-  server.push({ sender: 0, number: 0 }, at, [gradients]);
+  server.push({ sender: 0, number: 0, piece: 0 }, at, [gradients]);
   t.is(server.counts.updatesSinceCut, 1);
   for (const part of server.cut()) await other.restore(part.name, [[await bytesOf(part.bytes())]]);
   t.is(server.counts.updatesSinceCut, 0);
-  for (const one of [server, other]) one.push({ sender: 0, number: 1 }, at, [gradients]);
+  for (const one of [server, other]) one.push({ sender: 0, number: 1, piece: 0 }, at, [gradients]);
   t.deepEqual(other.pull([gradients]), server.pull([gradients]));
 });
 
@@ -149,7 +153,7 @@ test("a frame is read as it was written, and refused if a word of it is missing"
     { id: 3, ints: Int32Array.of(1, 2), floats: Float32Array.of(0.5) },
     { id: 4, ints: new Int32Array(0), floats: Float32Array.of(1, 2, 3) },
   ];
-  const frame = frameOf("push", { sender: 1, number: 2, step: 3, plateau: 0.1, parts });
+  const frame = frameOf("push", { sender: 1, number: 2, piece: 7, step: 3, plateau: 0.1, parts });
   const bytes = encodeFrame(frame);
   const shifted = Buffer.alloc(bytes.length + 1); // As NATS gives it.
   shifted.set(bytes, 1);
@@ -157,10 +161,10 @@ test("a frame is read as it was written, and refused if a word of it is missing"
   for (let length = 0; length < bytes.length; length++) {
     t.throws(() => decodeFrame("a", bytes.subarray(0, length)), { instanceOf: FrameCorruptError });
   }
-  for (let word = 0; word < 14; word++) {
+  for (let word = 0; word < 16; word++) {
     const broken = bytes.slice();
     new Int32Array(broken.buffer)[word] = -7;
-    const isHeader = [2, 3, 4, 6, 7, 8, 11].includes(word); // Any value may stand there.
+    const isHeader = [2, 3, 4, 5, 7, 8, 9, 10, 13].includes(word); // Any value may stand there.
     if (isHeader) t.notThrows(() => decodeFrame("a", broken));
     else
       t.throws(() => decodeFrame("a", broken), { instanceOf: FrameCorruptError }, `word ${word}`);

@@ -62,28 +62,32 @@ async function digestOfParts(parts: readonly (Part | CutPart)[], isCut: boolean)
   return digestOf(leaves, inputOf(isCut ? 4 : 1).model.tables);
 }
 
-test("one thread without prefetch trains bit by bit what exact training does", async (t) => {
-  const exact = startSoloDevice(inputOf(1), recipe);
-  let lossSum = 0;
-  for (let step = 0; step < 12; step++) {
-    lossSum += (await trainStep(exact, batchAt(step), step, -1)).loss;
-  }
-  const faults = { delayMs: [1, 20] as const, drop: 0.1, duplicate: 0.2 };
-  const run = start({ faults });
-  const [reached] = await run.run({ fromStep: 0, toStep: 12, plateau: 1 });
-  t.is(reached?.lossSum, lossSum);
-  t.true(run.traffic.repeated > 0, "frames were lost");
-  const [device] = run.threads.map((one) => one.device);
-  const [dense] = device ? partsOf(device) : [];
-  const parts = run.sparse.flatMap((server) => server.cut());
-  t.true(parts.length > 3, "row blocks lie on both servers");
-  const digest = await digestOfParts(dense ? [dense, ...parts] : parts, true);
-  t.is(digest, await digestOfParts(partsOf(exact), false));
-  const batch = batchAt(99);
-  const [own, wanted] = [device ?? exact, exact].map((one) => forwardStep(one, batch));
-  const logits = async (of: typeof own) => exact.kernels.read((await of) ?? exact.network.flat);
-  t.deepEqual((await run.drive(logits(own))).slice(0, 24), (await logits(wanted)).slice(0, 24));
-});
+for (const frameBytesMax of [1024 * 1024, 1700]) {
+  test(`one thread trains bit by bit what exact training does, in frames of ${frameBytesMax} bytes`, async (t) => {
+    const exact = startSoloDevice(inputOf(1), recipe);
+    let lossSum = 0;
+    for (let step = 0; step < 12; step++) {
+      lossSum += (await trainStep(exact, batchAt(step), step, -1)).loss;
+    }
+    const faults = { delayMs: [1, 20] as const, drop: 0.1, duplicate: 0.2 };
+    const run = start({ faults, frameBytesMax });
+    const [reached] = await run.run({ fromStep: 0, toStep: 12, plateau: 1 });
+    t.is(reached?.lossSum, lossSum);
+    t.true(run.traffic.repeated > 0, "frames were lost");
+    const [counts] = run.sparse.map((server) => server.counts);
+    t.is((counts?.updates ?? 0) > 12, frameBytesMax < 2000, "pushes come in pieces");
+    const [device] = run.threads.map((one) => one.device);
+    const [dense] = device ? partsOf(device) : [];
+    const parts = run.sparse.flatMap((server) => server.cut());
+    t.true(parts.length > 3, "row blocks lie on both servers");
+    const digest = await digestOfParts(dense ? [dense, ...parts] : parts, true);
+    t.is(digest, await digestOfParts(partsOf(exact), false));
+    const batch = batchAt(99);
+    const [own, wanted] = [device ?? exact, exact].map((one) => forwardStep(one, batch));
+    const logits = async (of: typeof own) => exact.kernels.read((await of) ?? exact.network.flat);
+    t.deepEqual((await run.drive(logits(own))).slice(0, 24), (await logits(wanted)).slice(0, 24));
+  });
+}
 
 test("a push that arrives twice is applied once, and a lost one is sent again", async (t) => {
   const faults = { delayMs: [1, 30] as const, drop: 0.05, duplicate: 0.5, reorder: 0.2 };

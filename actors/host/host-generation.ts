@@ -23,7 +23,7 @@ import {
   fromCallback,
   setup,
 } from "xstate";
-import { PathNotSharedError, recordError } from "../../src/errors/errors.ts";
+import { PathNotSharedError } from "../../src/errors/errors.ts";
 import { sampledFlights } from "../../src/exchange/flights.ts";
 import { readWaitNotes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -37,10 +37,9 @@ import type { LinkReport } from "../../src/wire/messages/fields.ts";
 import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { pathsOf } from "../../storage/checkpoints/store/store-paths.ts";
 import { defineActor } from "../runtime/define-actor.ts";
-import { ActorFailedError, failureOf } from "../runtime/incident.ts";
+import { ActorFailedError } from "../runtime/incident.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
-import { backoff } from "../runtime/supervisor.ts";
+import { emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { anyone, type Wait } from "../runtime/wait-graph.ts";
 import {
   abort,
@@ -63,6 +62,7 @@ import { bridgeMachine } from "./bridge.ts";
 import { createWithin } from "./data-preparation.ts";
 import { deviceMachine } from "./device.ts";
 import type { TimelineKeeper } from "./kept-timelines.ts";
+import { failureOfActor, replacementOf } from "./mending.ts";
 import { readerMachine } from "./reader.ts";
 import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
 import { type TierStatus, tierMachine } from "./tier.ts";
@@ -210,12 +210,9 @@ const machine = setup({
       if (!("error" in event) || context.failure !== undefined) return; // Only the first counts.
       // Threads exit when a generation is aborted: the actor whose thread did it reports why.
       if (hasEndedByItself(event.error) && isAborted(context.generation)) return;
-      const { spec, host, network } = context;
+      const { network } = context;
       const id = event.actorId;
-      const supervisor = `host:${host}`;
-      const doing = `run ${spec.run}, generation ${spec.generation}`;
-      const failure = failureOf(event.error, {
-        ...{ offender: id, supervisor, context: doing, host },
+      const failure = failureOfActor(context, id, event.error, {
         step: stepOf(context, id),
         waits: threadWaits(context.generation, context.place, network.clock),
       });
@@ -227,23 +224,14 @@ const machine = setup({
         return;
       }
       enqueue.stopChild(id);
-      const restart = "permanent" as const;
-      const children = readersOf(context).map((reader) => ({ id: `reader:${reader}`, restart }));
-      const decision = decide(
-        { supervisor, strategy: "one-for-one", children, intensity: readerIntensity, backoff },
-        context.history,
-        { child: id, atMs: network.clock.now(), reason: "error", error: recordError(failure) },
-      );
-      if (decision.escalate) {
+      const next = replacementOf(context, id, failure, readerIntensity);
+      if (next === undefined) {
         enqueue.assign({ failure });
         return;
       }
-      enqueue.assign({ history: decision.history });
-      const { offender, reason, step } = failure.incident;
-      const { delayMs } = decision;
-      const body = { host, actor: offender, context: doing, error: reason, step, delayMs };
-      context.mailbox.send({ role: "coordinator", index: 0 }, "host.mended", body);
-      enqueue.raise({ type: "reader.restart", id }, { delay: decision.delayMs });
+      enqueue.assign({ history: next.history });
+      context.mailbox.send({ role: "coordinator", index: 0 }, "host.mended", next.body);
+      enqueue.raise({ type: "reader.restart", id }, { delay: next.body.delayMs });
     }),
     restartReader: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "reader.restart") return;

@@ -26,24 +26,17 @@ import {
 } from "xstate";
 import { abortServer, updatesOf } from "../../../src/asynchronous/server-memory.ts";
 import { abortTrainer } from "../../../src/asynchronous/trainer-memory.ts";
-import { recordError } from "../../../src/errors/errors.ts";
 import { asynchronousOf } from "../../../src/job/check-asynchronous.ts";
 import { beatMs } from "../../../src/ports/deadlines.ts";
 import type { Launcher } from "../../../src/ports/launcher.ts";
 import type { SavedPart } from "../../../storage/checkpoints/store/part-writer.ts";
 import { defineActor } from "../../runtime/define-actor.ts";
-import { failureOf } from "../../runtime/incident.ts";
-import {
-  type Mailbox,
-  type MessageEvent,
-  type Network,
-  openMailbox,
-} from "../../runtime/mailbox.ts";
-import { decide, emptyHistory, type RestartHistory } from "../../runtime/restart-policy.ts";
-import { backoff } from "../../runtime/supervisor.ts";
+import { type Mailbox, type Network, openMailbox } from "../../runtime/mailbox.ts";
+import { emptyHistory, type RestartHistory } from "../../runtime/restart-policy.ts";
 import { sharedSpec } from "../../threads/generation-memory.ts";
 import { type GenerationSpec, type HostPlace, placeOfHost } from "../../threads/generation-spec.ts";
 import { checkShared } from "../host-generation.ts";
+import { failureOfActor, type Mended, replacementOf } from "../mending.ts";
 import { parameterServerMachine, type ServerEvent } from "./parameter-server.ts";
 import { type ServerSeat, serverSeats, serverTask, trainerTasks } from "./seats.ts";
 import { type SaveServers, type ServersSaved, trainerMachine } from "./trainer.ts";
@@ -55,8 +48,6 @@ export interface AsynchronousGenerationInput {
   readonly spec: GenerationSpec;
   readonly host: number;
 }
-
-type Mended = MessageEvent<"host.mended">["body"];
 
 export interface AsynchronousGenerationContext extends AsynchronousGenerationInput {
   readonly mailbox: Mailbox;
@@ -211,29 +202,16 @@ const machine = setup({
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event) || context.failure !== undefined) return;
-      const { spec, host, network, history } = context;
       const id = event.actorId;
-      const supervisor = `host:${host}`;
-      const doing = `run ${spec.run}, generation ${spec.generation}`;
-      const failure = failureOf(event.error, { offender: id, supervisor, context: doing, host });
-      const restart = "permanent" as const;
-      const children = [...context.servers.map(({ name }) => name), id].map((one) => {
-        return { id: one, restart };
-      });
-      const decision = decide(
-        { supervisor, strategy: "one-for-one", children, intensity, backoff },
-        history,
-        { child: id, atMs: network.clock.now(), reason: "error", error: recordError(failure) },
-      );
-      if (decision.escalate || forNextGeneration.has(failure.code)) {
+      const failure = failureOfActor(context, id, event.error);
+      const next = replacementOf(context, id, failure, intensity);
+      if (next === undefined || forNextGeneration.has(failure.code)) {
         return enqueue.assign({ failure });
       }
       enqueue.stopChild(id);
-      const { offender: actor, reason: error } = failure.incident;
-      const { delayMs } = decision;
-      const body: Mended = { host, actor, context: doing, error, delayMs };
-      enqueue.assign({ history: decision.history, ...leave(context, id, body) });
-      enqueue.raise({ type: "actor.restart", id }, { delay: delayMs });
+      const { history, body } = next;
+      enqueue.assign({ history, ...leave(context, id, body) });
+      enqueue.raise({ type: "actor.restart", id }, { delay: body.delayMs });
     }),
     restart: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "actor.restart") return;

@@ -7,11 +7,9 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //   any ──a message to one of its shards──▶ the shard's actor starts (shard.ts)
 //
-// Takes   device.run { command, toStep, lossSum, plateau } · device.evaluate · device.save ·
-//         device.pause · device.dump; parts.saved from its writer, for its shards; messages to its
-//         shards
-// Emits   device.ready · device.reached · device.evaluated · device.cut; to the job supervisor:
-//         device.dumped
+// Takes   questions (questions.ts) · device.pause · device.dump; parts.saved from its writer, for its
+//         shards; messages to its shards
+// Emits   device.ready · answers (questions.ts); to the job supervisor: device.dumped
 // Fails   with the thread's own error, or PeerLostError if the thread died silently
 //
 // Invariants
@@ -19,9 +17,7 @@
 //       between two steps.
 //   D2. A command of another generation never arrives: the subject of the mailbox names the
 //       generation.
-//   D3. A repeated command is executed once; its answer is sent again. A command older than the
-//       last answered one arrived late and is not executed.
-//   D4. A device with 10,000 shards listens once: a shard has an actor only once it was asked for,
+//   D3. A device with 10,000 shards listens once: a shard has an actor only once it was asked for,
 //       and at most `shardActorsMax` have one.
 
 import { assign, enqueueActions, setup } from "xstate";
@@ -30,19 +26,25 @@ import type { Launcher } from "../../src/ports/launcher.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
-import {
-  type Address,
-  type Mailbox,
-  type MessageEvent,
-  type Network,
-  openMailbox,
-} from "../runtime/mailbox.ts";
+import type { MessageEvent, Network } from "../runtime/mailbox.ts";
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
 import { abort, type Generation, progressOver, wake } from "../threads/generation-memory.ts";
 import { headOf, hostPlaceOf } from "../threads/generation-spec.ts";
 import type { RowLease } from "../threads/kept-rows.ts";
 import type { DeviceTask } from "../threads/thread-program.ts";
 import { hearingShards, partsOf, type ShardMessage, shardId, shardOf } from "./device-shards.ts";
+import {
+  answeredWith,
+  asked,
+  coordinator,
+  isQuestion,
+  paused,
+  type Question,
+  type Questioned,
+  questionGuards,
+  sendAnswer,
+  unasked,
+} from "./questions.ts";
 import { shardMachine } from "./shard.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 import type { PartsSaved } from "./writer.ts";
@@ -56,8 +58,7 @@ export interface DeviceInput {
   readonly lease: RowLease;
 }
 
-/** Numbered requests; the answer has the same number. */
-type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
+type DeviceAnswer = Extract<DeviceReport, { type: "reached" | "evaluated" | "cut" }>;
 
 type SurvivingState = Extract<DeviceReport, { type: "dumped" }>;
 
@@ -70,19 +71,12 @@ type DeviceEvent =
   | ShardMessage
   | ThreadEnded;
 
-export interface DeviceContext extends DeviceInput {
-  readonly mailbox: Mailbox;
+export interface DeviceContext extends DeviceInput, Questioned {
   readonly shards: readonly HeldShard[];
-  /** The shards that have an actor, in the order in which these started. D4 */
+  /** The shards that have an actor, in the order in which these started. D3 */
   readonly actorsOf: readonly number[];
   /** The parts of the newest checkpoint written by this device. */
   readonly saved: PartsSaved | undefined;
-  /** The command that the thread executes, for the incident if it fails. */
-  readonly doing: string;
-  /** Number of the request in progress, and the last answer. */
-  readonly command: number | undefined;
-  readonly requestedAtMs: number;
-  readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
   /** Number of the run command that was requested to pause. */
   readonly paused: number | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
@@ -92,13 +86,6 @@ export interface DeviceContext extends DeviceInput {
 
 /** Most shards of a device with an actor; the oldest actor ends for the next. */
 const shardActorsMax = 64;
-
-/** Interval at which an unanswered `device.ready` is repeated. */
-const readyAgainMs = 500;
-
-const idle = "between two commands";
-const coordinator: Address = { role: "coordinator", index: 0 };
-const checkpoint: Address = { role: "checkpoint", index: 0 };
 
 const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => {
   const { launcher, generation, device, lease } = input;
@@ -146,18 +133,11 @@ function afterExits({ network, generation, lease }: DeviceInput, task: DeviceTas
   });
 }
 
-/** D3. Transitions of a request: answered before, too late, or new. */
-const questionTaken = [
-  { guard: "isAnswered", actions: "sendAnswer" },
-  { guard: "isLate" },
-  { target: "busy" },
-] as const;
-
 const machine = setup({
   types: {} as { context: DeviceContext; input: DeviceInput; events: DeviceEvent },
   actors: { thread, hearingShards, shard: shardMachine },
   actions: {
-    /** D4. An actor that exists has received the message from its own mailbox. */
+    /** D3. An actor that exists has received the message from its own mailbox. */
     startShard: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "shard.message" || context.actorsOf.includes(event.shard)) return;
       const shard = context.shards.find((one) => one.shard === event.shard);
@@ -168,13 +148,11 @@ const machine = setup({
       enqueue.sendTo(shardId(event.shard) as never, event.message as never);
       enqueue.assign({ actorsOf: all.slice(-shardActorsMax) });
     }),
+    note: assign(({ context, event }) => asked(event, context.network.clock.now())),
     begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
-      const { command } = event.body;
       // A pause requested for an earlier command does not count for this one.
-      if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1);
-      const requestedAtMs = context.network.clock.now();
-      enqueue.assign({ command, requestedAtMs, doing: doingOf(event) });
+      if (context.paused !== event.body.command) Atomics.store(pauseOf(context), 0, -1);
       enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
     }),
     pause: enqueueActions(({ context, event, enqueue }) => {
@@ -213,7 +191,6 @@ const machine = setup({
         event.type === "thread.reported" && event.report.type === "ready"
           ? event.report
           : context.ready,
-      doing: idle,
     }),
     sendReady: enqueueActions(({ context, enqueue }) => {
       if (context.ready === undefined) return;
@@ -224,45 +201,27 @@ const machine = setup({
         enqueue.sendTo(shardId(shard) as never, { type: "shard.restored" } as never);
       }
     }),
-    noteAnswer: assign({
-      answered: ({ context, event }) =>
-        event.type === "thread.reported" && context.command !== undefined
-          ? { command: context.command, report: event.report }
-          : context.answered,
-      command: undefined,
-      doing: idle,
+    noteAnswer: assign(({ context, event }) => {
+      return isAnswer(event) ? answeredWith(context, event.report) : {};
     }),
-    sendAnswer: ({ context }) => {
-      if (context.answered === undefined) return;
-      const { command, report } = context.answered;
-      const { mailbox, device } = context;
-      if (report.type === "reached") {
-        mailbox.send(coordinator, "device.reached", { ...report, command, device });
-      } else if (report.type === "evaluated") {
-        const { metrics } = report;
-        mailbox.send(coordinator, "device.evaluated", { command, device, metrics });
-      } else if (report.type === "cut") {
-        const { cut, stallMs } = report;
-        mailbox.send(checkpoint, "device.cut", { command, device, cut, stallMs });
-      }
-    },
+    sendAnswer: ({ context }) => sendAnswer(context),
     lose: ({ context, event }) => {
       if (event.type !== "thread.ended") return;
-      const { device, generation, doing } = context;
+      const { device, generation } = context;
       const [offender, supervisor] = [
         `device:${device}`,
         `host:${hostPlaceOf(generation.spec, device).host}`,
       ];
-      throw failureOf(lossOf(event.end, offender), { offender, supervisor, context: doing });
+      throw failureOf(lossOf(event.end, offender), {
+        offender,
+        supervisor,
+        context: doingOf(context),
+      });
     },
   },
   guards: {
     isLeft: ({ context }) => context.surviving !== undefined,
-    isUnasked: ({ context }) => context.answered === undefined,
-    isAnswered: ({ context, event }) =>
-      isQuestion(event) && event.body.command === context.answered?.command,
-    isLate: ({ context, event }) =>
-      isQuestion(event) && event.body.command < (context.answered?.command ?? 0),
+    ...questionGuards,
   },
 }).createMachine({
   id: "device",
@@ -270,16 +229,12 @@ const machine = setup({
     const { spec, layout } = input.generation;
     return {
       ...input,
-      mailbox: openMailbox(input.network, spec, { role: "device", index: input.device }),
+      ...unasked(input.network, spec, input.device),
       shards: [layout.topology.heldBy, layout.topology.distinctBy].flatMap(
         (by) => by[input.device] ?? [],
       ),
       actorsOf: [],
       saved: undefined,
-      doing: "restoring",
-      command: undefined,
-      requestedAtMs: 0,
-      answered: undefined,
       paused: undefined,
       ready: undefined,
       surviving: undefined,
@@ -302,22 +257,7 @@ const machine = setup({
     starting: {
       on: { "thread.reported": { target: "paused", actions: ["noteReady", "sendReady"] } },
     },
-    paused: {
-      on: {
-        "device.run": questionTaken,
-        "device.evaluate": questionTaken,
-        "device.save": questionTaken,
-      },
-      // device.ready may have been lost: it is repeated until the first request arrives.
-      after: {
-        [readyAgainMs]: {
-          guard: "isUnasked",
-          target: "paused",
-          reenter: true,
-          actions: "sendReady",
-        },
-      },
-    },
+    paused,
     busy: {
       entry: "begin",
       on: { "thread.reported": { target: "paused", actions: ["noteAnswer", "sendAnswer"] } },
@@ -333,20 +273,25 @@ function pauseOf({ generation: { memory, spec } }: DeviceContext): Int32Array {
   return progressOver(memory, spec.devices).pause;
 }
 
-function isQuestion(event: DeviceEvent): event is Question {
-  return "body" in event && "command" in event.body && event.type !== "device.pause";
+function isAnswer(
+  event: DeviceEvent,
+): event is { readonly type: "thread.reported"; readonly report: DeviceAnswer } {
+  return (
+    event.type === "thread.reported" && ["reached", "evaluated", "cut"].includes(event.report.type)
+  );
 }
 
-function doingOf(event: Question): string {
-  switch (event.type) {
+/** The command that the thread executes, for the incident if it fails. */
+function doingOf({ ready, question }: DeviceContext): string {
+  switch (question?.type) {
     case "device.run":
-      return `device.run to step ${event.body.toStep}`;
+      return `device.run to step ${question.body.toStep}`;
     case "device.evaluate":
-      return `device.evaluate${event.body.part === "test" ? " of the test" : ""}`;
+      return `device.evaluate${question.body.part === "test" ? " of the test" : ""}`;
     case "device.save":
-      return `device.save of cut ${event.body.cut}`;
+      return `device.save of cut ${question.body.cut}`;
     default:
-      return event satisfies never;
+      return ready === undefined ? "restoring" : "between two commands";
   }
 }
 

@@ -14,6 +14,7 @@ import { reportShards } from "../host/device-shards.ts";
 import type { HostContext } from "../host/host.ts";
 import type { HostGenerationContext } from "../host/host-generation.ts";
 import type { Drain } from "../host/membership.ts";
+import type { Questioned } from "../host/questions.ts";
 import { type ReaderReport, reportReader } from "../host/reader-report.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierContext } from "../host/tier.ts";
@@ -180,9 +181,9 @@ function shardsIn(snapshot: AnyMachineSnapshot): Pick<ActorReport, "shards"> {
 
 /** Pending work of an actor's thread. */
 function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
-  if (snapshot.machine.id === "device") {
-    const { command, requestedAtMs } = snapshot.context as DeviceContext;
-    if (command !== undefined) return { depth: 1, oldestMs: nowMs - requestedAtMs };
+  if (snapshot.machine.id === "device" || snapshot.machine.id === "trainer") {
+    const { question, askedAtMs } = snapshot.context as Questioned;
+    if (question !== undefined) return { depth: 1, oldestMs: nowMs - askedAtMs };
   }
   if (snapshot.machine.id === "tier") {
     const { generation, device } = snapshot.context as TierContext;

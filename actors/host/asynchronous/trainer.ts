@@ -8,17 +8,15 @@
 //                                └────────────── answered ─────────────┘
 //   any ──a thread ended──▶ error: the generation replaces the trainer (generation.ts)
 //
-// Takes   device.run · device.evaluate · device.save · device.pause; writer.save, as the writer of
-//         its parts; servers.saved of its generation
-// Emits   device.ready · device.reached · device.evaluated · device.cut · part.saved;
-//         servers.save, to its generation
+// Takes   questions (../questions.ts) · device.pause; writer.save, as the writer of its parts;
+//         servers.saved of its generation
+// Emits   device.ready · answers (../questions.ts) · part.saved; servers.save, to its generation
 //
 // Invariants
 //   F1. A cut is taken between two windows: no thread trains and no push is on its way, so that all
 //       servers save the updates of the same batches.
-//   F2. A repeated command is executed once; its answer is sent again (D3 of ../device.ts).
-//   F3. A pause is at a batch that no thread of the trainer has reached, so all end there.
-//   F4. Batches and samples are counted in the memory of the trainer, also those of threads that
+//   F2. A pause is at a batch that no thread of the trainer has reached, so all end there.
+//   F3. Batches and samples are counted in the memory of the trainer, also those of threads that
 //       were killed.
 
 import { assign, enqueueActions, fromCallback, sendParent, setup } from "xstate";
@@ -32,11 +30,9 @@ import { ringDoorbell } from "../../../src/exchange/cells.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { Launcher } from "../../../src/ports/launcher.ts";
 import { inTurns, type Steps } from "../../../src/ports/turns.ts";
-import type { Metrics } from "../../../src/training/loop/metrics.ts";
 import type { SavedPart } from "../../../storage/checkpoints/store/part-writer.ts";
 import { defineActor } from "../../runtime/define-actor.ts";
 import {
-  type Address,
   type Mailbox,
   type MessageEvent,
   type Network,
@@ -44,6 +40,19 @@ import {
 } from "../../runtime/mailbox.ts";
 import type { GenerationSpec } from "../../threads/generation-spec.ts";
 import type { ThreadTask } from "../../threads/thread-program.ts";
+import {
+  type Answer,
+  answeredWith,
+  asked,
+  checkpoint,
+  coordinator,
+  paused,
+  type Question,
+  type Questioned,
+  questionGuards,
+  sendAnswer,
+  unasked,
+} from "../questions.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "../thread-actor.ts";
 import { batchesOf } from "../writer.ts";
 import type { TrainerSeat } from "./trainer-seat.ts";
@@ -60,8 +69,6 @@ export interface TrainerInput {
   readonly storeBytes: number;
 }
 
-type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
-
 /** The servers on the trainer's device have saved their parts of a cut; `parts`: of all of them. */
 export interface ServersSaved {
   readonly type: "servers.saved";
@@ -76,19 +83,10 @@ export interface SaveServers {
   readonly cut: number;
 }
 
-type Answer =
-  | { readonly type: "reached"; readonly window: MessageEvent<"device.reached">["body"] }
-  | { readonly type: "evaluated"; readonly metrics: Metrics | null }
-  | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
-
-export interface TrainerContext extends TrainerInput {
-  readonly mailbox: Mailbox;
+export interface TrainerContext extends TrainerInput, Questioned {
   /** The answers of its threads to the command in progress; at the start, that they are ready. */
   readonly reports: ReadonlyMap<number, TrainerReport>;
   readonly arithmetic: string;
-  readonly question: Question | undefined;
-  readonly askedAtMs: number;
-  readonly answered: { readonly command: number; readonly answer: Answer } | undefined;
   /** The newest parts of its servers. */
   readonly saved: ServersSaved | undefined;
 }
@@ -99,12 +97,6 @@ type TrainerEvent =
   | ServersSaved
   | { readonly type: "thread.reported"; readonly thread: number; readonly report: TrainerReport }
   | ThreadEnded;
-
-const coordinator: Address = { role: "coordinator", index: 0 };
-const checkpoint: Address = { role: "checkpoint", index: 0 };
-
-/** Interval at which an unanswered `device.ready` is repeated. */
-const readyAgainMs = 500;
 
 const thread = threadLogic<
   Pick<TrainerInput, "launcher" | "seat"> & {
@@ -127,13 +119,6 @@ const hearingWriter = fromCallback<{ type: string }, TrainerContext>(({ input, s
   const subscription = mailbox.listen((message) => sendBack(message as { type: string }));
   return () => subscription.unsubscribe();
 });
-
-/** F2. Transitions of a request: answered before, too late, or new. */
-const questionTaken = [
-  { guard: "isAnswered", actions: "sendAnswer" },
-  { guard: "isLate" },
-  { target: "busy", actions: "note" },
-] as const;
 
 const machine = setup({
   types: {} as { context: TrainerContext; input: TrainerInput; events: TrainerEvent },
@@ -163,10 +148,8 @@ const machine = setup({
       const body = { device: seat.device, step: spec.fromStep, arithmetic, restored };
       mailbox.send(coordinator, "device.ready", body);
     },
-    note: assign({
-      question: ({ context, event }) => (isQuestion(event) ? event : context.question),
-      askedAtMs: ({ context }) => context.network.clock.now(),
-      reports: new Map(),
+    note: assign(({ context, event }) => {
+      return { ...asked(event, context.network.clock.now()), reports: new Map() };
     }),
     begin: enqueueActions(({ context, enqueue }) => {
       const { question, seat } = context;
@@ -188,33 +171,13 @@ const machine = setup({
     pause: ({ context: { seat }, event }) => {
       if (event.type !== "device.pause") return;
       seat.pausedBy = event.body.command;
-      pauseTrainer(seat.memory, seat.pauseStep()); // F3
+      pauseTrainer(seat.memory, seat.pauseStep()); // F2
     },
     answer: assign(({ context }) => {
       const { question } = context;
-      if (question === undefined) return {};
-      const { command } = question.body;
-      return { answered: { command, answer: answerOf(context, question) } };
+      return question === undefined ? {} : answeredWith(context, answerOf(context, question));
     }),
-    sendAnswer: ({ context: { answered, mailbox, seat } }) => {
-      if (answered === undefined) return;
-      const { command, answer } = answered;
-      const { device } = seat;
-      switch (answer.type) {
-        case "reached":
-          return mailbox.send(coordinator, "device.reached", answer.window);
-        case "evaluated": {
-          const { metrics } = answer;
-          return mailbox.send(coordinator, "device.evaluated", { command, device, metrics });
-        }
-        case "cut": {
-          const { cut, stallMs } = answer;
-          return mailbox.send(checkpoint, "device.cut", { command, device, cut, stallMs });
-        }
-        default:
-          return answer satisfies never;
-      }
-    },
+    sendAnswer: ({ context }) => sendAnswer(context),
     noteSaved: assign({
       saved: ({ context, event }) => (event.type === "servers.saved" ? event : context.saved),
     }),
@@ -227,11 +190,7 @@ const machine = setup({
   },
   guards: {
     isReady: ({ context: { reports, tasks } }) => reports.size === tasks.length,
-    isUnasked: ({ context }) => context.question === undefined,
-    isAnswered: ({ context, event }) =>
-      isQuestion(event) && event.body.command === context.answered?.command,
-    isLate: ({ context, event }) =>
-      isQuestion(event) && event.body.command < (context.answered?.command ?? 0),
+    ...questionGuards,
     isDone: ({ context }) => isDone(context),
     isOfCut: ({ context, event }) =>
       event.type === "writer.save" && event.body.cut === context.saved?.cut,
@@ -240,12 +199,9 @@ const machine = setup({
   id: "trainer",
   context: ({ input }) => ({
     ...input,
-    mailbox: openMailbox(input.network, input.spec, { role: "device", index: input.seat.device }),
+    ...unasked(input.network, input.spec, input.seat.device),
     reports: new Map(),
     arithmetic: "",
-    question: undefined,
-    askedAtMs: 0,
-    answered: undefined,
     saved: undefined,
   }),
   entry: "startThreads",
@@ -259,21 +215,7 @@ const machine = setup({
   initial: "starting",
   states: {
     starting: { always: { guard: "isReady", target: "paused", actions: "sendReady" } },
-    paused: {
-      on: {
-        "device.run": questionTaken,
-        "device.evaluate": questionTaken,
-        "device.save": questionTaken,
-      },
-      after: {
-        [readyAgainMs]: {
-          guard: "isUnasked",
-          target: "paused",
-          reenter: true,
-          actions: "sendReady",
-        },
-      },
-    },
+    paused,
     busy: {
       entry: "begin",
       always: { guard: "isDone", target: "paused", actions: ["answer", "sendAnswer"] },
@@ -284,10 +226,6 @@ const machine = setup({
 
 /** The state machine drawn in the header, as an actor. */
 export const trainerMachine = defineActor(machine);
-
-function isQuestion(event: TrainerEvent): event is Question {
-  return "body" in event && ["device.run", "device.evaluate", "device.save"].includes(event.type);
-}
 
 function commandOf(
   { seat }: TrainerContext,
@@ -320,7 +258,6 @@ function isDone({ question, reports, saved, seat }: TrainerContext): boolean {
 
 function answerOf(context: TrainerContext, question: Question): Answer {
   const { reports, seat, network, askedAtMs } = context;
-  const { command } = question.body;
   if (question.type === "device.save") {
     return { type: "cut", cut: question.body.cut, stallMs: network.clock.now() - askedAtMs };
   }
@@ -329,11 +266,11 @@ function answerOf(context: TrainerContext, question: Question): Answer {
     return { type: "evaluated", metrics: report?.type === "evaluated" ? report.metrics : null };
   }
   const windows = [...reports.values()].filter((report) => report.type === "reached");
-  return { type: "reached", window: windowOf(seat, command, windows) };
+  return windowOf(seat, windows);
 }
 
-/** F4. What the trainer did since its last answer, by its counters. */
-function windowOf(seat: TrainerSeat, command: number, windows: readonly ReachedWindow[]) {
+/** F3. What the trainer did since its last answer, by its counters. */
+function windowOf(seat: TrainerSeat, windows: readonly ReachedWindow[]): Answer {
   const step = Math.min(...windows.map((one) => one.step));
   const { batches: steps, samples } = seat.reach(step);
   // The losses of threads that were killed are lost: those of the others stand for them.
@@ -343,7 +280,7 @@ function windowOf(seat: TrainerSeat, command: number, windows: readonly ReachedW
     .map((one) => one.repairedIds)
     .reduce((sum, one) => sum.map((ids, table) => ids + (one[table] ?? 0)));
   return {
-    ...{ command, device: seat.device, step, steps, samples, repairedIds },
+    ...{ type: "reached", step, steps, samples, repairedIds },
     lossSum: trained === 0 ? 0 : (lossSum / trained) * steps,
     isPaused: windows.some((one) => one.isPaused),
     staleRows: [],

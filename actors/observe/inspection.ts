@@ -14,6 +14,7 @@
 import type { AnyActorRef } from "xstate";
 import { z } from "zod";
 import { FrameCorruptError, recordError, StepTimeoutError } from "../../src/errors/errors.ts";
+import { checkSynchronous } from "../../src/job/check-asynchronous.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../../src/wire/messages/body.ts";
 import { inspectSubject, isInbox } from "../../src/wire/messages/subjects.ts";
@@ -161,7 +162,8 @@ export function openInspection(root: {
     }),
     answer(network, "timelines", async (body) => {
       const { host, ...of } = checkOptions(timelinesQuery, body);
-      runNamed(registry, of.run);
+      const { job } = runNamed(registry, of.run);
+      checkSynchronous(job, "a trace of steps, which asynchronous trainers do not make together");
       if (host === undefined) return { hosts: membership.present().map((one) => one.host) };
       if (host === 0) return { page: timelinesOf(tree(), of) };
       const asked = { command: ++command, timelines: of };

@@ -4,7 +4,7 @@ import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import type { PlanReport } from "../../src/training/planning/plan-report.ts";
 import type { MirrorReport } from "../jobs/mirror/run-mirror.ts";
 import type { IncidentRecord } from "../run/state/incident-record.ts";
-import type { RunStatus } from "../run/state/run-events.ts";
+import type { RunEvent, RunStatus } from "../run/state/run-events.ts";
 import type { WaitsFor } from "../runtime/wait-graph.ts";
 import type { ProcessReport } from "./process-report.ts";
 
@@ -28,6 +28,9 @@ export interface RunReport {
   readonly standstill?: string | undefined;
   /** Time breakdown of the last steps; left out while it makes none. */
   readonly times?: StepTimes | undefined;
+  /** As of `run.progress`. */
+  readonly secondsLeft?: number | undefined;
+  readonly pushLag?: Extract<RunEvent, { type: "run.progress" }>["pushLag"];
   /** Warnings, newest last. */
   readonly alerts: readonly string[];
   /** Which actors wait for which, and which do not respond. */

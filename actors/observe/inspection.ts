@@ -305,6 +305,8 @@ function runOf(network: Network, record: RunRecord): RunReport {
     samplesPerSecond: isStepping ? (progress?.samplesPerSecond ?? 0) : 0,
     standstill,
     times: isStepping ? progress?.times : undefined,
+    secondsLeft: isStepping ? progress?.secondsLeft : undefined,
+    pushLag: isStepping ? progress?.pushLag : undefined,
     alerts: alertsIn(all).slice(-alertsMax),
     waitsFor: waitsFor(network, record),
   };

@@ -5,10 +5,20 @@ import type {
   CacheReport,
   ClusterReport,
   ProcessReport,
+  RunReport,
   ShardReport,
   TierReport,
 } from "../../internal.ts";
-import { aligned, bytes, count, duration, metric, percent, plural } from "../support/format.ts";
+import {
+  aligned,
+  bytes,
+  count,
+  duration,
+  metric,
+  percent,
+  plural,
+  shortTime,
+} from "../support/format.ts";
 import { endOf } from "./incidents.ts";
 import { planLine } from "./plan-report.ts";
 import { exchangeOf, timeOf } from "./report.ts";
@@ -101,7 +111,7 @@ const readerTitles = [
 /** The lines of each run, without a table: progress, then plan and times of a step. */
 export function runLines({ runs }: ClusterReport): string[] {
   return runs.flatMap(({ run, status, generation, step, steps, devices, ...rest }) => {
-    const { loss, samplesPerSecond, standstill, times, name, plan } = rest;
+    const { loss, samplesPerSecond, standstill, times, name, plan, pushLag } = rest;
     const parts = [
       ...(standstill === undefined ? [] : [standstill]),
       ...(steps === 0 ? [] : [`step ${count(step)} of ${count(steps)}`, `loss ${metric(loss)}`]),
@@ -114,10 +124,17 @@ export function runLines({ runs }: ClusterReport): string[] {
     return [
       first,
       ...(placed === "" ? [] : placed.split("\n")),
+      ...(pushLag === undefined ? [] : [`  servers: ${pushLagOf(pushLag)}`]),
       ...(times === undefined ? [] : [`  a step: ${timeOf(times)}`]),
       ...(times?.exchange ? [`  communication: ${exchangeOf(times.exchange)}`] : []),
     ];
   });
+}
+
+function pushLagOf({ batches, oldestMs }: NonNullable<RunReport["pushLag"]>): string {
+  if (batches === 0) return "no update waits for them";
+  const of = batches === 1 ? "1 batch" : `${count(batches)} batches`;
+  return `updates of ${of} of a thread wait for them, the first for ${shortTime(oldestMs / 1000)}`;
 }
 
 /** The supervision tree of every process. */

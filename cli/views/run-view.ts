@@ -70,7 +70,7 @@ export function linesView(say: (line: string) => void): RunView {
         const { step, steps, loss, samplesPerSecond } = event;
         say(
           `  step ${count(step)} of ${count(steps)} · loss ${metric(loss)} · ` +
-            `${count(samplesPerSecond)} samples/s · ${duration(secondsLeft(event))} left` +
+            `${count(samplesPerSecond)} samples/s · ${duration(event.secondsLeft ?? Number.NaN)} left` +
             repairedSoFar(event) +
             (event.times === undefined ? "" : ` · ${timeOf(event.times)}`),
         );
@@ -120,7 +120,7 @@ function barView(): RunView {
           loss: metric(loss),
           curve: sparkline(losses, curveWidth),
           speed: count(samplesPerSecond),
-          left: duration(secondsLeft(event)),
+          left: duration(event.secondsLeft ?? Number.NaN),
           repaired: repairedSoFar(event),
         };
         bar ??= bars.create(steps, step, fields);
@@ -141,11 +141,6 @@ function barView(): RunView {
 /** Suffix of a line of progress: the ids that were clamped or hashed so far, if any. */
 function repairedSoFar({ repairedIds }: Extract<RunEvent, { type: "run.progress" }>): string {
   return repairedIds.length === 0 ? "" : ` · repaired ids: ${repairedCounts(repairedIds)}`;
-}
-
-/** Seconds left of a run, by the duration of its steps, so that a late follower has them too. */
-function secondsLeft({ step, steps, times }: Extract<RunEvent, { type: "run.progress" }>): number {
-  return ((times?.stepMs ?? Number.NaN) / 1000) * (steps - step);
 }
 
 /** Makes the line of an event for people; undefined for events that the bar or the report show. */

@@ -60,7 +60,7 @@ export function createTrainerMemory(
 
 const sharedAt = { pause: 0, lock: 1, batches: 2, exchanges: 3 } as const;
 const sharedWords = 4;
-const threadWords = 4;
+const threadWords = 6;
 
 /** Progress of a thread. */
 export interface ThreadCounts {
@@ -70,6 +70,9 @@ export interface ThreadCounts {
   readonly loss: number;
   /** The batches of the run before this one are not its own, or trained. */
   readonly nextStep: number;
+  /** Batches whose pushes no server has confirmed, and since when (Unix time) the first waits. */
+  readonly pushes: number;
+  readonly pushedAtMs: number;
 }
 
 /** The counters of a trainer, as one of its threads uses them. */
@@ -78,6 +81,8 @@ export interface TrainerWords {
   pausedAt(): number;
   /** Counts a batch; returns the batches of all threads of the trainer. */
   trained(step: number, samples: number, loss: number): number;
+  /** Notes the batches whose pushes are not confirmed, and since when the first waits. */
+  pushing(batches: number, sinceMs: number): void;
   /** Exchanges of the trainer so far. */
   exchanges(): number;
   /** Begins an exchange, unless one is under way. */
@@ -94,6 +99,7 @@ export function trainerWords({ counters }: TrainerMemory, thread: number): Train
       own.set([(own[0] ?? 0) + 1, (own[1] ?? 0) + samples, loss, step + 1]);
       return Atomics.add(shared, sharedAt.batches, 1) + 1;
     },
+    pushing: (batches, sinceMs) => own.set([batches, sinceMs], 4),
     exchanges: () => Atomics.load(shared, sharedAt.exchanges),
     lockExchange: () => Atomics.compareExchange(shared, sharedAt.lock, 0, 1) === 0,
     unlockExchange() {
@@ -109,8 +115,9 @@ function ofThread(counters: SharedArrayBuffer, thread: number): Float64Array {
 
 /** What the host of a trainer reads of it. */
 export function countsOf({ counters }: TrainerMemory, thread: number): ThreadCounts {
-  const [batches = 0, samples = 0, loss = 0, nextStep = 0] = ofThread(counters, thread);
-  return { batches, samples, loss, nextStep };
+  const [batches = 0, samples = 0, loss = 0, ...more] = ofThread(counters, thread);
+  const [nextStep = 0, pushes = 0, pushedAtMs = 0] = more;
+  return { batches, samples, loss, nextStep, pushes, pushedAtMs };
 }
 
 /** Exchanges of a trainer with the center. */

@@ -189,15 +189,19 @@ const machine = setup({
       children[`device:${device}`]?.send(saved);
     },
     beat: enqueueActions(({ context, enqueue }) => {
-      const { mailbox, host, trainers, beat } = context;
+      const { mailbox, host, trainers, beat, network } = context;
       const progress = trainers.map((seat) => seat.progress());
       const steps = progress.map(({ step }) => step);
       const [loss] = progress.flatMap(({ loss }) => loss ?? []);
       const losses = loss === undefined ? [] : [loss];
       const meters = { devices: [], reading: [] };
-      const body = { host, beat, isBridged: true, tiers: [], steps, waits: [], losses, meters };
+      const nowMs = network.clock.date().getTime();
+      const [pushLag] = trainers
+        .map((seat) => seat.pushLag(nowMs))
+        .sort((a, b) => b.oldestMs - a.oldestMs);
+      const own = { pushLag, isBridged: true, tiers: [], steps, waits: [], losses, meters };
       const lossFrom = Math.max(0, (steps[0] ?? 0) - losses.length);
-      mailbox.send(coordinator, "host.progress", { ...body, lossFrom });
+      mailbox.send(coordinator, "host.progress", { host, beat, ...own, lossFrom });
       enqueue.assign({ beat: beat + 1 });
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {

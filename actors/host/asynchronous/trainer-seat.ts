@@ -1,12 +1,14 @@
 // The seat of a trainer: the memory of its threads, and what they have done. It belongs to the
 // generation, so that it outlives a trainer that is killed: the next one takes the seat.
 
+import type { z } from "zod";
 import {
   countsOf,
   createTrainerMemory,
   type TrainerLayout,
   type TrainerMemory,
 } from "../../../src/asynchronous/trainer-memory.ts";
+import type { pushLag } from "../../../src/wire/messages/fields.ts";
 import { trainerShapeOf } from "../../threads/asynchronous/trainer-shape.ts";
 import type { GenerationSpec, HostPlace } from "../../threads/generation-spec.ts";
 
@@ -18,6 +20,9 @@ export interface Done {
   readonly batches: number;
   readonly samples: number;
 }
+
+/** Batches whose pushes are not confirmed, and how long the first of them has waited. */
+export type PushLag = z.output<typeof pushLag>;
 
 export interface TrainerSeat {
   readonly device: number;
@@ -41,6 +46,8 @@ export interface TrainerSeat {
    * is at the end of the last one, so that the coordinator requests the next.
    */
   progress(): { readonly step: number; readonly loss: number | undefined };
+  /** Of the thread whose push has waited longest for its servers. */
+  pushLag(nowMs: number): PushLag;
   /** Whether its present threads have trained, so that its weights are worth something. */
   hasTrained(): boolean;
   /** New memory for new threads. Returns the batches since the last exchange, which are lost. */
@@ -114,6 +121,13 @@ export function createSeat(options: {
       const { loss } = each().find((one) => one.batches > 0) ?? {};
       if (toStep === undefined) return { step: answeredStep, loss };
       return { step: Math.min(toStep, answeredStep + since().batches * trainers), loss };
+    },
+    pushLag(nowMs) {
+      const [first] = each()
+        .filter(({ pushes }) => pushes > 0)
+        .sort((a, b) => a.pushedAtMs - b.pushedAtMs);
+      if (first === undefined) return { batches: 0, oldestMs: 0 };
+      return { batches: first.pushes, oldestMs: Math.max(0, nowMs - first.pushedAtMs) };
     },
     hasTrained: () => each().some(({ batches }) => batches > 0),
     empty(everySteps) {

@@ -42,6 +42,11 @@ export interface TrainingCoordinatorInput {
   readonly failedAtMs: number | undefined;
 }
 
+/** The sum of the steps of a host's trainers, and the slowest of their pushes. */
+export interface SeenTrainers extends Pick<MessageEvent<"host.progress">["body"], "pushLag"> {
+  readonly steps: number;
+}
+
 export interface TrainingCoordinatorContext
   extends TrainingCoordinatorInput,
     RequestInput,
@@ -62,8 +67,8 @@ export interface TrainingCoordinatorContext
   /** The last step reported by a heartbeat. */
   readonly seenStep: number;
   readonly seenLoss: number;
-  /** By host: the sum of its trainers' steps, where these are asynchronous. */
-  readonly seenOf: ReadonlyMap<number, number>;
+  /** By host: its trainers, where these are asynchronous. */
+  readonly trainersOf: ReadonlyMap<number, SeenTrainers>;
   readonly watch: PipelineWatch;
   readonly tierWatch: TierWatch;
   readonly linkWatch: LinkWatch;
@@ -110,7 +115,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,
-    seenOf: new Map(),
+    trainersOf: new Map(),
     watch: emptyWatch,
     tierWatch: noTiers,
     linkWatch: noLinks,

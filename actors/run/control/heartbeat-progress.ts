@@ -27,10 +27,11 @@ type Heartbeat = MessageEvent<"host.progress">["body"];
 export function afterHeartbeat(
   context: Context,
   heartbeat: Heartbeat,
-): Partial<Pick<Context, "watch" | "waits" | "tierWatch" | "linkWatch" | "seenOf">> {
+): Partial<Pick<Context, "watch" | "waits" | "tierWatch" | "linkWatch" | "trainersOf">> {
   if (context.job.mode === "async") {
-    const seenOf = new Map(context.seenOf).set(heartbeat.host, sumOf(heartbeat.steps));
-    return { seenOf };
+    const { host, steps, pushLag } = heartbeat;
+    const own = { steps: sumOf(steps), pushLag };
+    return { trainersOf: new Map(context.trainersOf).set(host, own) };
   }
   const watch = watchPipeline(context, heartbeat);
   const waits = new Map([...context.waits, [heartbeat.host, heartbeat.waits]]);
@@ -82,10 +83,10 @@ function watchLinks(
 }
 
 /** Whether the heartbeat reports that a step was completed since those before it. */
-export function hasMoved({ job, seenStep, seenOf }: Context, heartbeat: Heartbeat): boolean {
+export function hasMoved({ job, seenStep, trainersOf }: Context, heartbeat: Heartbeat): boolean {
   const { host, steps } = heartbeat;
   // An asynchronous trainer may reach the end of its window long before the others.
-  if (job.mode === "async") return sumOf(steps) > (seenOf.get(host) ?? 0);
+  if (job.mode === "async") return sumOf(steps) > (trainersOf.get(host)?.steps ?? 0);
   return (steps[0] ?? 0) > seenStep;
 }
 
@@ -109,13 +110,17 @@ export function afterProgress(
   const loss = losses.at(-1) ?? context.seenLoss;
   const start = { step: latest?.cut ?? 0, atMs: startedAtMs };
   const sample = { step, atMs: context.network.clock.now() };
+  const stepsPerSecond = recentSpeed(watch, start, sample);
+  const secondsLeft = (schedule.steps - step) / stepsPerSecond;
   record.append(scope.generation, {
     type: "run.progress",
     step,
     steps: schedule.steps,
     loss,
     losses: comparedLosses(heartbeat),
-    samplesPerSecond: job.data.batchSize * recentSpeed(watch, start, sample),
+    samplesPerSecond: job.data.batchSize * stepsPerSecond,
+    ...(Number.isFinite(secondsLeft) && { secondsLeft }),
+    pushLag: slowestPush(context),
     repairedIds: repairedTables(job, metrics),
     learningRates: learningRatesAt(step, context),
     staleness: stalenessOf(job, metrics),
@@ -123,6 +128,12 @@ export function afterProgress(
     times: timesSincePublished(watch),
   });
   return { seenStep: step, seenLoss: loss, watch: afterPublishing(watch, sample) };
+}
+
+/** The push of all hosts that has waited longest; undefined where none are made. */
+function slowestPush({ trainersOf }: Context) {
+  const all = [...trainersOf.values()].flatMap(({ pushLag }) => pushLag ?? []);
+  return all.sort((a, b) => b.oldestMs - a.oldestMs)[0];
 }
 
 /** Most losses in one event. */

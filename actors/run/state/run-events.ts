@@ -5,7 +5,7 @@ import { z } from "zod";
 import { linkChoiceSchema } from "../../../src/planner/fleet.ts";
 import { shardPinSchema } from "../../../src/planner/plan-file.ts";
 import { planReportSchema } from "../../../src/training/planning/plan-report.ts";
-import { errorRecord } from "../../../src/wire/messages/fields.ts";
+import { errorRecord, pushLag } from "../../../src/wire/messages/fields.ts";
 import { columnValues, groupChoice, warningSchema } from "../../threads/generation-schema.ts";
 import { incidentAction, incidentCause, incidentEnd, incidentRecord } from "./incident-record.ts";
 import { recoveryEvents, restored } from "./recovery-events.ts";
@@ -99,6 +99,10 @@ const eventBody = z.discriminatedUnion("type", [
     losses: list(z.object({ step: count, loss: figure })).optional(),
     /** Mean of the last ten seconds, including checkpoints and evaluations. */
     samplesPerSecond: figure,
+    /** Seconds that the other steps take at this speed; left out where none is known. */
+    secondsLeft: z.number().optional(),
+    /** Of asynchronous training: how far servers are behind, where they are most. */
+    pushLag: pushLag.optional(),
     /** As in the result, up to the last finished window of steps. */
     repairedIds: list(repairedTable),
     staleness: staleness.optional(),

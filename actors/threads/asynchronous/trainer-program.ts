@@ -81,12 +81,13 @@ export async function runTrainer(task: TrainerTask, ports: TrainerPorts): Promis
     ...{ shape: ring, memory: memory.ring, cells, cellBase: 0, device: thread },
     ...{ local: { first: 0, count: threads }, readers: [threads] },
   });
+  const words = trainerWords(memory, thread);
   const own = createTrainer({
     ...{ input, recipe: { optimizer, seed, loss }, shards, kernels, dense, batches },
     ...{ center, intake, isFirst: batches.worker === 0 },
     spec: { everySteps: elastic.every, prefetch, pushesMax: pushes },
-    words: trainerWords(memory, thread),
-    sparse: createSparseClient(link, shards, batches.worker),
+    words,
+    sparse: createSparseClient(link, shards, batches.worker, words.pushing),
   });
   try {
     if (thread === 0) {

@@ -32,7 +32,7 @@ export interface RunFigures {
   step?: number;
   steps?: number;
   samplesPerSecond?: number;
-  stepMs?: number | undefined;
+  secondsLeft?: number | undefined;
   auc?: number | undefined;
   state?: string;
 }
@@ -240,8 +240,8 @@ export class Store {
     const { run, type } = event;
     const own = this.figures.get(run) ?? {};
     if (type === "run.progress") {
-      const { step, steps, samplesPerSecond, times } = event;
-      this.figures.set(run, { ...own, step, steps, samplesPerSecond, stepMs: times?.stepMs });
+      const { step, steps, samplesPerSecond, secondsLeft } = event;
+      this.figures.set(run, { ...own, step, steps, samplesPerSecond, secondsLeft });
     } else if (type === "run.evaluated") {
       this.figures.set(run, { ...own, auc: event.metrics.auc });
     } else if (type === "run.incident" && event.end === undefined) {

@@ -81,6 +81,9 @@ export const lostUpdates = z.object({
   from: z.enum(["center", "checkpoint", "trainers", "initial values"]),
 });
 
+/** Of asynchronous trainers: batches whose updates servers have not confirmed, and their oldest. */
+export const pushLag = z.object({ batches: z.int().min(0), oldestMs: z.number().min(0) });
+
 /** An actor that waits, and the actor it waits for (actors/runtime/wait-graph.ts). */
 export const wait = z.object({
   waiter: z.string(),

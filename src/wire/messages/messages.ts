@@ -51,6 +51,7 @@ import {
   links,
   lostUpdates,
   metrics,
+  pushLag,
   wait,
 } from "./fields.ts";
 import type { SubjectRole } from "./subjects.ts";
@@ -163,6 +164,7 @@ export const messages = defineMessages({
     waits: z.array(wait).readonly(),
     lossFrom: step,
     losses: z.array(figure),
+    pushLag: pushLag.optional(),
     meters: z.object({
       devices: z.array(z.array(z.int().min(0))),
       reading: z.array(z.int().min(0)),

@@ -55,7 +55,7 @@ function chartsOf(story: RunStory): readonly (readonly [key: string, draw: () =>
 function Figures({ store, story }: Props) {
   const { step, steps, samplesPerSecond, progress, evaluations, generation } = story;
   const stall = story.stalls.last?.[1];
-  const left = ((progress?.times?.stepMs ?? Number.NaN) / 1000) * (steps - step);
+  const left = progress?.secondsLeft ?? Number.NaN;
   const isLive = story.state === "running";
   const loss = progress?.loss ?? story.loss.last?.[1];
   // The first metric is AUC, or RMSE where the label is a number.

@@ -62,12 +62,11 @@ function RunRow({ line, store, open, hasTenants, mayControl }: RowProps) {
   const summary = isOver ? store.summary(run) : undefined;
   const step = live?.step ?? report?.step ?? line.step ?? 0;
   const steps = live?.steps ?? report?.steps ?? line.steps ?? 0;
-  const stepMs = live?.stepMs ?? report?.times?.stepMs;
+  const left = live?.secondsLeft ?? report?.secondsLeft;
   const auc = live?.auc ?? summary?.result?.auc;
   const isRunning = status === "running";
   const state = isRunning ? (live?.state ?? status) : status;
   const share = steps === 0 ? 0 : Math.min(1, step / steps);
-  const left = isRunning && stepMs !== undefined ? (stepMs / 1000) * (steps - step) : Number.NaN;
   const speed = isRunning ? (live?.samplesPerSecond ?? report?.samplesPerSecond ?? 0) : 0;
   return html`<tr>
     <th scope="row"><a href=${`#/run/${encodeURIComponent(run)}`} onClick=${() => open(run)}>${run}</a></th>
@@ -77,7 +76,7 @@ function RunRow({ line, store, open, hasTenants, mayControl }: RowProps) {
       ${report?.standstill === undefined ? null : html` <span class="dim">${report.standstill}</span>`}</td>
     <td data-label="Progress"><progress max="1" value=${share} aria-label=${`Progress of ${run}`}></progress>
       <span class="dim"> ${count(step)} / ${count(steps)}</span></td>
-    <td data-label="Left">${Number.isNaN(left) ? "–" : duration(left)}</td>
+    <td data-label="Left">${isRunning && left !== undefined ? duration(left) : "–"}</td>
     <td data-label="Samples/s">${speed > 0 ? count(speed) : "–"}</td>
     <td data-label="AUC">${metric(auc)}</td>
     ${mayControl ? html`<td data-label="Actions"><${RunActions} run=${run} status=${status} store=${store} /></td>` : null}

@@ -2,7 +2,7 @@
 // training has, over trainers and parameter servers that are killed one by one.
 
 import test, { type ExecutionContext } from "ava";
-import { listCheckpoints, loadModel, verifyRun } from "../../../../index.ts";
+import { connect, listCheckpoints, loadModel, verifyRun } from "../../../../index.ts";
 import type { JobOptions } from "../../../../internal.ts";
 import {
   inEpochs,
@@ -13,6 +13,7 @@ import {
   type TestCluster,
 } from "../../../helpers/clusters/clusters.ts";
 import { shared } from "../../../helpers/clusters/one-for-many.ts";
+import { startServer } from "../../../helpers/models/served.ts";
 import { startHost } from "../../../helpers/processes/host-processes.ts";
 
 const onCluster = shared(() => startTestCluster(2));
@@ -77,9 +78,14 @@ onCluster.test(
   "a cancelled asynchronous run keeps the batches of all trainers",
   async (t, place) => {
     const job = inEpochs(asyncJob(place, { checkpoint: { everySteps: 100_000 } }), 200);
-    const { result } = await runJob(place, job, async ({ type }, run) => {
-      if (type === "run.progress") await run.cancel();
+    const { result, events } = await runJob(place, job, async ({ type }, run) => {
+      if (type !== "run.progress") return;
+      await t.throwsAsync(run.timelines(), { message: /"bounded" for a trace of steps, which/ });
+      await run.cancel();
     });
+    const [told] = only(events, "run.progress");
+    t.true((told?.secondsLeft ?? 0) > 0);
+    t.true((told?.pushLag?.batches ?? -1) >= 0 && (told?.pushLag?.batches ?? 5) <= 4);
     t.is(result.status, "cancelled");
     t.true(result.step > 0 && result.step < 43 * 200);
     t.is(listCheckpoints(result.directory).checkpoints[0]?.cut, result.step);
@@ -120,15 +126,36 @@ onCluster.test(
 );
 
 test.serial(
-  "trainers on two hosts share servers of both, and each sample is trained once",
+  "trainers on two hosts share servers of both; a client submits the job, and its model is served",
   async (t) => {
     await using place = await startTestCluster(1);
-    await startHost(t, place.cluster, { devices: 1 });
-    const job = asyncJob(place, { async: { threads: 1 }, devices: 2 });
-    const { result, events } = await runJob(place, job);
+    const lost = await startHost(t, place.cluster, { devices: 1 });
+    const { url: nats, token } = place.cluster;
+    await using client = await connect({ nats, ...(token !== undefined && { token }) });
+    const job = asyncJob(place, { async: { threads: 1 } });
+    const { result, events } = await runJob({ cluster: client }, job);
     t.is(only(events, "run.started")[0]?.hosts.length, 2);
     t.is(result.asynchronous?.samples, samples);
-    const { logLoss } = await (await loadModel(result.directory)).evaluate();
+    await using model = await loadModel(result.directory);
+    const { logLoss } = await model.evaluate();
     t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-5, `${logLoss}, ${result.logLoss}`);
+    const records = [{ I1: 0.1, I2: 0.2, I3: 0.3, I4: 0.4, a: 1, b: 2, c: 3 }];
+    const { post } = await startServer(t, { models: { ctr: { path: result.directory } } });
+    const { body } = await post("/v1/models/ctr:predict", { records });
+    t.deepEqual(body.predictions, [...(await model.predict(records))]);
+
+    // The rows and the trainer of a lost host: all go back to the last checkpoint.
+    const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 1000 } };
+    const longer = inEpochs(asyncJob(place, cuts), epochs);
+    let isKilled = false;
+    const { result: last, events: told } = await runJob(place, longer, ({ type }) => {
+      if (type !== "run.checkpointed" || isKilled) return;
+      isKilled = true;
+      lost.kill("SIGKILL");
+    });
+    t.is(last.status, "finished");
+    t.is(last.generation, 2);
+    t.is(only(told, "run.started").at(-1)?.hosts.length, 1);
+    t.is(last.asynchronous?.samples, epochs * samples, "counted from the checkpoint on");
   },
 );

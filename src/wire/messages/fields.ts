@@ -81,6 +81,14 @@ export const lostUpdates = z.object({
   from: z.enum(["center", "checkpoint", "trainers", "initial values"]),
 });
 
+/** Counters of a host's devices and readers (src/training/meters). */
+export const meters = z.object({
+  devices: z.array(z.array(z.int().min(0))),
+  reading: z.array(z.int().min(0)),
+  curves: z.array(z.array(z.int().min(0))).optional(),
+  flights: z.array(z.int().min(0)).optional(),
+});
+
 /** Of asynchronous trainers: batches whose updates servers have not confirmed, and their oldest. */
 export const pushLag = z.object({ batches: z.int().min(0), oldestMs: z.number().min(0) });
 

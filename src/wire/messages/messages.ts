@@ -50,6 +50,7 @@ import {
   linkReport,
   links,
   lostUpdates,
+  meters,
   metrics,
   pushLag,
   wait,
@@ -165,12 +166,7 @@ export const messages = defineMessages({
     lossFrom: step,
     losses: z.array(figure),
     pushLag: pushLag.optional(),
-    meters: z.object({
-      devices: z.array(z.array(z.int().min(0))),
-      reading: z.array(z.int().min(0)),
-      curves: z.array(z.array(z.int().min(0))).optional(),
-      flights: z.array(z.int().min(0)).optional(),
-    }),
+    meters,
   }),
   /** An actor failed, and its host's part of the generation ended. Repeated until the release. */
   "host.failed": z.object({

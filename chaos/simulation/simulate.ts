@@ -48,10 +48,7 @@ export async function simulate(scenario: Scenario): Promise<SimulationVerdict> {
 
 const references = new Map<number, Promise<ReferenceRun>>();
 
-/**
- * The reference run of a job: without faults, on one device. It saves after each step, for the
- * digest of every cut; cuts change no bit of a job without stale tables (`jobIdentity`).
- */
+/** The reference run of a job: without faults, on one device. */
 export function referenceOf(job: number): Promise<ReferenceRun> {
   let reference = references.get(job);
   if (reference === undefined) {
@@ -61,14 +58,24 @@ export function referenceOf(job: number): Promise<ReferenceRun> {
   return reference;
 }
 
+/**
+ * The job's result, and the digest of every step, from a second run with a checkpoint after each
+ * step.
+ */
 async function runReference(job: number): Promise<ReferenceRun> {
+  const { result } = await undisturbed(job);
+  const { digests } = await undisturbed(job, 1);
+  return { digests, result };
+}
+
+async function undisturbed(job: number, everySteps?: number): Promise<ReferenceRun> {
   const shape = { devices: [1], speed: { turnMs: 0.1, startMs: 1 }, delayMs: [0, 0.1] } as const;
   const scenario = { seed: 0, job, shape, faultsMs: 0, faults: [] };
   let reference: ReferenceRun | undefined;
   const found = (one: ReferenceRun) => {
     reference = one;
   };
-  const verdict = await run(scenario, undefined, { found, everySteps: 1 });
+  const verdict = await run(scenario, undefined, { found, everySteps });
   if (reference === undefined)
     throw new Error(`The reference run of job ${job} did not end: ${verdict.reason}`);
   return reference;
@@ -77,7 +84,7 @@ async function runReference(job: number): Promise<ReferenceRun> {
 async function run(
   scenario: Scenario,
   reference: ReferenceRun | undefined,
-  options: { readonly everySteps?: number; found?(reference: ReferenceRun): void } = {},
+  options: { readonly everySteps?: number | undefined; found?(reference: ReferenceRun): void } = {},
 ): Promise<SimulationVerdict> {
   const { seed, shape, faultsMs } = scenario;
   const drawn = jobs[scenario.job];

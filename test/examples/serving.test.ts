@@ -6,11 +6,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { curl, testIf } from "../helpers/needs.ts";
+import { curl, testAll, testIf } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 
-testIf(curl)(
+// In `npm test`, the commands of the example have tests of their own: test/cli, packages/serve.
+testIf(curl, testAll)(
   "a model trained, exported, verified and served gives Python and curl the same numbers",
   async (t) => {
     const home = mkdtempSync(join(tmpdir(), "osiris-serving-"));

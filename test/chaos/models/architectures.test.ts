@@ -79,8 +79,11 @@ const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "ex
 const lists = { seen: { idsPerBag: { min: 0, max: 9 } } };
 const hasLists = (model: JobOptions["model"]) => model.kind === "din" || model.kind === "bst";
 
-/** The architectures that `npm test` simulates: a plain one, and one with sequences. */
-const usual = ["dlrm with batch normalisation", "din with sequences of none to nine ids"];
+/**
+ * The architecture that `npm test` simulates. It trains the others on several devices in
+ * test/training/step/zoo.test.ts, and sequences of a model module in own-model.test.ts.
+ */
+const usual = ["dlrm with batch normalisation"];
 
 for (const [title, model] of Object.entries(models)) {
   testIf(...(usual.includes(title) ? [] : [testAll])).serial(

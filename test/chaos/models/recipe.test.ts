@@ -73,7 +73,8 @@ test.serial(
   },
 );
 
-test.serial(
+// In `npm test`, test/training/step/quantised-exchange.test.ts compares them on several devices.
+testIf(testAll).serial(
   "simulated gradients in bfloat16 and in buckets: one model on 1, 2 and 3 devices",
   async (t) => {
     const shardings = ["data-parallel", "auto", "auto"] as const;

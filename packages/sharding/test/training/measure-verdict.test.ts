@@ -11,6 +11,7 @@ import { hashOfCosts } from "../../../../src/job/job-files.ts";
 import { defaultConstants } from "../../../../src/planner/cost/constants.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
+import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { writeCostNetworks } from "../../files/cost-networks-file.ts";
 import { heldOutTables } from "../../training/held-out-jobs.ts";
 import {
@@ -58,7 +59,8 @@ test("a machine that slows down between the passes changes no gain of a pair", (
   t.true(Math.abs(pairedGain(ways, [9, 10, 20, 18]) - 0.1) < 1e-12);
 });
 
-test.serial(
+// In `npm test`, own-costs.test.ts plans by a verdict, and the tests above compute one.
+testIf(testAll).serial(
   "plans by learned costs and by formulas are timed on threads, and the verdict kept",
   async (t) => {
     const folder = mkdtempSync(join(tmpdir(), "osiris-verdict-"));

@@ -13,7 +13,7 @@ OSIRIS_SETS=all node build.js --all
 node build.js --package
 echo "-- the programs of the documents compile against the types of the package"
 npx ava dist/test/examples/documents.test.js dist/test/job/option-comments.test.js \
-  --match 'every program of the documents*' --match 'in a package*'
+  --match 'every program in the documents*' --match 'in a package*'
 if command -v "${CXX:-g++}" >/dev/null; then
   sh test/package-symbols.sh prebuilds/*/osiris.node
   shipped=prebuilds/$(node -p 'process.platform + "-" + process.arch')/osiris.node

@@ -103,14 +103,14 @@ test.serial(
   "P2: hosts may be killed, and come back: the model is that of one process, with tiers",
   async (t) => {
     await using one = await startTestCluster(2);
-    const { result: calm } = await runJob(one, inEpochs(one.job(mixed), 4));
+    const { result: calm } = await runJob(one, inEpochs(one.job(mixed), 2));
     await using place = await startTestCluster(0, { minDevices: 4 });
     const { cluster } = place;
     const first = await startHost(t, cluster);
     const second = await startHost(t, cluster);
     // Missing heartbeats reveal a dead host; with this deadline a slow step on a busy machine is no
     // failure.
-    const job = inEpochs(place.job({ ...mixed, ...below, stepDeadlineMs: 120_000 }), 4);
+    const job = inEpochs(place.job({ ...mixed, ...below, stepDeadlineMs: 120_000 }), 2);
     let killed = 0;
     const { result, events } = await runJob(place, job, async (event) => {
       if (event.type === "run.checkpointed" && killed === 0) {

@@ -30,7 +30,7 @@ const weathers: Readonly<Record<string, readonly [MemoryFaults, LinkFaults]>> = 
 for (const hostOf of placements) {
   for (const [weather, [faults, links]] of Object.entries(weathers)) {
     test(`devices of hosts ${hostOf} exchange the right bytes over links: ${weather}`, async (t) => {
-      for (let seed = 0; seed < rounds("seeds of direct links", 3, 40); seed++) {
+      for (let seed = 0; seed < rounds("seeds of direct links", 1, 40); seed++) {
         const shape = roundsShape(hostOf.length);
         const small = { frameBytesMax: 6144 + 256, windowBytes: 40_000, deadlineMs: 60_000 };
         const given = { shape, hostOf, seed, faults, links, ...small };
@@ -47,7 +47,8 @@ for (const hostOf of placements) {
 
 test("bytes that arrive on a lost connection after their frame came over the broker change nothing", async (t) => {
   let late = 0;
-  for (let seed = 0; seed < rounds("seeds of late bytes", 20, 200); seed++) {
+  const seeds = rounds("seeds of late bytes", 6, 200);
+  for (let seed = 0; seed < seeds; seed++) {
     const hostOf = [0, 0, 1, 1];
     const shape = roundsShape(hostOf.length);
     const links: LinkFaults = { delayMs: [0, 1000] };
@@ -69,7 +70,7 @@ test("bytes that arrive on a lost connection after their frame came over the bro
     });
     t.deepEqual(wrong, [], `seed ${seed}`);
   }
-  t.true(late > 60, `${late} frames were in flight`);
+  t.true(late > 3 * seeds, `${late} frames were in flight`);
 });
 
 test("hosts start over direct links where these open in time, and bytes then leave the broker", async (t) => {

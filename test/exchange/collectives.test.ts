@@ -76,7 +76,7 @@ for (const [title, { run, missed }] of Object.entries(collectives)) {
 
 for (const [way, hostOf] of Object.entries(placements)) {
   test(`no device leaves a barrier before all have arrived: ${way}`, async (t) => {
-    for (let seed = 0; seed < rounds("seeds of a barrier", 4, 10); seed++) {
+    for (let seed = 0; seed < rounds("seeds of a barrier", 2, 10); seed++) {
       let came = 0;
       const early: number[] = [];
       const hosts = start(hostOf, seed);
@@ -96,7 +96,7 @@ for (const [way, hostOf] of Object.entries(placements)) {
 
   test(`a device sends its next round only after each receiver has closed the last: ${way}`, async (t) => {
     const early: string[] = [];
-    for (let seed = 0; seed < rounds("seeds of closed inboxes", 4, 10); seed++) {
+    for (let seed = 0; seed < rounds("seeds of closed inboxes", 2, 10); seed++) {
       const closed = new Array<number>(devices).fill(0);
       const hosts = start(hostOf, seed);
       await hosts.run(async ({ ids, rank }) => {

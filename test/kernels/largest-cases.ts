@@ -38,7 +38,7 @@ export const largest: Cases = {
 
   "what is selected and what stays is what there was, as a sort by size has it": (t, k) => {
     const stream = new RandomStream(3, 4);
-    for (let round = 0; round < rounds("selections", 40, 400); round++) {
+    for (let round = 0; round < rounds("selections", 15, 400); round++) {
       const n = 1 + stream.below(3000);
       const count = 1 + stream.below(round % 5 === 0 ? n : Math.min(n, 30));
       const before = Array.from({ length: n }, () => draw(stream));

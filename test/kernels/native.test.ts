@@ -19,7 +19,7 @@ import { random } from "./cases.ts";
 import { type Scenario, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 
-const count = rounds("seeds of random kernel inputs", 3, 25);
+const count = rounds("seeds of random kernel inputs", 2, 25);
 const seeds = Array.from({ length: count }, (_, seed) => seed + 1);
 
 function startNative(t: ExecutionContext): Kernels | undefined {

@@ -135,7 +135,7 @@ test("the search equals brute force where that is possible", (t) => {
       t.true(found.score <= best * 1.001_000_1, `${found.score}, best ${best}`);
       t.true(found.score >= best * (1 - 1e-12));
     }),
-    { numRuns: rounds("settings of which everything is tried", 15, 60) },
+    { numRuns: rounds("settings of which everything is tried", 8, 60) },
   );
 });
 
@@ -152,7 +152,7 @@ test("whole tables are packed optimally, even where greedy fails", (t) => {
       const best = bruteForce(setting);
       t.true((result.best?.score ?? Infinity) <= best * 1.001_000_1);
     }),
-    { numRuns: rounds("whole tables that are packed", 25, 100) },
+    { numRuns: rounds("whole tables that are packed", 10, 100) },
   );
   // Graham's worst case: greedy needs 110 for items that fit into 90.
   const { result } = searched([50, 50, 40, 40, 30, 30, 30]);

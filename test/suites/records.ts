@@ -142,7 +142,7 @@ export function testRecords(test: TestFn, name: string, start: () => RecordsUnde
         await store.close();
         subject.close();
       }),
-      { numRuns: rounds("random calls of a store of records", 10, 30) },
+      { numRuns: rounds("random calls of a store of records", 5, 30) },
     );
   });
 

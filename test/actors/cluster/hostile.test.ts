@@ -22,8 +22,8 @@ import {
 import { patient } from "../../helpers/nats/nats.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
-const framesCount = rounds("hostile frames", 1500, 95_000);
-const talksCount = rounds("hostile connections", 100, 5000);
+const framesCount = rounds("hostile frames", 600, 95_000);
+const talksCount = rounds("hostile connections", 50, 5000);
 /** Messages sent before each wait for the cluster. */
 const wave = 250;
 

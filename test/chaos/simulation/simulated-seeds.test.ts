@@ -6,7 +6,7 @@ import { simulate } from "../../../index.ts";
 import { simulateHere } from "../../helpers/simulated.ts";
 import { rounds, someOrAll } from "../../helpers/thinned.ts";
 
-const count = rounds("seeds of simulated clusters", 10, 200);
+const count = rounds("seeds of simulated clusters", 6, 200);
 const seeds = Array.from({ length: count }, (_, i) => i + 1);
 
 test.serial(

@@ -116,7 +116,7 @@ test("an error for a code beyond its dictionary names batch, column, value and d
 test("damage anywhere gives one error, or another value", async (t) => {
   let refused = 0;
   let seed = 7;
-  const damages = rounds("damages of each Arrow file", 12, 40);
+  const damages = rounds("damages of each Arrow file", 6, 40);
   const random = (below: number) => {
     seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
     return Math.floor((seed / 2 ** 32) * below);

@@ -74,7 +74,7 @@ function through(
 
 test.serial("every instruction set packs, unpacks and folds like the reference", (t) => {
   const stream = new RandomStream(8, 8);
-  for (let round = 0; round < rounds("random columns to pack", 8, 30); round++) {
+  for (let round = 0; round < rounds("random columns to pack", 4, 30); round++) {
     const [samples, columns] = [1 + stream.below(9), 1 + stream.below(150)];
     const all = values(stream, samples * (columns + 2));
     const scale = 2 ** (stream.below(25) - 12);
@@ -103,7 +103,7 @@ test.serial("every instruction set packs, unpacks and folds like the reference",
 
 test.serial("every instruction set initialises rows like the reference", (t) => {
   const stream = new RandomStream(9, 9);
-  for (let round = 0; round < rounds("random rows to bear", 6, 20); round++) {
+  for (let round = 0; round < rounds("random rows to bear", 3, 20); round++) {
     const shape = { rows: 1 + stream.below(5), dim: 1 + stream.below(150), stateWidth: 0 };
     const scale = 2 ** -stream.below(30);
     for (const precision of stored) {

@@ -104,7 +104,7 @@ for (const [title, { table, offset = 0, transforms }] of Object.entries(columns)
     const stream = new RandomStream(3, 1, 4);
     const isRow = transforms === undefined && (table.ids ?? "reject") === "reject";
     const isWide = transforms !== undefined || table.idBits === 64;
-    const count = rounds("ids whose rows ONNX Runtime finds", 2000, 10_000);
+    const count = rounds("ids whose rows ONNX Runtime finds", 800, 10_000);
     const drawn = Array.from({ length: count }, () =>
       isRow ? shift + BigInt(stream.below(table.rows)) : drawInteger(stream, isWide),
     );

@@ -67,7 +67,7 @@ for (const ending of endings) {
         const found = await readRows(path);
         t.deepEqual(found, { shape, ids, numbers: bitsOf(vectors, state) });
       }),
-      { numRuns: rounds("files of rows", 15, 50) },
+      { numRuns: rounds("files of rows", 6, 50) },
     );
   });
 

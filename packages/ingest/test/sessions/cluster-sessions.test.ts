@@ -49,7 +49,7 @@ test("a table has its rows in the order of sessions and times, stable, for any s
       const expected = clustered(rows).map(({ place }) => stored[place]);
       t.deepEqual(await rowsIn(outOf(home)), expected);
     }),
-    { numRuns: rounds("tables that are clustered", 20, 60) },
+    { numRuns: rounds("tables that are clustered", 8, 60) },
   );
 });
 

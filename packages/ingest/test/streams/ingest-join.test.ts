@@ -56,7 +56,7 @@ test("rows and labels follow the documented law of the join", async (t) => {
     t.like(counts, eventsByLaw(features, events, law));
     realDisk.remove(out);
   });
-  await fc.assert(check, { numRuns: rounds("streams that are joined", 20, 70) });
+  await fc.assert(check, { numRuns: rounds("streams that are joined", 8, 70) });
 });
 
 test("files are the same for any arrival of messages and any end of a process", async (t) => {
@@ -107,7 +107,7 @@ test("files are the same for any arrival of messages and any end of a process", 
     t.deepEqual(hashesOf(wild), hashesOf(calm));
     for (const out of [calm, wild]) realDisk.remove(out);
   });
-  await fc.assert(check, { numRuns: rounds("streams that are joined with ends between", 15, 60) });
+  await fc.assert(check, { numRuns: rounds("streams that are joined with ends between", 6, 60) });
 });
 
 /** Removes the lock of the dead process, so that this process can continue its directory. */
@@ -138,7 +138,7 @@ test("after a process dies before any disk change, the next one makes the same f
   const again = join(home, "again");
   let died = true;
   let deaths = 0;
-  const every = stride("changes that an ingestion dies before", 4);
+  const every = stride("changes that an ingestion dies before", 8);
   for (; died; deaths += every) {
     const wild = join(home, `wild-${deaths}`);
     const disk = mortalDisk(deaths);

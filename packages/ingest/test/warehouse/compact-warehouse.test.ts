@@ -75,7 +75,7 @@ test("after a process dies at any point, the next compaction has every row once"
   const original = startTable(home, [2]);
   const expected = await contentsOf(original);
   let died = true;
-  const every = stride("changes that a compaction dies before", 3);
+  const every = stride("changes that a compaction dies before", 6);
   for (let dies = 0; died; dies += every) {
     const table = join(home, `copy-${dies}`);
     cpSync(original, table, { recursive: true });

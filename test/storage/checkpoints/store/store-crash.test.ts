@@ -142,7 +142,7 @@ test("after a crash at any operation a checkpoint has all the baselines that it 
 });
 
 test("a run that crashes again and again while it recovers loses no commit", async (t) => {
-  for (let seed = 1; seed <= rounds("crashes again and again", 10, 40); seed++) {
+  for (let seed = 1; seed <= rounds("crashes again and again", 5, 40); seed++) {
     const disk = new SimulatedDisk({ seed });
     let newest = 0;
     for (let crashes = 0; crashes < 12; crashes++) {

@@ -6,6 +6,12 @@ import { Option } from "commander";
 import type { DensePrecision, Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
+import {
+  type InstructionSet,
+  instructionSets,
+  limitIsa,
+  resetIsa,
+} from "../../src/kernels/native/native.ts";
 import { type Bench, type Measurement, positive, single } from "../bench.ts";
 import { configuration, configurationNames } from "../configurations.ts";
 import { bestBlas, limit, type Pass } from "../limits/limits.ts";
@@ -41,6 +47,7 @@ export const kernelsBench: Bench<KernelsBenchOptions> = {
       ...productMeasurements(batch, "float32", rounds),
       ...productMeasurements(batch, "bfloat16", rounds),
       ...interactionMeasurements(batch, rounds),
+      ...setMeasurements(batch, rounds),
       ...blockMeasurements(batch, rounds),
       ...rowMeasurements(tableGib, rounds),
     ];
@@ -168,6 +175,29 @@ function interactionMeasurements(batch: number, rounds: number): Measurement[] {
     };
     return [row("forward", gflop), row("backward", 2 * gflop)];
   });
+}
+
+/** The other instruction sets of this processor beside the fastest: the cost of a wrong choice. */
+function setMeasurements(batch: number, rounds: number): Measurement[] {
+  const [fastestSet = "portable", ...others] = instructionSets.filter((isa) => limitIsa(isa));
+  resetIsa();
+  const is = `${fastestSet}, same shape`;
+  return others.flatMap((isa) =>
+    (["float32", "bfloat16"] as const).map((precision) => {
+      const name = `sets.${isa}.gemm.${shortNames[precision]}.415.512`;
+      return single(name, rounds * 2 * roundSeconds, () => {
+        const { flop, run } = productOf("forward", batch, [415, 512]);
+        const on = (set: InstructionSet) => () => {
+          limitIsa(set);
+          run(precision);
+        };
+        const limitOf = () => {
+          return { rate: fastest(flop / 1e9, roundSeconds, on(fastestSet)), is };
+        };
+        return measured({ name, unit: "GFLOP/s", work: flop / 1e9, rounds }, on(isa), limitOf);
+      });
+    }),
+  );
 }
 
 /** Measures `run`, which does `work` units a call, in turn with the limit. */

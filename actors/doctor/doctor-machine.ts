@@ -18,6 +18,7 @@ import {
 import { availableParallelism, totalmem } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
+import { InstructionSetError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { recordBytesOf } from "../../src/kernels/contract/records.ts";
 import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
@@ -63,7 +64,13 @@ function nodeCheck(): Check {
 
 /** Checks the kernels: their arithmetic, and for native ones instruction set, compiler and file. */
 function kernelCheck(): Check {
-  const { arithmetic } = openKernels("auto");
+  let arithmetic: string;
+  try {
+    ({ arithmetic } = openKernels("auto"));
+  } catch (error) {
+    if (!(error instanceof InstructionSetError)) throw error;
+    return check("kernels", "fail", error.message, "change OSIRIS_SETS");
+  }
   const notice = kernelNotice();
   const origin = addonOrigin();
   const found = [arithmetic];

@@ -76,6 +76,13 @@ test("a build of all sets serves every processor", (t) => {
   t.is(build({ OSIRIS_SETS: "portable" }).stdout, "");
 });
 
+test("a set that the compiler does not know is refused by name", (t) => {
+  const { status, stdout, stderr } = startBuild(t).build({ OSIRIS_SETS: "avx2 sparc" });
+  t.is(status, 2);
+  t.regex(stderr, /^osiris: OSIRIS_SETS names avx2 sparc: .* compiles portable avx2$/m);
+  t.is(stdout, "");
+});
+
 test("a build prints compiler, parts and progress, and nothing if all is built", (t) => {
   const { build, addon } = startBuild(t);
   const { status, stdout, stderr } = build({ TRIED_SECONDS: "3" });

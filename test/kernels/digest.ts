@@ -1,9 +1,9 @@
-// Compares addons bit for bit: node dist/test/kernels/digest.js ADDON ADDON...
+// Compares addons bit for bit: node dist/test/kernels/digest.js ADDON...
 //
 // Runs the same kernel calls with each addon, once for each instruction set that it has and this
-// processor supports, and prints a hash of all outputs. Fails if two addons differ in a set, or if
-// a set of the first addon is in no other. test/package.sh compares the addon of a clone with the
-// shipped one.
+// processor supports, and prints arithmetic and a hash of all outputs. Fails if sets of one
+// arithmetic differ, or if a set of the first addon is not in all others. test/package.sh compares
+// the addon of a clone with the shipped one.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
@@ -17,7 +17,7 @@ import { scenarios } from "./scenarios.ts";
 /** Seeds of each scenario, with other shapes for each. */
 const seeds = [1, 2, 3];
 
-/** The output hash by instruction set. */
+/** Arithmetic and output hash by instruction set. */
 function digestsOf(path: string): Map<string, string> {
   const addon = ofThisVersion(createRequire(import.meta.url)(path) as Addon, path);
   const digests = new Map<string, string>();
@@ -32,7 +32,7 @@ function digestsOf(path: string): Map<string, string> {
         }
       }
     }
-    digests.set(isa, hash.digest("hex").slice(0, 16));
+    digests.set(isa, `${kernels.arithmetic} ${hash.digest("hex").slice(0, 16)}`);
   }
   return digests;
 }
@@ -42,7 +42,7 @@ function fail(why: string): never {
 }
 
 const paths = process.argv.slice(2).map((path) => resolve(path));
-if (paths.length < 2) fail("Expected two addons to compare");
+if (paths.length === 0) fail("Expected addons to compare");
 const [first = new Map<string, string>(), ...others] = paths.map((path) => {
   const digests = digestsOf(path);
   for (const [isa, digest] of digests) {
@@ -51,6 +51,9 @@ const [first = new Map<string, string>(), ...others] = paths.map((path) => {
   return digests;
 });
 if (first.size === 0) fail("The first addon has no kernels for this processor");
+const different = new Set(first.values());
+const arithmetics = new Set([...different].map((digest) => digest.split(" ")[0]));
+if (different.size > arithmetics.size) fail("Sets of one arithmetic differ");
 for (const [isa, digest] of first) {
   for (const other of others) {
     if (other.get(isa) !== digest) fail(`The addons differ in ${isa}`);

@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import test, { type ExecutionContext } from "ava";
+import { InstructionSetError } from "../../src/errors/errors.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
@@ -7,6 +8,7 @@ import {
   createNative,
   instructionSets,
   limitIsa,
+  limitTo,
   resetIsa,
 } from "../../src/kernels/native/native.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
@@ -118,6 +120,22 @@ function sameBits(a: Float32Array, b: Float32Array | undefined): boolean {
   const [left, right] = [new Uint8Array(a.buffer), new Uint8Array(b.buffer)];
   return Buffer.compare(left, right) === 0;
 }
+
+testIf(nativeKernels).serial("OSIRIS_SETS takes the fastest of the sets that it names", (t) => {
+  const { set } = openKernels("native");
+  const others = instructionSets.filter((isa) => isa !== set && limitIsa(isa));
+  limitTo("all");
+  limitTo(["sparc", ...others, set].join(" "));
+  t.is(openKernels("native").set, set);
+  for (const isa of others) {
+    limitTo(`${isa} sparc`);
+    t.is(openKernels("native").set, isa);
+  }
+  resetIsa();
+  const message = new RegExp(`asks for .* \`sparc\`, but this processor runs ${set}`);
+  t.throws(() => limitTo("sparc"), { instanceOf: InstructionSetError, message });
+  t.is(openKernels("native").set, set);
+});
 
 test("an addon that was built for another version is refused", (t) => {
   for (const addon of [{}, { callForm: () => 1 }]) {

@@ -83,7 +83,9 @@ function timesIn(log: readonly Readonly<Record<string, unknown>>[]): StepTimes |
  * The environment; the machine is the one that makes the report, as hosts of the run may differ.
  */
 function environmentOf(
-  computed: { readonly arithmetic: string; readonly sets?: readonly string[] | undefined } | undefined,
+  computed:
+    | { readonly arithmetic: string; readonly sets?: readonly string[] | undefined }
+    | undefined,
   directory: string,
 ): [string, string][] {
   return [

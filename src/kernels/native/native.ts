@@ -46,22 +46,19 @@ export function resetIsa(among: readonly string[] = instructionSets): boolean {
   return instructionSets.some((isa) => among.includes(isa) && limitIsa(isa));
 }
 
-/** Whether this thread has looked at OSIRIS_SETS. */
-let isLimited = false;
-
 /**
- * Limits the native kernels of this thread to the sets that OSIRIS_SETS names, once.
+ * Limits the native kernels of this thread to the sets that `asked` names, as OSIRIS_SETS does;
+ * `native`, `all` and no name limit nothing.
  * @throws InstructionSetError where this processor and its kernels have none of them
  */
-export function limitAsAsked(asked = process.env.OSIRIS_SETS ?? ""): void {
-  if (isLimited || loadAddon() === undefined) return;
-  isLimited = true;
+export function limitTo(asked: string): void {
   const names = asked.split(/\s+/).filter((name) => name !== "");
   if (names.length === 0 || names.includes("native") || names.includes("all")) return;
-  if (resetIsa(names)) return;
+  const origin = addonOrigin();
+  if (origin === undefined || resetIsa(names)) return;
   const found = instructionSets.filter((isa) => limitIsa(isa));
   resetIsa();
-  throw new InstructionSetError(asked, found, addonOrigin()?.sets ?? []);
+  throw new InstructionSetError(asked, found, origin.sets);
 }
 
 /**

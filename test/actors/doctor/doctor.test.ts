@@ -11,7 +11,7 @@ import { clusterDeadlines, deadlinesOf, deadlineTree } from "../../../src/ports/
 import type { ServerProbe } from "../../../src/wire/transports/probe.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { natsServer, testIf } from "../../helpers/needs.ts";
+import { leavesOut, nativeKernels, natsServer, testIf } from "../../helpers/needs.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
 import { startBucketServer } from "../../objects/bucket-server.ts";
@@ -143,8 +143,12 @@ test.serial("osiris doctor prints its findings, and exits with 1 if a check fail
   const away = await runCli(["doctor", "--nats", "nats://127.0.0.1:1", "--json"], home);
   t.is(away.code, 1, away.stderr);
   t.is(stateOf(lastJson<Diagnosis>(away), "broker"), "fail");
-  const named = await startCli(["doctor"], home, ["env", "OSIRIS_NATS=nats://127.0.0.1:1"]).ended;
+  const environment = ["env", "OSIRIS_NATS=nats://127.0.0.1:1", "OSIRIS_SETS=sparc"];
+  const named = await startCli(["doctor"], home, environment).ended;
   t.regex(named.stdout, /^fail +broker .*127\.0\.0\.1:1/m, "the environment names one too");
+  if (!leavesOut(t, nativeKernels)) {
+    t.regex(named.stdout, /^fail +kernels +OSIRIS_SETS asks for the instruction set `sparc`/m);
+  }
   const here = await runCli(["doctor"], home);
   t.is(here.code, 0, here.stdout);
   t.regex(here.stdout, /^ok +Node/m);

@@ -6,6 +6,7 @@ import { pathToFileURL } from "node:url";
 import test, { type ExecutionContext } from "ava";
 import type { Browser } from "playwright-core";
 import { connect, reportOfDirectory } from "../../../../index.ts";
+import { openKernels } from "../../../../src/kernels/index.ts";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import {
   brokenBoxes,
@@ -68,6 +69,7 @@ test.serial(
       await tab.page.waitForSelector("#job dd:text('2 tables, 400 rows, dimension 8')");
       const shown = await tab.page.innerText("main");
       t.notRegex(shown, /0 shards|0 tables|0 B\b|–/, file);
+      t.regex(shown, new RegExp(`Instruction sets\\s+${openKernels("auto").set}`), file);
       t.deepEqual(await brokenBoxes(tab.page), [], file);
       await tab.page.goto(`${address}#chart=loss`);
       await tab.page.waitForSelector("#chart-loss canvas");

@@ -14,7 +14,8 @@ import {
 
 const self = { role: "checkpoint", index: 0 } as const;
 const cutOf = (command: number) => ({
-  ...{ command, cut: 10 * command, arithmetic: "reference-1", best: false, metrics: {} },
+  ...{ command, cut: 10 * command, arithmetic: "native-3", best: false, metrics: {} },
+  sets: ["avx2", "neon"],
 });
 
 test("a cut is saved once, by the requested devices, and an older cut is never saved", async (t) => {
@@ -28,7 +29,12 @@ test("a cut is saved once, by the requested devices, and an older cut is never s
   const record = new Registry("r", () => {}).add(job);
   const committed = { cut: 30, modelDigest: "d", sha256: "m", parts: [] };
   const remote = { directory: "s3://bucket/run", isRemote: true, within: () => remote };
-  const store = Object.assign(remote, { commit: () => committed, collect }) as never;
+  const manifests: unknown[] = [];
+  const commit = (manifest: unknown) => {
+    manifests.push(manifest);
+    return committed;
+  };
+  const store = Object.assign(remote, { commit, collect }) as never;
   const input = { network, scope, job, hosts, record, store, latest: undefined };
   const { ends } = startActor(place, checkpointCoordinatorMachine, input);
   const saves = () => heard({ role: "device", index: 0 }).map(({ body }) => body);
@@ -64,6 +70,7 @@ test("a cut is saved once, by the requested devices, and an older cut is never s
   savedOf(parts.slice(2));
   await pass(0);
   t.is(taken().length, 2, "it is committed");
+  t.like(manifests[0], { cut: 30, arithmetic: "native-3", sets: ["avx2", "neon"] });
   const alert = { type: "run.alert", code: "CHECKPOINT_STORE_AWAY", step: 30 };
   t.like(record.since(0, 100).at(-1), alert);
   say(self, "checkpoint.cut", cutOf(2)); // A delayed message.

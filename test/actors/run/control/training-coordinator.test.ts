@@ -57,7 +57,8 @@ async function startRunning(
   await pass(0);
   for (let index = 0; index < membership.devices; index++) {
     const restored = { memoryBytes: 0, storeBytes: 0, keptBytes: 0 };
-    say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1", restored });
+    const set = index === 0 ? "neon" : "avx2";
+    say(self, "device.ready", { device: index, step: 0, arithmetic: "native-3", set, restored });
   }
   await pass(0);
   return { ...place, membership, record, ends };
@@ -102,6 +103,12 @@ test("the command to run is repeated until heartbeats show it, and again when it
   for (const runs of done) {
     t.is(new Set(runs.map(({ body }) => (body as { command: number }).command)).size, 1);
   }
+});
+
+test("a run's start names each instruction set of its devices once", async (t) => {
+  const { record } = await startRunning();
+  const started = record.since(0, 100).find(({ type }) => type === "run.started");
+  t.like(started, { devices: 2, arithmetic: "native-3", sets: ["avx2", "neon"] });
 });
 
 test("further hosts are asked to index files beside the first", async (t) => {

@@ -3,14 +3,12 @@
 # g++-aarch64-linux-gnu and runs their test program (native/test/kernels-test.cc) in qemu-user.
 # Fails with a message where compiler or emulator are missing.
 #
-#   sh native/cross.sh [--addon FILE]
+#   sh native/cross.sh [--count]
 #
-# FILE: also links the addon of arm64, which test/arm64.sh loads into an arm64 Node.
+# --count: instead of testing the kernels, counts their instructions.
 set -eu
-addon=
-if [ "${1:-}" = --addon ]; then
-  addon=$(mkdir -p "$(dirname "$2")" && cd "$(dirname "$2")" && pwd)/$(basename "$2")
-fi
+program=kernels-test
+[ "${1:-}" != --count ] || program=count
 cd "$(dirname "$0")"
 compiler=aarch64-linux-gnu-g++
 emulator=$(command -v qemu-aarch64 || command -v qemu-aarch64-static || true)
@@ -26,15 +24,26 @@ trap 'rm -rf "$objects"' EXIT
 mkdir -p "$objects"
 # No arm64 processor needs portable code: here it checks NEON.
 sets="portable neon"
-headers=$(cd .. && node -p "require('node-api-headers').include_dir")
-compile_parts "$objects" "$(list_parts "$sets" "test/kernels-test: ${addon:+bindings/addon:}")" \
-  -O3 -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fvisibility=hidden -I . -I "$headers"
-if [ -n "$addon" ]; then
-  mv "$objects/test-kernels-test-.o" "$objects/test"
-  "$compiler" -shared -pthread "$objects"/*.o -o "$addon"
-  mv "$objects/test" "$objects/test-kernels-test-.o"
-  rm "$objects/bindings-addon-.o"
+compile_parts "$objects" "$(list_parts "$sets" "test/$program:")" \
+  -O3 -std=c++17 -fno-math-errno -ffp-contract=off -I .
+"$compiler" -pthread "$objects"/*.o -o "$objects/$program"
+if [ "$program" = kernels-test ]; then
+  echo "osiris: running the kernels of arm64 ($sets) in an emulator"
+  "$emulator" -L "$libraries" "$objects/kernels-test"
+  exit
 fi
-"$compiler" -pthread "$objects"/*.o -o "$objects/kernels-test"
-echo "osiris: running the kernels of arm64 ($sets) in an emulator"
-"$emulator" -L "$libraries" "$objects/kernels-test"
+cc -shared -fPIC -O2 test/count-plugin.c -o "$objects/counts"
+# instructions SET KERNEL TIMES: the instructions of the program, on stdout.
+instructions() {
+  "$emulator" -L "$libraries" -plugin "$objects/counts" "$objects/count" "$@" 2>&1 >/dev/null
+}
+echo "instructions an element, on arm64: portable, NEON, their ratio"
+for kernel in linear linearBfloat16 dLinearWeight interact layerNorm pool poolFloat16 updateRows; do
+  elements=$("$emulator" -L "$libraries" "$objects/count" neon "$kernel" 1)
+  for set in portable neon; do
+    # The third call less the second, when scratch memory has its size.
+    echo "$kernel $elements $(instructions $set $kernel 2) $(instructions $set $kernel 3)"
+  done
+done | awk '{ each = ($4 - $3) / $2 }
+  NR % 2 == 1 { portable = each; next }
+  { printf "%-15s %8.3f %8.3f %6.1f\n", $1, portable, each, portable / each }'

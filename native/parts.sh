@@ -24,8 +24,10 @@ choose_sets() {
     all) instruction_sets ;;
     native) sets_of_processor || instruction_sets ;;
     *)
-      if ! are_among "portable $(instruction_sets)" "$1"; then
-        echo "osiris: OSIRIS_SETS names $1: $compiler compiles portable" $(instruction_sets) >&2
+      known=$(instruction_sets)
+      if ! are_among "portable $known" "$1"; then
+        are_among "$known" portable || known="portable $known"
+        echo "osiris: OSIRIS_SETS names $1: $compiler compiles" $known >&2
         return 2
       fi
       echo "$1"

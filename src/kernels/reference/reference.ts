@@ -28,6 +28,10 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
   return {
     arithmetic: double ? "reference-3-float64" : "reference-3",
     set: "reference",
+    recorded(work) {
+      work(); // Checked kernels record (table/recording.ts); these repeat nothing.
+      return undefined;
+    },
     ...createMemory(allocate),
     ...withBfloat16(createDense(round), round),
     ...createBlocks(round),

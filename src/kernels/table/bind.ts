@@ -5,9 +5,9 @@ import type { Kernels } from "../contract/kernels.ts";
 import { type Arguments, type Compiled, compile, type Row } from "./describe.ts";
 import { kinds } from "./kinds.ts";
 import { checkMemory } from "./memory.ts";
+import { type Call, createRecorder, type Recorder } from "./recording.ts";
 import { table } from "./table.ts";
 
-type Call = (...given: Arguments) => unknown;
 type Calls = Readonly<Record<string, Call>>;
 
 /** The rows of the table, compiled when the first kernels of this thread are made. */
@@ -36,27 +36,50 @@ export function checkKernels(inner: Kernels): Kernels {
 export function bindKernels(inner: Partial<Kernels>, addon: Addon | undefined): Kernels {
   // Kernels are called by name here, with arguments that the table checks instead of the compiler.
   const calls = inner as unknown as Calls;
-  const bound: Record<string, unknown> = { ...inner, ...checkMemory(inner as Kernels) };
+  const recorder = createRecorder();
+  const bound: Record<string, unknown> = {};
+  for (const [name, of] of Object.entries({ ...inner, ...checkMemory(inner as Kernels) })) {
+    const isNoted = typeof of === "function" && !handles.has(name);
+    bound[name] = isNoted ? (...given: Arguments) => recorder.note(of as Call, given) : of;
+  }
   for (const [kernel, { row, of }] of compiledRows()) {
     const isNative = addon !== undefined && row.native !== undefined;
-    bound[kernel] = isNative ? nativeCall(kernel, row, of, addon) : checkedCall(of, calls[kernel]!);
+    bound[kernel] = isNative
+      ? nativeCall(row, of, recorder, callsOf(addon, kernel, row))
+      : checkedCall(of, recorder, calls[kernel]!);
   }
+  bound["recorded"] = recorder.recorded;
   // The table has a row for each kernel of the contract that `inner` lacks: a test compares them.
   return bound as unknown as Kernels;
 }
 
-function checkedCall({ check }: Compiled, call: Call): Call {
-  return (...given) => (check(given) ? call(...given) : undefined);
+/** Kernels that only make handles of memory. A recording has the handles in its arguments. */
+const handles: ReadonlySet<string> = new Set([
+  "view",
+  "part",
+  "reshape",
+] satisfies (keyof Kernels)[]);
+
+function checkedCall({ check }: Compiled, { note }: Recorder, call: Call): Call {
+  return (...given) => (check(given) ? note(call, given) : undefined);
 }
 
-function nativeCall(kernel: string, row: Row, { check, list }: Compiled, addon: Addon): Call {
-  const call = addon[kernel]!;
-  if (row.bfloat16 === undefined) {
-    return (...given) => (check(given) ? call(...list(given)) : undefined);
+/** The addon's functions of a kernel: for float32, and for bfloat16 where there is another. */
+function callsOf(addon: Addon, kernel: string, { bfloat16 = kernel }: Row): [Call, Call] {
+  return [addon[kernel]!, addon[bfloat16]!];
+}
+
+function nativeCall(
+  { bfloat16, takes }: Row,
+  { check, list }: Compiled,
+  { note }: Recorder,
+  [call, short]: readonly [Call, Call],
+): Call {
+  if (bfloat16 === undefined) {
+    return (...given) => (check(given) ? note(call, list(given)) : undefined);
   }
-  const short = addon[row.bfloat16]!;
-  const precision = row.takes.split(" ").indexOf("precision");
+  const precision = takes.split(" ").indexOf("precision");
   return (...given) => {
-    if (check(given)) (given[precision] === "bfloat16" ? short : call)(...list(given));
+    if (check(given)) note(given[precision] === "bfloat16" ? short : call, list(given));
   };
 }

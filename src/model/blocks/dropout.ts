@@ -19,11 +19,11 @@ export interface DropoutSite {
 export function drop(
   { kernels }: Pick<Memory, "kernels">,
   own: DropoutSite | undefined,
-  { draw }: Pass,
+  pass: Pick<Pass, "draw">,
   t: Tensor,
 ): void {
-  if (own === undefined || draw === undefined) return;
-  const { key, step, runs } = draw;
+  if (own === undefined || pass.draw === undefined) return;
+  const { key, step, runs } = pass.draw;
   for (const { first, count, place } of runs) {
     const rows = kernels.part(t, first, count);
     kernels.dropout(rows, key, purposes.dropout + own.site, step, place, own.rate);

@@ -15,12 +15,15 @@ import {
   passOn,
 } from "./graph.ts";
 import { parameterIn } from "./parameters.ts";
+import { createReplays, type Run } from "./replay.ts";
 
 /** A node on a device. */
 interface Cell {
   readonly axis: number;
   readonly isEarly: boolean;
   readonly block: Block | undefined;
+  /** Run the block, or repeat what it did in an earlier pass. */
+  readonly run: { readonly forward: Run; readonly backward: Run };
   /** (Bmax, …); for the dense features, the tensor of the current batch. */
   out: Tensor;
   /** (Bmax, …); undefined: no gradient is needed. */
@@ -35,6 +38,14 @@ export interface Network {
   /** All dense parameters, flat. */
   readonly flat: Tensor;
   readonly cells: readonly Cell[];
+  readonly early: Half;
+  readonly late: Half;
+}
+
+/** The nodes of a half of a pass, in the order of each direction. */
+interface Half {
+  readonly forward: readonly number[];
+  readonly backward: readonly number[];
 }
 
 /** Columns of a tensor (B,·), from `column` on. */
@@ -64,6 +75,7 @@ export function createNetwork(options: {
   // Gradients are assigned before any block starts, because blocks ask for the tensors of their
   // inputs.
   const gradients = gradientMemory(graph, memoryOf);
+  const replays = createReplays(kernels);
   for (const [index, node] of graph.nodes.entries()) {
     const { dOut, dParts = [] } = gradients[index] ?? {};
     const isBatch = index === graph.dense?.node;
@@ -87,8 +99,10 @@ export function createNetwork(options: {
       ...options,
       x(input, samples) {
         const take = inputs[input];
+        const from = node.inputs[input]?.node ?? -1;
         if (take === undefined) throw new RangeError(`Node ${index} has no input ${input}`);
-        return take(cells[node.inputs[input]?.node ?? -1]?.out, samples);
+        if (from === graph.dense?.node) replays.refuse(); // R1
+        return take(cells[from]?.out, samples);
       },
       dX: (input, samples) => shaped(gradientOf(input)?.to, input, samples),
       others: (input, samples) =>
@@ -109,9 +123,16 @@ export function createNetwork(options: {
       },
     };
     const { axis, isEarly } = node;
-    cells.push({ axis, dOut, dParts, out, isEarly, block: node.start?.(memory) });
+    const block = node.start?.(memory);
+    const run = { forward: replays.runner(), backward: replays.runner() };
+    cells.push({ axis, dOut, dParts, out, isEarly, block, run });
   }
-  return { kernels, graph, flat, cells };
+  const halfOf = (isEarly: boolean): Half => {
+    const isOwn = (node: number) => graph.nodes[node]?.isEarly === isEarly;
+    const forward = [...graph.nodes.keys()].filter(isOwn);
+    return { forward, backward: backwardOrder(graph).filter(isOwn) };
+  };
+  return { kernels, graph, flat, cells, early: halfOf(true), late: halfOf(false) };
 }
 
 /** Floats of a sample in a network: the outputs of all nodes, and their gradients. */
@@ -148,25 +169,26 @@ type Done = Promise<void> | undefined;
 export function forwardEarly(network: Network, dense: Tensor, pass: Pass): Done {
   const cell = network.cells[network.graph.dense?.node ?? -1];
   if (cell !== undefined) cell.out = dense;
-  return forward(network, pass, true);
+  return forward(network, pass, network.early);
 }
 
 /** Runs the remaining blocks, after the vectors of all lookups were written. */
 export function forwardLate(network: Network, pass: Pass): Done {
-  return forward(network, pass, false);
+  return forward(network, pass, network.late);
 }
 
-function forward({ cells }: Network, pass: Pass, isEarly: boolean): Done {
-  const own = cells.filter((cell) => cell.isEarly === isEarly);
-  return eachInTurn(own, ({ axis, block }) => block?.forward(passOn(pass, axis)));
+function forward({ cells }: Network, pass: Pass, half: Half): Done {
+  return eachInTurn(half.forward, (node) => {
+    const { axis = 0, block, run } = cells[node] ?? {};
+    return block && run?.forward(passOn(pass, axis), (own) => block.forward(own));
+  });
 }
 
-/** Calls `run` on the items in order; synchronously, as long as it returns no promise. */
-function eachInTurn<T>(items: readonly T[], run: (item: T) => Promise<void> | void): Done {
-  for (const [i, item] of items.entries()) {
-    const waiting = run(item);
-    if (waiting === undefined) continue;
-    return waiting.then(() => eachInTurn(items.slice(i + 1), run));
+/** Calls `run` on the nodes in order; synchronously, as long as it returns no promise. */
+function eachInTurn(nodes: readonly number[], run: (node: number) => Done, first = 0): Done {
+  for (let i = first; i < nodes.length; i++) {
+    const waiting = run(nodes[i] ?? -1);
+    if (waiting !== undefined) return waiting.then(() => eachInTurn(nodes, run, i + 1));
   }
   return undefined;
 }
@@ -179,12 +201,12 @@ type Ended = (node: number) => void;
  * lookups, from `dLogitsOf`, which it overwrites.
  */
 export function backwardLate(network: Network, pass: Pass, ended: Ended = () => {}): Done {
-  return backward(network, pass, false, ended);
+  return backward(network, pass, network.late, ended);
 }
 
 /** Computes the gradients of the parameters of the early blocks. */
 export function backwardEarly(network: Network, pass: Pass, ended: Ended = () => {}): Done {
-  return backward(network, pass, true, ended);
+  return backward(network, pass, network.early, ended);
 }
 
 /** The nodes of a graph in the order of `backwardLate`, then of `backwardEarly`. */
@@ -194,24 +216,30 @@ export function backwardOrder({ nodes }: Graph): number[] {
   return [...trained.filter((node) => !isEarly(node)), ...trained.filter(isEarly)];
 }
 
-function backward(network: Network, pass: Pass, isEarly: boolean, ended: Ended): Done {
-  const { kernels, graph, cells } = network;
-  const own = backwardOrder(graph).filter((node) => cells[node]?.isEarly === isEarly);
-  return eachInTurn(own, (node) => {
-    const { axis = 0, dOut, dParts = [], block } = cells[node] ?? {};
-    const ownPass = passOn(pass, axis);
-    const [first, ...others] = dParts.map((part) => kernels.part(part, 0, ownPass.samples));
-    let sum = first;
-    for (const other of others) {
-      if (sum === undefined || dOut === undefined) break;
-      const to = kernels.part(dOut, 0, ownPass.samples);
-      kernels.add(to, sum, other);
-      sum = to;
-    }
-    const waiting = block?.backward(ownPass);
-    if (waiting === undefined) return ended(node);
-    return waiting.then(() => ended(node));
+function backward(network: Network, pass: Pass, half: Half, ended: Ended): Done {
+  return eachInTurn(half.backward, (node) => {
+    const cell = network.cells[node];
+    if (cell === undefined) return undefined;
+    const waiting = cell.run.backward(passOn(pass, cell.axis), (own) => {
+      sumGradients(network, cell, own.samples);
+      return cell.block?.backward(own);
+    });
+    if (waiting !== undefined) return waiting.then(() => ended(node));
+    ended(node);
+    return undefined;
   });
+}
+
+/** Sums the gradients of the readers of a node, if several blocks read its output. */
+function sumGradients({ kernels }: Network, { dOut, dParts }: Cell, samples: number): void {
+  const [first, ...others] = dParts.map((part) => kernels.part(part, 0, samples));
+  let sum = first;
+  for (const other of others) {
+    if (sum === undefined || dOut === undefined) break;
+    const to = kernels.part(dOut, 0, samples);
+    kernels.add(to, sum, other);
+    sum = to;
+  }
 }
 
 /** (B,K): the logits of the last forward pass. */

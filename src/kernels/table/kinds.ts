@@ -15,7 +15,7 @@ import type { RowAverage } from "../contract/row-average.ts";
 import { type Slices, type Subtree, slicesMax } from "../contract/slices.ts";
 import { covers, within } from "./asserts.ts";
 import type { Context, Kind, Part } from "./describe.ts";
-import { listCompleted, listed, listRules, precisions } from "./lists.ts";
+import { listCompleted, listed, listRules, listTrees, precisions } from "./lists.ts";
 
 /** A kind, from its part in a row; `Value`: the type of its arguments. */
 function kind<Value>(partOf: (context: Context) => Part<Value>): Kind {
@@ -76,11 +76,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
 
   /** Subtrees of slices. */
   trees: kind<readonly Subtree[]>(() => ({
-    native: {
-      count: 1,
-      push: (into, all) =>
-        void into.push(Int32Array.from(all.flatMap(({ first, count }) => [first, count]))),
-    },
+    native: { count: 1, push: (into, all) => void into.push(listTrees(all)) },
   })),
 
   /** Packed columns, `samples*columns`, in the precision of the parameter `precision`. */

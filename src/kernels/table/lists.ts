@@ -4,6 +4,7 @@
 import { lookupsFrom, type RowRule, type RowSums, type Rows } from "../contract/kernels.ts";
 import type { WirePrecision } from "../contract/precision.ts";
 import { ruleKinds, ruleNumbers } from "../contract/rules.ts";
+import type { Subtree } from "../contract/slices.ts";
 import type { UndoneTile } from "../contract/undo.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 
@@ -79,6 +80,10 @@ function listNumbers(rules: readonly RowRule[]): Float64Array {
   for (let i = 0; i < rules.length; i++) {
     const rule: RowRule & { readonly [name in RuleNumber]?: number | undefined } = rules[i]!;
     let at = width * i;
+    if (i > 0 && rule === rules[i - 1]) {
+      numbers.copyWithin(at, at - width, at); // Most tables have the rule of the table before.
+      continue;
+    }
     numbers[at++] = ruleKinds.indexOf(rule.kind);
     for (const name of ruleNumbers) numbers[at++] = rule[name] ?? 0;
     numbers[at++] = rule.average?.decay ?? 0;
@@ -90,6 +95,18 @@ function listNumbers(rules: readonly RowRule[]): Float64Array {
     numbers[at++] = purpose >>> 0;
     numbers[at] = step >>> 0;
   }
+  return numbers;
+}
+
+/** Cached numbers by list of subtrees, as every fold of a placement has the same list. */
+const treesOf = new WeakMap<readonly Subtree[], Int32Array>();
+
+/** The first slice and the number of slices of each subtree, cached. */
+export function listTrees(trees: readonly Subtree[]): Int32Array {
+  const known = treesOf.get(trees);
+  if (known !== undefined) return known;
+  const numbers = new Int32Array(trees.flatMap(({ first, count }) => [first, count]));
+  treesOf.set(trees, numbers);
   return numbers;
 }
 

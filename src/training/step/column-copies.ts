@@ -23,7 +23,7 @@ export class ColumnCopies {
 
   flush(): void {
     if (this.#out !== undefined && this.#from !== undefined) {
-      this.#kernels.copyRuns(this.#out, this.#from, Int32Array.from(this.#runs));
+      this.#kernels.copyRuns(this.#out, this.#from, new Int32Array(this.#runs));
     }
     [this.#out, this.#from, this.#runs] = [undefined, undefined, []];
   }

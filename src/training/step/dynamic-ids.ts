@@ -43,12 +43,13 @@ export function createShardIds(
 
 /**
  * For each lookup in the slab, the function from ids of a batch to rows; in training it also admits
- * new ids. Undefined where ids are row numbers.
+ * new ids. Undefined, or left out at the end, where ids are row numbers.
  */
 export function findersOf(
   { ids, topology, rank }: Pick<DynamicIdsDevice, "ids" | "topology"> & { readonly rank: number },
   { step, isTraining }: StepPlan,
 ): (FindRow | undefined)[] {
+  if (ids.every((own) => own === undefined)) return [];
   return (topology.heldBy[rank] ?? []).flatMap(({ lookups }, place) => {
     const own = ids[place];
     return lookups.map(() => (isTraining ? own?.admitting(step) : own?.reading));

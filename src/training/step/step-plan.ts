@@ -35,6 +35,7 @@ export interface Lane {
   readonly bags: BagMemory;
   readonly distinct: DistinctMemory;
   readonly lookups: LookupMemory;
+  extent: BatchExtent | undefined;
 }
 
 export function createLane(): Lane {
@@ -43,6 +44,7 @@ export function createLane(): Lane {
     bags: new BagMemory(),
     distinct: new DistinctMemory(),
     lookups: new LookupMemory(),
+    extent: undefined,
   };
 }
 
@@ -79,25 +81,24 @@ export function planOf(
   batch: LocalBatch,
   trainingStep: number | undefined,
 ): StepPlan {
-  const { topology, rank } = device;
-  const { slices } = topology.input;
+  const { topology } = device;
   const samples = batch.batchSamples;
-  const own = samplesOf(topology, rank, samples);
   const step = trainingStep ?? 0;
   const isTraining = trainingStep !== undefined;
-  const mine = slicesIn(topology, rank, samples);
+  const lane = laneOf(device, step);
+  const { own, mine, all, counts } = extentOf(device, lane, samples);
   return {
     step,
     isTraining,
     average: isTraining ? undefined : averageOf(device),
-    lane: laneOf(device, step),
+    lane,
     bytes: partBytesOf(topology, samples),
-    counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),
+    counts,
     samples: own.count,
     axes: axesOfBatch({ ...batch, samples: own.count }, topology.input.ikjt ?? [], mine.bounds),
     firstSample: own.first,
     mine,
-    all: slicesOf(0, slices, slices, samples),
+    all,
     pass: {
       samples: own.count,
       slices: mine,
@@ -107,6 +108,27 @@ export function planOf(
       batch: isTraining ? wholeBatchOf(device, samples) : undefined,
     },
   };
+}
+
+/** The samples of devices, and the slices, in a batch of one size. */
+interface BatchExtent extends Pick<StepPlan, "counts" | "mine" | "all"> {
+  readonly samples: number;
+  /** The samples of this device. */
+  readonly own: { readonly first: number; readonly count: number };
+}
+
+/** The extent of a batch. A lane keeps the last one: most batches have the same size. */
+function extentOf({ topology, rank }: PlanningDevice, lane: Lane, samples: number): BatchExtent {
+  if (lane.extent?.samples === samples) return lane.extent;
+  const { slices } = topology.input;
+  lane.extent = {
+    samples,
+    own: samplesOf(topology, rank, samples),
+    counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),
+    mine: slicesIn(topology, rank, samples),
+    all: slicesOf(0, slices, slices, samples),
+  };
+  return lane.extent;
 }
 
 /** The moving average of the rows after the trained steps. */

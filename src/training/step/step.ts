@@ -16,11 +16,9 @@
 //   S3. A step with a non-finite loss or gradient ends in an error, so no cut follows it.
 
 import { oneLabel } from "../../data/targets.ts";
-import type { Slab } from "../../embedding/rows/slab.ts";
-import { decayedRule } from "../../embedding/tables/row-decay.ts";
-import { type OptimizerStep, roundedRule, rowRuleOf } from "../../embedding/tables/row-rule.ts";
+import type { OptimizerStep } from "../../embedding/tables/row-rule.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
-import type { RowRule, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Tensor } from "../../kernels/contract/kernels.ts";
 import { applyDense, swapAverage } from "../../model/dense-optimizer.ts";
 import {
   backwardEarly,
@@ -31,7 +29,6 @@ import {
   logitsOf,
 } from "../../model/graph/network.ts";
 import { countHeat } from "../meters/shard-heat.ts";
-import { tableOf } from "../topology/topology.ts";
 import { passOf } from "./axes.ts";
 import { receiveRowGradients, sendRowGradients } from "./dedup/dedup-dist.ts";
 import type { DeviceState } from "./device-state.ts";
@@ -57,6 +54,7 @@ import {
   sendReads,
 } from "./reads.ts";
 import { applyReplicas, backwardReplicas } from "./replicas.ts";
+import { rowRulesOf } from "./row-rules.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
 
@@ -266,7 +264,7 @@ async function applyRows(
   plan: StepPlan,
 ): Promise<NonFiniteRows | undefined> {
   const updates = gradients.map((own) => {
-    return { ...own, rules: rulesOf(device, own.slab, momentOf(device, plan.step)) };
+    return { ...own, rules: rowRulesOf(device, own.slab, momentOf(device, plan.step)) };
   });
   const completed = await completeRows(device, updates, plan);
   let found: NonFiniteRows | undefined;
@@ -294,21 +292,10 @@ function applyDenseGradient(
   const dense = kernels.reshape(gradient, [layout.length]);
   const at = momentOf(device, step);
   const isGood = applyDense(kernels, optimizer, denseState, layout, network.flat, dense, at);
-  const badReplica = applyReplicas(device, gradient, rulesOf(device, device.replicas, at));
+  const badReplica = applyReplicas(device, gradient, rowRulesOf(device, device.replicas, at));
   return isGood ? badReplica : describeParameter(device, dense);
 }
 
 function momentOf({ plateau }: DeviceState, step: number): OptimizerStep {
   return { step, plateau: plateau.share };
-}
-
-function rulesOf(device: DeviceState, slab: Slab, at: OptimizerStep): RowRule[] {
-  const { decays, key, recipe, topology } = device;
-  return slab.shards.map(({ table }) => {
-    const { l2 } = tableOf(topology.input.model.tables, table);
-    const rule = rowRuleOf(recipe.optimizer.sparse, l2, at);
-    const decay = decays[table];
-    const own = decay ? decayedRule(rule, decay.shareAt(at.step + 1)) : rule;
-    return roundedRule(own, key, table, at.step);
-  });
 }

@@ -154,10 +154,10 @@ export function stepPlaces(facts: StepFacts): StepPlace[] {
     : [];
   return [
     ...(isReadEarly ? [] : begin(0)),
-    taskOf("forwardEarly", { rounds: times(statistics.forwardEarly, "statistics") }),
     ...(isReadEarly ? [] : arrive(0)),
     ...(isAhead ? [] : [taskOf("lookup", { rounds: partials, sends: sent })]),
     ...(facts.hasReplicas ? [taskOf("lookupReplicas", {})] : []),
+    taskOf("forwardEarly", { rounds: times(statistics.forwardEarly, "statistics") }),
     ...goAhead(),
     taskOf("receiveReads", {
       waits: [

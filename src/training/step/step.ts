@@ -117,8 +117,6 @@ export async function finishStep(
   const { batch, plan, rows, requested, pass } = current;
   const { step } = plan;
   const { dense, labels, weights } = tensorsOf(device, batch);
-  enter(device, plan, "forwardEarly");
-  await forwardEarly(network, dense, pass); // Overlaps the sending of bags or vectors.
   const isLate = "isLate" in current;
   const arrived = isLate ? current : await arriveStep(device, current);
   const { staged } = arrived;
@@ -128,6 +126,8 @@ export async function finishStep(
   // Stage 4: lookup and output dist.
   await sendReads(device, arrived);
   const replicaBags = readReplicas(device, arrived);
+  enter(device, plan, "forwardEarly");
+  await forwardEarly(network, dense, pass); // Overlaps the sending of vectors.
   await ahead.begin(stopAfter);
   staleRows.takeRows(bags, lookups, { step, isLate });
   heatShards(device, staged);
@@ -221,10 +221,10 @@ export async function forwardStep(device: DeviceState, batch: LocalBatch): Promi
   swap();
   try {
     const { pass } = begun;
-    await forwardEarly(network, tensorsOf(device, batch).dense, pass);
     const arrived = await arriveStep(device, begun);
     await sendReads(device, arrived);
     readReplicas(device, arrived);
+    await forwardEarly(network, tensorsOf(device, batch).dense, pass);
     await releaseRows(device, arrived.staged);
     await receiveReads(device, arrived);
     await forwardLate(network, pass);

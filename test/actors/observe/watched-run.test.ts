@@ -247,10 +247,10 @@ function checkTasks(
   const first = [...new Set(tasks.map(({ name }) => name))].filter((name) => name !== "batch");
   equal(first, [
     "ids",
-    "forwardEarly",
     "receiveIds",
     "tiers",
     "lookup",
+    "forwardEarly",
     "receiveReads",
     "forwardLate",
     "backwardLate",

@@ -35,6 +35,7 @@ import { allocationBench } from "./step/allocation.bench.ts";
 import { asyncBench } from "./step/async.bench.ts";
 import { columnBench } from "./step/column.bench.ts";
 import { grainBench } from "./step/grain.bench.ts";
+import { javascriptBench } from "./step/javascript.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { placementsBench } from "./step/placements.bench.ts";
@@ -50,6 +51,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   scaling: scalingBench,
   growth: growthBench,
   allocation: allocationBench,
+  javascript: javascriptBench,
   accuracy: accuracyBench,
   wire: wireBench,
   topk: topKBench,

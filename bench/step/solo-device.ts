@@ -1,8 +1,9 @@
-// A device without peers, for benches of accuracy. Its bits are those of any number of devices.
+// A device without peers, for benches of accuracy and of JavaScript. Its bits are those of any number of devices.
 
 import { createSoloCells } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import {
   createDeviceState,
@@ -12,11 +13,14 @@ import {
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
 import { type TopologyInput, topologyOf } from "../../src/training/topology/topology.ts";
 
-export function startSoloDevice(input: TopologyInput, recipe: Recipe): DeviceState {
+export function startSoloDevice(
+  input: TopologyInput,
+  recipe: Recipe,
+  kernels: Kernels = openKernels("auto"),
+): DeviceState {
   const topology = topologyOf(input, 1);
   const shape = exchangeShapeOf(topology);
   const layout = layoutOf(shape);
-  const kernels = openKernels("auto");
   const cells = createSoloCells(layout.cells);
   const memory = new ArrayBuffer(layout.bytes);
   const exchange = createSharedMemoryExchange({ shape, rank: 0, memory, cells, kernels });

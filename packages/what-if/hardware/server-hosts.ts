@@ -15,6 +15,9 @@ export function serverHosts(
   { servers = 0 }: Partial<JobSpec["placement"]> = {},
 ): number {
   if (kind === undefined) return 0;
+  if (hosts === 1) {
+    throw expected("hosts", `2 or more, as the last ones are servers of ${kind.name}`, hosts);
+  }
   const count = servers / perHost;
   if (Number.isInteger(count) && count >= 1 && count < hosts) return count;
   const what = `${perHost} for each of 1 to ${hosts - 1} hosts of ${kind.name}`;

@@ -1,15 +1,18 @@
-// The plan before a planner: tables in the order of the job, each whole on the next device with
-// room, as round robin; a table that no device has room for is cut by rows over the devices with
-// most room. It counts no cost, so that its imbalance is that of the tables.
+// Plans without a planner. `naivePlan`, before there was one: tables in the order of the job, each
+// whole on the next device with room, as round robin; a table that no device has room for is cut by
+// rows over the devices with most room. `rowWisePlan`, for tables that no host has room for: each is
+// cut by rows over all hosts. Neither counts a cost.
 
 import {
   costOf,
+  fillCaches,
   type JobSpec,
   type MachineConstants,
   type PlacedShard,
   type Plan,
   roomOf,
   type Tile,
+  withCurves,
   workloadOf,
 } from "../../../../internal.ts";
 import type { ClusterDevices } from "../../hardware/hardware.ts";
@@ -51,4 +54,31 @@ export function naivePlan(
     });
   });
   return { devices, shards };
+}
+
+/**
+ * Parts of each table in turn: those of the next one begin a device later, where a table has fewer
+ * parts than there are devices. Each device has a cache, of equal parts for its tables.
+ */
+export function rowWisePlan(
+  job: JobSpec,
+  devices: ClusterDevices,
+  constants: MachineConstants,
+): Plan {
+  const workload = workloadOf(job, { cache: true });
+  const W = devices.hosts * devices.perHost;
+  const shards = workload.tables.flatMap((table, turn) => {
+    const { rowBlocks, dim, name } = table;
+    const parts = Math.min(rowBlocks, W);
+    const apart = Math.floor(W / parts);
+    return Array.from({ length: parts }, (_, i): PlacedShard => {
+      const first = Math.floor((i * rowBlocks) / parts);
+      const blocks = Math.floor(((i + 1) * rowBlocks) / parts) - first;
+      return {
+        ...{ table: name, scheme: "row-wise", tier: "cached", device: i * apart + (turn % apart) },
+        ...{ firstBlock: first, blocks, firstQuantum: 0, quanta: Math.ceil(dim / 32) },
+      };
+    });
+  });
+  return fillCaches(withCurves({ workload, devices, constants }), { devices, shards });
 }

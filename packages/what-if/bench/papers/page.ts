@@ -3,12 +3,20 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { bytes, count, percent } from "../../../../cli/support/format.ts";
+import { bytes, count } from "../../../../cli/support/format.ts";
 import { ClusterTooSmallError, packageFile } from "../../../../internal.ts";
 import { readHardware } from "../../hardware/read-hardware.ts";
 import { type PaperModel, paperModels } from "../../papers/models.ts";
 import { type Capacity, capacities, placesOf } from "./capacity.ts";
 import { claims, unclaimed } from "./claims.ts";
+import {
+  headlineOn,
+  headlines,
+  memoryMark,
+  platforms,
+  speedLines,
+  tuned,
+} from "./samples-a-second.ts";
 import { predicted, speedOf, speedText, type Variant } from "./variants.ts";
 import { zionLines } from "./zion.ts";
 
@@ -25,7 +33,7 @@ export function papersPage(): string[] {
     "  ([docs](what-if.md)), whose figures are from data sheets, papers or assumed, as each",
     "  file says; on the models below; and on a plan of the planner for each number of hosts, so that imbalance is the",
     "  plan's. The shares of the links between hosts that collectives reach are from two measured collectives of the",
-    "  prototype (from memory).",
+    "  prototype (from memory). Ids follow Zipf's law with exponent 1.05, as generated data do: assumed.",
     "  The seconds to sort an id (`idSort`) were 5 ns, assumed, in the first form of this page, where they",
     "  decided a step; then they were derived from the bytes that a radix sort moves. No paper's figure",
     "  enters them.",
@@ -80,108 +88,10 @@ export function modelLines(): string[] {
   ];
 }
 
-/** Machines, and the format of products: A100s have two. */
-const platforms = [
-  { hardware: "zionex", precision: "tensorFloat32" },
-  { hardware: "zionex", precision: "float32" },
-  { hardware: "v100-prototype", precision: "float32" },
-] as const;
-const platformName = ({ hardware, precision }: (typeof platforms)[number]) =>
-  precision === "float32" ? hardware : `${hardware}, TF32`;
-/** The headline's configuration: rows in float16, and vectors in 16 bits. */
-const tuned = { isHalf: true, isQuantised: true } as const;
-export const hostCounts = [1, 2, 4, 8, 16];
-const headlines = [
-  { model: "model-a", paper: 1.2e6, isFromMemory: true, efficiency: 0.5, within: 0.35 },
-  { model: "model-f", paper: 1.7e6, isFromMemory: false, efficiency: undefined, within: 1 },
-  { model: "model-i", paper: 3.4e6, isFromMemory: true, efficiency: 0.75, within: 0.35 },
-] as const;
-
-/** A headline's variant: fewer hosts have as many rows each. */
-export function headlineOn(
-  model: string,
-  platform: Pick<Variant, "hardware" | "precision">,
-  hosts: number,
-): Variant {
-  return { model, ...platform, hosts, rows: hosts / 16, ...tuned };
-}
-
-function memoryMark(isFromMemory: boolean): string {
-  return isFromMemory ? " from memory" : "";
-}
-
-function speedLines(): string[] {
-  const rows = headlines.flatMap(({ model, paper, isFromMemory, within }) =>
-    platforms.map((platform) => {
-      const speeds = hostCounts.map((hosts) => speedOf(headlineOn(model, platform, hosts)));
-      const ratio = (speeds.at(-1) ?? 0) / paper;
-      const isNear = ratio <= 1 + within && ratio >= (within === 1 ? 0.5 : 1 - within);
-      const cells = [`\`${model}\``, platformName(platform), ...speeds.map(speedText)];
-      const beside = `${speedText(paper)}${memoryMark(isFromMemory)}`;
-      return `| ${[...cells, beside, ratio.toFixed(2), isNear ? "yes" : "**no**"].join(" | ")} |`;
-    }),
-  );
-  const byRows = speedOf({ ...headlineOn("model-f", platforms[0], 16), schemes: ["row-wise"] });
-  return [
-    "## Samples a second",
-    "",
-    "Rows in float16, vectors in float16 and their gradients in bfloat16; products in float32, or in TensorFloat-32, in",
-    "which A100s compute float32 on tensor cores. Which of them the paper used is not known here. A device has as many",
-    "samples on any number of hosts, and a host as many rows: fewer hosts have shorter tables.",
-    "",
-    "| model | machines | 8 devices | 16 | 32 | 64 | 128 | the paper, 128 | ours over it | near |",
-    "|---|---|---|---|---|---|---|---|---|---|",
-    ...rows,
-    "",
-    "![Predicted samples per second of model-A and model-I over devices](pictures/clusters.svg)",
-    "",
-    "*Near* is within 35 % for A and I, and within a factor of 2 for F. At 70 % of the float32 peak none reaches the paper's",
-    "figure of A, which takes 17.9 TFLOP/s of each device (3 × 638 MFLOP a sample). Our plans of F cut tables by columns of",
-    `32, which sends less than the paper's cut by rows: by rows alone 16 hosts of zionex, TF32, have ${speedText(byRows)}.`,
-    "",
-    ...efficiencyLines(),
-  ];
-}
-
-function efficiencyLines(): string[] {
-  const rows = headlines.flatMap(({ model, efficiency }) =>
-    platforms.map((platform) => {
-      const [one, all] = [1, 16].map((hosts) => headlineOn(model, platform, hosts));
-      if (one === undefined || all === undefined) return "";
-      const share = speedOf(all) / (16 * speedOf(one));
-      const found = predicted(all);
-      const steps = found instanceof ClusterTooSmallError ? undefined : found.steps;
-      const exposed = (...channels: readonly string[]) => {
-        const seconds = channels.reduce((sum, own) => sum + (steps?.exposed[own] ?? 0), 0);
-        return percent(seconds / (steps?.step ?? 1));
-      };
-      const cells = [
-        ...[`\`${model}\``, platformName(platform), percent(share)],
-        efficiency === undefined ? "–" : `about ${percent(efficiency)} from memory`,
-        ...[exposed("pooled", "partials"), exposed("dPooled", "dPartials"), exposed("gradients")],
-      ];
-      return `| ${cells.join(" | ")} |`;
-    }),
-  );
-  return [
-    "Of the speed of one host, per host, 16 hosts keep:",
-    "",
-    "| model | machines | efficiency | the paper | wait for vectors | for gradients of vectors | for the all-reduce |",
-    "|---|---|---|---|---|---|---|",
-    ...rows,
-    "",
-    "Waits are shares of a step of 16 hosts. The paper has the all-reduce hidden up to 16 hosts (from memory), and",
-    "the exposed all-to-all as what limits the efficiency (from memory). Where products are fast, the backward pass ends",
-    "before the gradients are summed, so that the all-reduce of A shows; and one host, which needs no network between hosts,",
-    "is so fast that 16 keep less of its speed.",
-    "",
-  ];
-}
-
 const base = { model: "model-a", hosts: 16, isHalf: false, isQuantised: false } as const;
 /** The optimisations of model-A, each added to those before. */
 const ladder = [
-  ["whole tables, dealt in turn", { ...base, isNaive: true }],
+  ["whole tables, dealt in turn", { ...base, plan: "dealt" }],
   ["+ the planner", base],
   ["+ rows in float16", { ...base, isHalf: true }],
   ["+ vectors in 16 bits", { ...base, ...tuned }],
@@ -236,7 +146,7 @@ function capacityLines(): string[] {
     "`model-f` on 16 hosts of `zionex`, 5.1 TB in devices and 24 TB beside them (the paper, from memory: 96, 48 and 24 TB; only the",
     "last fits). Its 22 tables have 2.13 billion rows each, as a row number has 31 bits; the paper has about ten (from memory). Without",
     "the disk: the planner keeps rows in devices, or in the memory that the devices of a host share, with a cache in",
-    "the devices. By columns of 32 it sends less than by rows, which the paper had to cut by.",
+    "the devices.",
     "",
     "| rows | optimizer | bytes | tables by scheme and place |",
     "|---|---|---|---|",

@@ -6,7 +6,8 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { at, svgOf, text } from "../../../../cli/views/svg.ts";
 import { ClusterTooSmallError } from "../../../../internal.ts";
 import { drawTimeline } from "../../commands/timeline-picture.ts";
-import { headlineOn, hostCounts, ladderSpeeds } from "./page.ts";
+import { ladderSpeeds } from "./page.ts";
+import { headlineOn, hostCounts } from "./samples-a-second.ts";
 import { predicted, speedOf, speedText } from "./variants.ts";
 
 export const files = {

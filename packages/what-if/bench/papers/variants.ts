@@ -6,15 +6,19 @@ import {
   type JobOptions,
   type JobSpec,
   resolveJob,
-  type Scheme,
 } from "../../../../internal.ts";
 import type { Precision } from "../../costs/dense-costs.ts";
-import { constantsOf } from "../../hardware/constants-of.ts";
-import { readHardware } from "../../hardware/read-hardware.ts";
-import type { Prediction } from "../../model.ts";
-import { paperModel } from "../../papers/models.ts";
-import { planCluster, predictPlanned, withFacts } from "../../predict/predict-cluster.ts";
-import { naivePlan } from "./naive-plan.ts";
+import { constantsOf, withCachesOf } from "../../hardware/constants-of.ts";
+import { readCluster } from "../../hardware/read-hardware.ts";
+import type { Hardware, Prediction } from "../../model.ts";
+import { paperModel, paperModels } from "../../papers/models.ts";
+import {
+  type PlannedCluster,
+  planCluster,
+  predictPlanned,
+  withFacts,
+} from "../../predict/predict-cluster.ts";
+import { naivePlan, rowWisePlan } from "./naive-plan.ts";
 
 /** A model on hosts of a kind of machine. */
 export interface Variant {
@@ -23,6 +27,8 @@ export interface Variant {
   readonly hosts: number;
   /** Devices of a host. @default 8 */
   readonly perHost?: number;
+  /** Hosts with servers alone beside these, which hold all rows, and their kind of machine. */
+  readonly servers?: { readonly hosts: number; readonly hardware: string };
   /** Format of the products of dense layers. @default float32 */
   readonly precision?: Precision;
   /** Whether rows are in float16. */
@@ -35,13 +41,20 @@ export interface Variant {
   readonly batch?: number;
   /** Share of the rows of each table. @default 1 */
   readonly rows?: number;
-  /** Schemes that tables may be cut by. @default all */
-  readonly schemes?: readonly Scheme[];
-  /** Whether the tables are dealt in turn, instead of planned. @default false */
-  readonly isNaive?: boolean;
+  /** Exponent of the ids' popularity. @default that of generated data */
+  readonly zipf?: number;
+  /** Whether bags of all tables have the model's mean of ids. @default spread around it */
+  readonly isEven?: boolean;
+  /** Tables dealt in turn, or cut by rows over all hosts. @default as planned */
+  readonly plan?: "dealt" | "row-wise";
+  /** Links over which some take no time: how long a step is without them. @default none */
+  readonly without?: "all-reduce" | "scale-out";
+  /** The optimizer of rows. @default the job's */
+  readonly sparse?: "sgd";
 }
 
 const known = new Map<string, Prediction | ClusterTooSmallError>();
+const knownPlans = new Map<string, PlannedCluster>();
 
 /** The prediction of a variant; or the error, if it has no room. */
 export function predicted(variant: Variant): Prediction | ClusterTooSmallError {
@@ -64,37 +77,76 @@ export function speedText(speed: number): string {
 }
 
 function predictionOf(variant: Variant): Prediction | ClusterTooSmallError {
-  const { hosts, perHost = 8, isNaive = false } = variant;
-  const hardware = readHardware(variant.hardware);
-  const devices = { hosts, perHost };
-  const job = jobOf(variant);
-  const options = {
-    hosts,
-    devices: hosts * perHost,
-    precision: variant.precision,
-    schemes: variant.schemes,
-  };
+  const { without, ...whole } = variant;
+  const hardware = readCluster(variant.hardware, variant.servers?.hardware);
+  const key = JSON.stringify(whole);
   try {
-    if (!isNaive) return predictPlanned(planCluster(job, hardware, options), hardware);
-    const plan = naivePlan(job, devices, constantsOf(hardware, devices));
-    return predictPlanned(withFacts({ job, devices, plan, options, missing: [] }), hardware);
+    const planned = knownPlans.get(key) ?? plannedOf(whole, hardware);
+    knownPlans.set(key, planned);
+    return predictPlanned(planned, withoutTime(hardware, without));
   } catch (error) {
     if (error instanceof ClusterTooSmallError) return error;
     throw error;
   }
 }
 
+function plannedOf(variant: Variant, hardware: Hardware): PlannedCluster {
+  const { perHost = 8, servers, plan: way, precision } = variant;
+  const hosts = variant.hosts + (servers?.hosts ?? 0);
+  const devices = { hosts, perHost };
+  const options = { hosts, devices: hosts * perHost, precision };
+  const given = jobOf(variant);
+  if (way === undefined) return planCluster(given, hardware, options);
+  const constants = constantsOf(hardware, devices);
+  const job = way === "dealt" ? given : withCachesOf(given, hardware, devices);
+  const plan = (way === "dealt" ? naivePlan : rowWisePlan)(job, devices, constants);
+  return withFacts({ job, devices, plan, options, missing: [] });
+}
+
+/** So many times as fast: without time. */
+const endless = 1e9;
+
+function withoutTime(hardware: Hardware, what: Variant["without"]): Hardware {
+  const { scaleUp, scaleOut } = hardware;
+  if (what === undefined) return hardware;
+  if (what === "scale-out") {
+    return {
+      ...hardware,
+      scaleOut: { ...scaleOut, latency: 0, bandwidth: endless * scaleOut.bandwidth },
+    };
+  }
+  const reduced = <Link extends typeof scaleUp>(link: Link) => ({
+    ...link,
+    allReduceShare: endless,
+  });
+  return { ...hardware, scaleUp: reduced(scaleUp), scaleOut: reduced(scaleOut) };
+}
+
+function poolingOf(model: string): number {
+  return paperModels.find(({ name }) => name === model)?.pooling ?? 1;
+}
+
 function jobOf(variant: Variant): JobSpec {
   const { model: name, hosts, perHost = 8, rows = 1, isHalf, isQuantised } = variant;
   const devices = hosts * perHost * (variant.batches ?? 1);
   const options: JobOptions = paperModel(name, { devices, rows });
-  const { batch } = variant;
-  const data =
-    batch === undefined ? options.data : { ...options.data, batchSize: batch * hosts * perHost };
+  const { batch, servers, zipf, sparse, isEven = false } = variant;
+  const mean = { idsPerBag: { mean: poolingOf(name) } };
+  const perFeature = Object.fromEntries(
+    (options.model.tables ?? []).map((table) => [table.name, mean]),
+  );
+  const data = {
+    ...options.data,
+    ...(batch !== undefined && { batchSize: batch * hosts * perHost }),
+    ...(zipf !== undefined && { zipf }),
+    ...(isEven && { perFeature }),
+  };
   return resolveJob({
     ...options,
     data,
     model: { ...options.model, table: { precision: isHalf ? "float16" : "float32" } },
     exchange: isQuantised ? { forward: "float16", backward: "bfloat16" } : {},
+    ...(sparse !== undefined && { optimizer: { sparse: { kind: sparse } } }),
+    ...(servers && { placement: { kind: "servers", servers: servers.hosts * perHost } }),
   });
 }

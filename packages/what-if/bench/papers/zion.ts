@@ -1,9 +1,7 @@
 // Zion's models of production on its three platforms: which platform wins, not by how much, as the
 // paper's servers, layers and columns are not known.
 
-import { resolveJob } from "../../../../internal.ts";
 import { readHardware } from "../../hardware/read-hardware.ts";
-import { paperModel } from "../../papers/models.ts";
 import { speedOf, speedText, type Variant } from "./variants.ts";
 
 const exact = { isHalf: false, isQuantised: false } as const;
@@ -19,21 +17,25 @@ const models = [
 ] as const;
 
 export function zionLines(): string[] {
-  const watts = (name: string) => readHardware(name).host.watts ?? Number.NaN;
   const rows = models.map(({ model, speed, power, isZionFaster }) => {
     const cpu: Variant = { model, hardware: "cpu-ps", hosts: servers, perHost: 1, ...exact };
     const onCpu = speedOf(cpu);
-    const whole = speedOf({ model, hardware: "big-basin", hosts: 1, batch, ...exact });
-    const isRemote = Number.isNaN(whole);
-    const { most, hosts } = remoteLimit(model);
-    const basin = isRemote ? most : whole;
-    const basinWatts = watts("big-basin") + (isRemote ? hosts * watts("cpu-ps") : 0);
+    const onBasin: Variant = { model, hardware: "big-basin", hosts: 1, batch, ...exact };
+    const whole = speedOf(onBasin);
+    const beside = remote(onBasin);
+    const { speed: basin, hosts } = Number.isNaN(whole) ? beside : { speed: whole, hosts: 0 };
+    const basinWatts = watts("big-basin") + hosts * watts("cpu-ps");
     const zion = speedOf({ model, hardware: "zion", hosts: 1, batch, ...exact });
     const ratio = basin / basinWatts / (onCpu / (servers * watts("cpu-ps")));
     const signs = [ratio > 1 === power > 1, zion > basin === isZionFaster];
     const cells = [
-      ...[`\`${model}\``, speedText(onCpu), `${isRemote ? "at most " : ""}${speedText(basin)}`],
-      ...[speedText(zion), ratio.toFixed(2), `${power} (${speed} the speed)`],
+      ...[`\`${model}\``, speedText(onCpu), speedText(whole)],
+      ...[
+        `${speedText(beside.speed)}, ${beside.hosts}`,
+        speedText(zion),
+        ratio.toFixed(2),
+        `${power} (${speed} the speed)`,
+      ],
       ...[zion > basin ? "Zion" : "Big Basin", isZionFaster ? "Zion" : "Big Basin"],
       signs.every(Boolean) ? "yes" : "**no**",
     ];
@@ -43,37 +45,34 @@ export function zionLines(): string[] {
     "## Zion's platforms",
     "",
     `Samples a second of ${servers} CPU servers, of a Big Basin, and of a Zion, and Big Basin's samples a joule beside those of the`,
-    "servers; the paper's columns are from memory. Tables that a Big Basin has no room for lie on parameter servers: its",
-    "speed is then at most what its network and their memory carry. **Only who wins is compared.** Columns, layers",
+    "servers; the paper's columns are from memory. Beside it, the tables of a Big Basin lie on CPU servers, as many of up to",
+    `${servers} as have the most samples a joule; what a Big Basin has no room for lies there. **Only who wins is compared.** Columns, layers`,
     `and the ${batch} samples of an accelerator are assumed; \`zion-m3\` is as large as it takes to exceed a Big Basin.`,
     "",
-    `| model | ${servers} CPU servers | Big Basin | Zion | Big Basin a joule | the paper | faster | the paper | as the paper |`,
-    "|---|---|---|---|---|---|---|---|---|",
+    `| model | ${servers} CPU servers | Big Basin | with rows on servers, how many | Zion | Big Basin a joule | the paper | faster | the paper | as the paper |`,
+    "|---|---|---|---|---|---|---|---|---|---|",
     ...rows,
     "",
     "Where we differ: samples of M1 arrive at a Big Basin over one interface, and at a Zion over four, which decides between",
-    "them; and the speed of M3 with parameter servers is a bound from above, as the servers' own work is not simulated.",
+    "them. On servers, the lookups and updates of rows in their memory take most of a step, and then vectors and their",
+    "gradients over 25 Gb/s each. The paper's servers are asynchronous, so that trainers wait less for them.",
     "",
   ];
 }
 
-/** The most samples a second of a Big Basin whose tables lie on CPU servers, and their number. */
-function remoteLimit(name: string): { most: number; hosts: number } {
-  const { model, data } = resolveJob(paperModel(name));
-  const { scaleOut } = readHardware("big-basin");
-  const { host, device } = readHardware("cpu-ps");
-  const bags = data.kind === "synthetic" ? Object.values(data.perFeature ?? {}) : [];
-  let [tableBytes, vectorBytes, ids, rowBytes] = [0, 0, 0, 0];
-  for (const [i, { rows, dim }] of model.tables.entries()) {
-    const bag = bags[i]?.idsPerBag;
-    const mean = bag !== undefined && "mean" in bag ? bag.mean : 1;
-    tableBytes += rows * (4 * dim + 4);
-    vectorBytes += 4 * dim;
-    ids += mean;
-    rowBytes += 4 * dim * mean;
-  }
-  const hosts = Math.ceil(tableBytes / host.memory.bytes);
-  // Ids and gradients leave the Big Basin; rows are read, and then read and written.
-  const network = (scaleOut.bandwidth * scaleOut.allToAllShare) / (vectorBytes + 4 * ids);
-  return { most: Math.min(network, (hosts * device.memory.lookups) / (3 * rowBytes)), hosts };
+/** A Big Basin with its rows on CPU servers: on as many as have the most samples a joule. */
+function remote(of: Variant): { readonly speed: number; readonly hosts: number } {
+  const counts = Array.from({ length: servers }, (_, i) => i + 1);
+  const tried = counts.flatMap((hosts) => {
+    const speed = speedOf({ ...of, servers: { hosts, hardware: "cpu-ps" } });
+    return Number.isNaN(speed) ? [] : [{ speed, hosts }];
+  });
+  const perJoule = ({ speed, hosts }: (typeof tried)[number]) =>
+    speed / (watts("big-basin") + hosts * watts("cpu-ps"));
+  const [best] = tried.sort((a, b) => perJoule(b) - perJoule(a));
+  return best ?? { speed: Number.NaN, hosts: 0 };
+}
+
+function watts(kind: string): number {
+  return readHardware(kind).host.watts ?? Number.NaN;
 }

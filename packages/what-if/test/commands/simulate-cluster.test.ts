@@ -139,6 +139,19 @@ test.serial("one cluster is judged by budget and deadline, too", async (t) => {
   t.regex(clusters[0]?.fails[0] ?? "", /^takes /);
 });
 
+test.serial("rows may lie on servers of another kind of machine", async (t) => {
+  const directory = startFiles(t);
+  const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--hosts", "2", "--json"];
+  const placed = ["--set", "placement.kind=servers", "--set", "placement.servers=8"];
+  const found = await runCli(
+    [...asked, ...placed, "--servers-hardware", "cpu-ps", "--changes", "0"],
+    directory,
+  );
+  const { prediction } = lastJson<Report>(found).clusters[0] ?? {};
+  t.is(prediction?.hardware, "zionex with servers of cpu-ps", found.stderr);
+  t.true((prediction?.samplesPerSecond ?? 0) > 0);
+});
+
 test.serial("a rate of checkpoints counts where no failures are known", async (t) => {
   const directory = startFiles(t);
   const asked = ["simulate-cluster", "job.json", "--hardware", "cpu-ps", "--changes", "0"];
@@ -162,6 +175,7 @@ test.serial("wrong questions are refused in one sentence", async (t) => {
     [[...job, "zionex", "--samples", "0"], 2, /Expected more than 0/],
     [[...job, "zionex", "--checkpoint-every", "0s"], 2, /Expected more than 0/],
     [[...job, "zionex", "laptop", "--picture", "a.svg"], 2, /Expected one kind of machine and one/],
+    [[...job, "zionex", "--servers-hardware", "cpu-ps"], 2, /`hosts` to be 2 or more, as the last/],
     [["simulate-cluster", "model-x", "--hardware", "zionex"], 2, /Expected a job file, or one of/],
     [
       [

@@ -5,8 +5,9 @@ import { readFileSync } from "node:fs";
 import test from "ava";
 import { packageFile } from "../../../../internal.ts";
 import { claims } from "../../bench/papers/claims.ts";
-import { claimLines, headlineOn, inputsHash, modelLines } from "../../bench/papers/page.ts";
+import { claimLines, inputsHash, modelLines } from "../../bench/papers/page.ts";
 import { drawLadder, drawRates, files, type PictureRows } from "../../bench/papers/pictures.ts";
+import { headlineOn } from "../../bench/papers/samples-a-second.ts";
 import { speedOf, speedText } from "../../bench/papers/variants.ts";
 import { zionLines } from "../../bench/papers/zion.ts";
 
@@ -25,6 +26,17 @@ test("the page has the predictions of today: Zion's platforms, and a host with m
   const platform = { hardware: "zionex", precision: "tensorFloat32" } as const;
   const speed = speedText(speedOf(headlineOn("model-f", platform, 1)));
   t.true(page.includes(`| \`model-f\` | zionex, TF32 | ${speed} |`), `${speed}: ${again}`);
+});
+
+test("model-F by rows is as slow as its vectors between hosts make it, and at most three times", (t) => {
+  const platform = { hardware: "zionex", precision: "tensorFloat32" } as const;
+  // Each way a vector of 256 columns in 16 bits for each table, and for each sample of the others.
+  for (const hosts of [2, 4]) {
+    const bytes = (hosts - 1) * 512 * 22 * 256 * 2;
+    const most = (hosts * 8 * 512) / ((2 * bytes) / (0.56 * 25e9));
+    const speed = speedOf(headlineOn("model-f", platform, hosts));
+    t.true(speed < most && speed > most / 3, `${speed}, at most ${most}`);
+  }
 });
 
 test("the pictures of the papers show the rows that were predicted", (t) => {

@@ -26,18 +26,18 @@ function asyncJob(place: TestCluster, overrides: Partial<JobOptions> = {}): JobO
 }
 
 /**
- * Kills the threads, each once the one before was replaced: at the first progress after that, of a
- * run that has a checkpoint.
+ * Kills the threads one by one, each at the first progress after a checkpoint: of a run whose last
+ * killed thread was replaced before, as all threads save.
  */
 function killEach(t: ExecutionContext, { threads }: TestCluster, names: readonly string[]) {
   const left = [...names];
-  let isSaved = false;
-  let mended = 0;
+  let [isMended, isSaved] = [true, false];
   return (event: Story["events"][number]) => {
-    isSaved ||= event.type === "run.checkpointed";
-    if (event.type === "run.incident" && event.end?.how === "mended") mended++;
-    if (event.type !== "run.progress" || !isSaved || mended < names.length - left.length) return;
+    if (event.type === "run.incident") isMended = event.end?.how === "mended";
+    if (event.type === "run.checkpointed") isSaved = isMended;
+    if (event.type !== "run.progress" || !isSaved) return;
     for (const name of left.splice(0, 1)) t.true(threads.kill(name), name);
+    [isMended, isSaved] = [false, false];
   };
 }
 
@@ -92,7 +92,7 @@ onCluster.test(
   },
 );
 
-const epochs = 6;
+const epochs = 16;
 const roles = [
   { killed: "trainer:1-0", actor: "device:1", what: "trainer", from: "center" },
   { killed: "sparse:1", actor: "sparse:1", what: "rows", from: "checkpoint" },

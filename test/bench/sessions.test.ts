@@ -35,13 +35,13 @@ testIf(testAll)(
   "a log sharded by session compresses better, and so does a table by session",
   async (t) => {
     const log = {
-      messages: rounds("messages of a log", 800, 20_000),
+      messages: rounds("messages of a log", 1500, 20_000),
       shards: 128,
       data: "nowhere",
     };
     const { ratio: packed = 0 } = await rowOf(logBench, log, "dedup.log.generated.128");
     t.true(packed > 1.2, `${packed}`);
-    const storage = { rows: rounds("rows of a table by session", 1000, 12_000), data: "nowhere" };
+    const storage = { rows: rounds("rows of a table by session", 2000, 12_000), data: "nowhere" };
     const { ratio = 0 } = await rowOf(storageBench, storage, "dedup.storage.16.0.9");
     t.true(ratio > 1.2, `${ratio}`);
   },

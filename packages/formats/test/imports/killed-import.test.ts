@@ -41,7 +41,7 @@ test("an import that is killed at any call leaves nothing half-written", async (
   let missing = 0;
   let marked = 0;
   t.true(whole.count() > 30, `${whole.count()}`);
-  const every = stride("calls that an import is killed at", 8);
+  const every = stride("calls that an import is killed at", 4);
   for (let at = 1; at < whole.count(); at += every) {
     const out = join(home, `killed-${at}`);
     await t.throwsAsync(importModel(file, { out, disk: killedAt(at) }), undefined, `${at}`);

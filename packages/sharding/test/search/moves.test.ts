@@ -123,7 +123,7 @@ function waysOf(parts: readonly TablePart[], steps: number): Move[][] {
 test("no plan beats the best of all moves and placements, and few are much worse", (t) => {
   const ratios: number[] = [];
   const kinds = new Set<string>();
-  const seeds = rounds("seeds of moved tables", 4, 24);
+  const seeds = rounds("seeds of moved tables", 8, 24);
   for (let seed = 1; seed <= seeds; seed++) {
     const networks = drawnNetworks(2, seed);
     const parts = drawnParts(3, seed);

@@ -10,6 +10,7 @@ namespace osiris::OSIRIS_ISA {
 #include "simd/parts.h"
 #include "simd/coming.h"
 #include "simd/tile-step.h"
+#include "dense/packing.h"
 #include "dense/product.h"
 #include "dense/dense.h"
 #include "dense/packed.h"

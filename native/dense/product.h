@@ -1,5 +1,5 @@
-// Matrix products, their packing and their formats. Included by dense/dense.cc for each instruction
-// set.
+// Matrix products and their formats. Included by dense/dense.cc for each instruction set, after
+// dense/packing.h.
 //
 // Matrix products are C (M,N) = start + A (M,K) * B (K,N). Each element of C is one chain of fused
 // multiply-adds over k in ascending order, which begins with `start` and, if K is blocked,
@@ -9,16 +9,10 @@
 // A format defines how operands are packed and how a chain reads them: Float32 in this file,
 // Bfloat16 in bfloat16.h. A packed element has 32 bits, for one k or for a pair of k.
 
-constexpr int64_t tileColumns = 2 * lanes;
-/// Each k of a packed panel of A is whole, aligned vectors.
-constexpr int64_t panelRows = (tileRows + lanes - 1) / lanes * lanes;
-constexpr int64_t packedK = 512;  // packed elements of a block, along k
-constexpr int64_t blockM = 84;    // a multiple of tileRows of every set
-constexpr int64_t packedM = blockM / tileRows * panelRows;
-constexpr int64_t blockN = 1024;
-/// Rows of packed A are `stridedK` apart, which is no power of two, so that they use different
-/// cache sets.
-constexpr int64_t stridedK = packedK + 16;
+/// Whether a chain prefetches the lines of `Coming` one after the other, every few k. Otherwise the
+/// lines of a tile are prefetched before its chain, as 16 registers do not hold the accumulators of
+/// a tile and the addresses of lines.
+constexpr bool spreadsLines = lanes != 8;
 
 /// Memory that a tile prefetches while it multiplies.
 struct Coming {
@@ -61,14 +55,29 @@ template <int rows, int vectors, int64_t rowA>
 INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
                   const float* b, int64_t stepB, Coming coming = {}) {
   constexpr int64_t between = 8;  // k between two prefetched lines
+  const auto step = [&](int64_t i) INLINE_LAMBDA {
+    if (spreadsLines) {
+      for (int64_t n = 0; n < vectors * lanes; n += 16) askSoon(b + (aheadOfB + i) * stepB + n);
+    }
+    Vec bs[vectors];
+    UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + i * stepB + v * lanes);
+    const float* from = a + i * stepA;
+    if constexpr (rowA == 1) stepColumn(acc, from, bs);
+    else UNROLL for (int m = 0; m < rows; m++) stepRow(acc[m], from + m * rowA, bs);
+  };
+  if constexpr (!spreadsLines) {
+    for (const float* const end = b + k / unrolledK * unrolledK * stepB; b != end;) {
+      UNROLL for (int64_t i = 0; i < unrolledK; i++) step(i);
+      a += unrolledK * stepA;
+      b += unrolledK * stepB;
+    }
+    for (int64_t p = k % unrolledK; p > 0; p--, a += stepA, b += stepB) step(0);
+    return;
+  }
   for (int64_t p = 0; p < k;) {
     coming.ask();
     for (const int64_t end = k - p < between ? k : p + between; p < end; p++) {
-      for (int64_t n = 0; n < vectors * lanes; n += 16) askSoon(b + aheadOfB * stepB + n);
-      Vec bs[vectors];
-      UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
-      if constexpr (rowA == 1) stepColumn(acc, a, bs);
-      else UNROLL for (int m = 0; m < rows; m++) stepRow(acc[m], a + m * rowA, bs);
+      step(0);
       a += stepA;
       b += stepB;
     }
@@ -117,7 +126,12 @@ struct Float32 {
     const unsigned mode = flushed ? _mm_getcsr() : 0;
     if (flushed) _mm_setcsr(mode | flushes);
     pin(acc);
-    chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB, coming);
+    // Known steps are part of an instruction's address.
+    if (lanes == 8 && stepA == (rowA == 1 ? panelRows : 1) && stepB == tileColumns) {
+      chain<rows, vectors, rowA>(acc, k, a, rowA == 1 ? panelRows : 1, b, tileColumns, coming);
+    } else {
+      chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB, coming);
+    }
     pin(acc);
     if (flushed) _mm_setcsr(mode);
     pin(acc);
@@ -136,24 +150,16 @@ INLINE void loadRows(Vec (&out)[rows][vectors], const float* from, int64_t strid
   }
 }
 
-template <typename Format, int rows, int vectors, int64_t rowA>
-void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b, int64_t stepB) {
-  const int64_t last = t.columns - (vectors - 1) * lanes;
-  Vec acc[rows][vectors];
-  if (t.resumed != nullptr) loadRows(acc, t.resumed, t.resumedStride, last);
-  else if (t.bias != nullptr) loadRows(acc, t.bias, 0, last);
-  else {
-    UNROLL for (int m = 0; m < rows; m++) {
-      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
-    }
-  }
-  Format::template multiply<rowA>(acc, k, a, stepA, b, stepB, t.flushed, t.coming);
+/// Applies what follows the chain to the accumulators of a tile, and stores them. The last vector
+/// of a row has `last` elements.
+template <int rows, int vectors>
+INLINE void finish(const Tile& t, Vec (&acc)[rows][vectors], int64_t last) {
+  const auto count = [&](int v) INLINE_LAMBDA { return v < vectors - 1 ? lanes : last; };
   for (int64_t i = 0; i < t.leftCount; i++) {
     const float* from = t.lefts[i];
     UNROLL for (int m = 0; m < rows; m++, from += t.leftStride) {
       UNROLL for (int v = 0; v < vectors; v++) {
-        const int64_t n = v < vectors - 1 ? lanes : last;
-        acc[m][v] = add(loadSome(from + v * lanes, n), acc[m][v]);
+        acc[m][v] = add(loadSome(from + v * lanes, count(v)), acc[m][v]);
       }
     }
   }
@@ -166,8 +172,7 @@ void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* 
     const float* from = t.above;
     UNROLL for (int m = 0; m < rows; m++, from += t.stride) {
       UNROLL for (int v = 0; v < vectors; v++) {
-        const int64_t n = v < vectors - 1 ? lanes : last;
-        acc[m][v] = whereAbove0(loadSome(from + v * lanes, n), acc[m][v]);
+        acc[m][v] = whereAbove0(loadSome(from + v * lanes, count(v)), acc[m][v]);
       }
     }
   }
@@ -178,6 +183,23 @@ void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* 
   }
 }
 
+template <typename Format, int rows, int vectors, int64_t rowA>
+void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b, int64_t stepB) {
+  const int64_t last = t.columns - (vectors - 1) * lanes;
+  Vec acc[rows][vectors];
+  if (t.resumed != nullptr) loadRows(acc, t.resumed, t.resumedStride, last);
+  else if (t.bias != nullptr) loadRows(acc, t.bias, 0, last);
+  else {
+    UNROLL for (int m = 0; m < rows; m++) {
+      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
+    }
+  }
+  Format::template multiply<rowA>(acc, k, a, stepA, b, stepB, t.flushed, t.coming);
+  // Loads and stores of whole vectors need no mask.
+  if (lanes == 8 && last == lanes) finish(t, acc, lanes);
+  else finish(t, acc, last);
+}
+
 using TileKernel = void (*)(const Tile&, int64_t, const float*, int64_t, const float*, int64_t);
 
 template <typename Format, int64_t rowA, int... rows>
@@ -185,140 +207,6 @@ TileKernel pickTile(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
   static const TileKernel narrow[] = {tile<Format, rows + 1, 1, rowA>...};
   static const TileKernel full[] = {tile<Format, rows + 1, 2, rowA>...};
   return (wide ? full : narrow)[m - 1];
-}
-
-/// One operand in memory: element (i,j) = p[i*rowStep + j*columnStep]; one of the steps is 1.
-struct Operand {
-  const float* p;
-  int64_t rowStep, columnStep;
-
-  /// Whether the elements of a row are contiguous.
-  bool hasRows() const { return rowStep != 1; }
-};
-
-/// Packs `together` k of B into all panels. `out`: their position in the first panel. `step`:
-/// floats from one panel to the next.
-template <typename Format>
-INLINE void packRows(float* out, int64_t step, const float* from, int64_t next, int64_t n) {
-  const auto pack = [&](int64_t at, int64_t some) INLINE_LAMBDA {
-    Vec made[Format::made];
-    Format::packAcross(made, from + at, next, some);
-    float* to = out + at % tileColumns;
-    UNROLL for (int64_t i = 0; i < Format::made; i++) store(to + i * tileColumns, made[i]);
-  };
-  int64_t j = 0;
-  for (; j + tileColumns <= n; j += tileColumns, out += step) {
-    pack(j, lanes);
-    pack(j + lanes, lanes);
-  }
-  if (j == n) return;
-  pack(j, left(n, j));
-  pack(j + lanes, left(n, j + lanes));
-}
-
-/// Packs `count` rows of k contiguous elements, `stride` apart, as columns: [packed k][width].
-template <typename Format>
-void packTurned(float* out, int64_t width, const float* rows, int64_t stride, int64_t count,
-                int64_t k) {
-  if constexpr (Format::converts) {
-    constexpr int64_t apart = packedK / 4 + 16, convertedK = Format::blockK / 4;
-    float* converted = scratches().converted.take<float>(count * apart);
-    for (int64_t p = 0; p < k; p += convertedK) {
-      const int64_t some = k - p < convertedK ? k - p : convertedK;
-      for (int64_t c = 0; c < count; c++) {
-        Format::packAlong(converted + c * apart, rows + c * stride + p, some);
-      }
-      transpose(out + Format::packed(p) * width, width, converted, apart, count,
-                Format::packed(some));
-    }
-  } else {
-    transpose(out, width, rows, stride, count, k);
-  }
-}
-
-/// Packs B into panels: [panel][packed k][tileColumns], zeros beyond the last column.
-template <typename Format>
-void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int64_t n) {
-  constexpr int64_t ahead = 16;
-  const float* from = b.p + k0 * b.rowStep + n0 * b.columnStep;
-  const int64_t step = Format::packed(k) * tileColumns;
-  if (b.columnStep == 1) {
-    // A few panels at a time, as many panels would compete for the same sets of the first-level
-    // cache.
-    for (int64_t j = 0; j < n; j += 4 * tileColumns, out += 4 * step) {
-      const int64_t columns = n - j < 4 * tileColumns ? n - j : 4 * tileColumns;
-      for (int64_t p = 0; p < k; p += Format::together) {
-        if (p + ahead < k) askFloats(from + (p + ahead) * b.rowStep + j, columns);
-        packRows<Format>(out + Format::packed(p) * tileColumns, step, from + p * b.rowStep + j,
-                         p + 1 < k ? b.rowStep : 0, columns);
-      }
-    }
-    return;
-  }
-  for (int64_t j = 0; j < n; j += tileColumns, out += step) {
-    const int64_t columns = n - j < tileColumns ? n - j : tileColumns;
-    if (columns < tileColumns) std::memset(out, 0, step * sizeof(float));
-    packTurned<Format>(out, tileColumns, from + j * b.columnStep, b.columnStep, columns, k);
-  }
-}
-
-/// Whether packed A keeps contiguous rows.
-INLINE bool keepsRows(const Operand& a) { return a.hasRows() && !prefersColumns; }
-
-/// Packs A into panels: [panel][row][stridedK] if it keeps its rows, else [panel][packed k,
-/// `depth`][panelRows].
-template <typename Format>
-void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k,
-           int64_t depth = stridedK) {
-  const float* from = a.p + m0 * a.rowStep + k0 * a.columnStep;
-  if (a.hasRows() && prefersColumns) {
-    for (int64_t i = 0; i < m; i += tileRows, out += panelRows * depth) {
-      const int64_t rows = m - i < tileRows ? m - i : tileRows;
-      packTurned<Format>(out, panelRows, from + i * a.rowStep, a.rowStep, rows, k);
-    }
-    return;
-  }
-  if (a.hasRows()) {
-    for (int64_t i = 0; i < m; i++) {
-      Format::packAlong(out + i * stridedK, from + i * a.rowStep, k);
-    }
-    return;
-  }
-  constexpr int64_t ahead = 16;
-  // All panels of a k before the next k, as the columns of one panel would compete for one set of
-  // the first-level cache.
-  for (int64_t p = 0; p < k; p += Format::together, from += Format::together * a.columnStep) {
-    float* panel = out + Format::packed(p) * panelRows;
-    if (p + ahead < k) askFloats(from + ahead * a.columnStep, m);
-    for (int64_t i = 0; i < m; i += tileRows, panel += panelRows * depth) {
-      const int64_t rows = m - i < tileRows ? m - i : tileRows;
-      UNROLL for (int64_t v = 0; v < panelRows; v += lanes) {
-        Vec made[Format::made];
-        Format::packAcross(made, from + i + v, p + 1 < k ? a.columnStep : 0, left(rows, v));
-        for (int64_t r = 0; r < Format::made; r++) store(panel + r * panelRows + v, made[r]);
-      }
-    }
-  }
-}
-
-/// The layout in which tiles read an operand, packed or in place.
-struct Panels {
-  const float* p;
-  int64_t step;  // from one k to the next
-  int64_t next;  // from one panel to the next
-  int64_t height = tileRows;  // rows of a panel of A
-};
-
-/// The layout of packed A: kept rows, `stridedK` apart, or the rows of a k adjacent, in panels of `depth`
-/// k.
-INLINE Panels panelsOfA(const float* packed, bool keepsRows, int64_t depth = stridedK) {
-  if (keepsRows) return {packed, 1, tileRows * stridedK};
-  return {packed, panelRows, panelRows * depth};
-}
-
-/// The layout of packed B with `k` packed k.
-INLINE Panels panelsOfB(const float* packed, int64_t k) {
-  return {packed, tileColumns, k * tileColumns};
 }
 
 /// Computes all tiles of one block: A (m,k) times B (k,n), with packed k. `t` is the first tile.
@@ -337,10 +225,19 @@ void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a,
                                     ? pickTile<typename Format::Tiles, stridedK>(rows, wide, all)
                                     : pickTile<typename Format::Tiles, 1>(rows, wide, all);
       one.c = t.c + i * t.stride + j;
-      one.coming.result = ComingRows(one.c, rows, t.stride, one.columns);
-      if (t.above != nullptr) {
-        one.above = t.above + i * t.stride + j;
-        one.coming.above = ComingRows(one.above, rows, t.stride, one.columns);
+      one.above = t.above == nullptr ? nullptr : t.above + i * t.stride + j;
+      if (spreadsLines) {
+        one.coming.result = ComingRows(one.c, rows, t.stride, one.columns);
+        if (t.above != nullptr) {
+          one.coming.above = ComingRows(one.above, rows, t.stride, one.columns);
+        }
+      } else {
+        // The lines of the next tile, so that they arrive while this one is computed.
+        const int64_t next = a.height * t.stride, rest = m - i - a.height;
+        const int64_t nextRows = rest < a.height ? rest : a.height;
+        if (t.coming.operands != nullptr) t.coming.operands->askRow();
+        askRows(one.c + next, nextRows, t.stride, one.columns);
+        if (t.above != nullptr) askRows(one.above + next, nextRows, t.stride, one.columns);
       }
       if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;
       for (int64_t s = 0; s < t.leftCount; s++) one.lefts[s] = t.lefts[s] + i * t.leftStride + j;

@@ -11,6 +11,14 @@ INLINE void askFloats(const float* p, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) askLine(p + i);
 }
 
+/// Prefetches rows of at most 16 floats, which are in one or two lines each.
+INLINE void askRows(const float* p, int64_t rows, int64_t stride, int64_t floats) {
+  for (int64_t i = 0; i < rows; i++, p += stride) {
+    askLine(p);
+    askLine(p + floats - 1);
+  }
+}
+
 /// Runs of memory to prefetch. Each tile takes some of their lines.
 class ComingRuns {
  public:
@@ -58,6 +66,14 @@ class ComingRows {
     askLine(p_ + 16 * line_);
     if (++line_ < lines_) return;
     line_ = 0;
+    p_ += stride_;
+    rows_--;
+  }
+
+  /// Prefetches the next row.
+  void askRow() {
+    if (rows_ <= 0) return;
+    for (int64_t i = 0; i < lines_; i++) askLine(p_ + 16 * i);
     p_ += stride_;
     rows_--;
   }

@@ -46,7 +46,7 @@ constexpr bool prefersColumns = false;
 template <int vectors>
 INLINE void stepRow(Vec (&acc)[vectors], const float* a, const Vec (&b)[vectors]) {
   const Vec one = broadcast(*a);
-  UNROLL for (int v = 0; v < vectors; v++) acc[v] = fma(one, b[v], acc[v]);
+  UNROLL for (int v = 0; v < vectors; v++) accumulate(acc[v], one, b[v]);
 }
 
 template <int rows, int vectors>

@@ -6,6 +6,7 @@
 using Vec = __m512;
 constexpr int lanes = 16;
 constexpr int tileRows = 14;  // 14 x 2 accumulators, 2 of B, 1 of A: 31 of 32 registers
+constexpr int unrolledK = 1;  // k of one iteration of a product's loop
 
 // The maskz forms avoid warnings of GCC 12 about its own header; the mask has every lane.
 constexpr __mmask16 everyLane = 0xffff;
@@ -23,6 +24,7 @@ INLINE Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
 INLINE Vec root(Vec a) { return _mm512_maskz_sqrt_ps(everyLane, a); }
 /// a * b + c, rounded once.
 INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE void accumulate(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }
 /// c - a * b, rounded once.
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 /// 0 where v < 0, else v: NaN stays NaN.
@@ -39,6 +41,7 @@ INLINE Vec whereAbove0(Vec of, Vec v) {
 using Vec = __m256;
 constexpr int lanes = 8;
 constexpr int tileRows = 6;  // 6 x 2 accumulators, 2 of B, 1 of A: 15 of 16 registers
+constexpr int unrolledK = 4;  // with 12 products a k, the loop would be a fifth of all instructions
 
 INLINE __m256i firstLanes(int64_t n) {
   alignas(64) static const int32_t mask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -59,6 +62,10 @@ INLINE Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
 INLINE Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
 INLINE Vec root(Vec a) { return _mm256_sqrt_ps(a); }
 INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+/// c += a * b in the register of c: GCC 12 moves the results of `fma` where a loop is unrolled.
+INLINE void accumulate(Vec& c, Vec a, Vec b) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+}
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 INLINE Vec positive(Vec v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }
 INLINE Vec lesser(Vec a, Vec b) { return _mm256_min_ps(a, b); }
@@ -76,6 +83,7 @@ INLINE Vec whereAbove0(Vec of, Vec v) {
 typedef float Vec __attribute__((vector_size(16)));
 constexpr int lanes = 4;
 constexpr int tileRows = 4;
+constexpr int unrolledK = 1;
 
 INLINE Vec broadcast(float v) { return Vec{v, v, v, v}; }
 INLINE Vec zero() { return broadcast(0); }
@@ -113,6 +121,7 @@ INLINE Vec fnma(Vec a, Vec b, Vec c) { return fma(-a, b, c); }
 INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return c - a * b; }
 #endif
+INLINE void accumulate(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }
 INLINE Vec positive(Vec v) {
   for (int i = 0; i < lanes; i++) v[i] = v[i] < 0 ? 0 : v[i];
   return v;
@@ -371,7 +380,6 @@ INLINE void transposeStrip(float* out, int64_t outStride, const float* in, int64
 }
 
 #undef INSERT_QUARTER
-
 #endif
 
 /// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns: 16 rows at a time in

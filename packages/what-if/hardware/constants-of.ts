@@ -46,8 +46,8 @@ export function constantsOf(hardware: Hardware, devices: ClusterDevices): Machin
 
 /**
  * The planner's constants of a cluster, and its devices where those of servers are of another kind:
- * their memory and their speed at rows. They exchange as the others, which plans of servers alone do
- * not depend on.
+ * their memory and their speed at rows. They exchange as the others, which plans of servers alone
+ * do not depend on.
  */
 export function fleetOf(
   hardware: Hardware,

@@ -1,6 +1,6 @@
 // Hosts of servers: devices that hold rows and run no samples (`placement.servers`) may be machines
-// of another kind, as the CPU servers beside the GPUs of the Zion paper (arXiv 2011.05497). They are
-// the last hosts of a cluster, and each runs as many devices as the others.
+// of another kind, as the CPU servers beside the GPUs of the Zion paper (arXiv 2011.05497). They
+// are the last hosts of a cluster, and each runs as many devices as the others.
 
 import { expected, type JobSpec } from "../../../internal.ts";
 import type { ClusterDevices, Hardware } from "./hardware.ts";

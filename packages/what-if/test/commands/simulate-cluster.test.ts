@@ -141,10 +141,11 @@ test.serial("one cluster is judged by budget and deadline, too", async (t) => {
 
 test.serial("rows may lie on servers of another kind of machine", async (t) => {
   const directory = startFiles(t);
-  const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--hosts", "2", "--json"];
-  const placed = ["--set", "placement.kind=servers", "--set", "placement.servers=8"];
+  const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--hosts", "2"];
+  const placed = ["--set", "placement.kind=servers", "--set", "placement.servers=1"];
+  const machines = ["--devices", "2", "--servers-hardware", "cpu-ps"];
   const found = await runCli(
-    [...asked, ...placed, "--servers-hardware", "cpu-ps", "--changes", "0"],
+    [...asked, ...placed, ...machines, "--changes", "0", "--json"],
     directory,
   );
   const { prediction } = lastJson<Report>(found).clusters[0] ?? {};

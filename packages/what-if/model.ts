@@ -22,6 +22,8 @@ export interface ChannelBytes {
 export interface TaskCost {
   /** Seconds of the device itself. */
   readonly seconds: number;
+  /** Of `tiers`: seconds of the thread that fetches a step's rows while the device works. */
+  readonly behind?: number;
   /** Seconds that it holds the host's memory, disk or link, which other devices use meanwhile. */
   readonly shared?: Readonly<Partial<Record<"hostMemory" | "disk" | "hostLink", number>>>;
 }

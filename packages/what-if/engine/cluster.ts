@@ -16,6 +16,8 @@ export interface Ports {
   /** Bytes per second of an all-to-all, and of an all-reduce. */
   readonly allToAll: number;
   readonly allReduce: number;
+  /** The cores that move the bytes of a link, and bytes of one in a second; left out: none does. */
+  readonly movers?: { readonly cores: SharedResource; readonly bandwidth: number } | undefined;
 }
 
 /** Hosts that are alike, as one. */
@@ -74,11 +76,18 @@ export function clusterOf(
     const isServer = (own[0]?.rank ?? 0) >= (allHosts - serverHosts) * perHost;
     const { scaleUp, scaleOut, host: machine } = isServer ? servers : hardware;
     const { cores } = machine;
-    const shared = allHosts > 1 && scaleOut.isShared ? portsOf(scaleOut) : undefined;
     const found: SimulatedDevice[] = [];
+    const ofHost = cores === undefined ? undefined : new SharedResource(queue, cores);
+    const { coreBandwidth: bandwidth } = scaleOut;
+    const movers = ofHost && bandwidth !== undefined ? { cores: ofHost, bandwidth } : undefined;
+    const acrossOf = () => {
+      const ports = allHosts > 1 ? portsOf(scaleOut) : undefined;
+      return ports && { ...ports, movers };
+    };
+    const shared = scaleOut.isShared ? acrossOf() : undefined;
     const host: SimulatedHost = {
       ...{ index, devices: found },
-      cores: cores === undefined ? undefined : new SharedResource(queue, cores),
+      cores: ofHost,
       hostMemory: new SharedResource(queue),
       disk: new SharedResource(queue),
     };
@@ -87,7 +96,7 @@ export function clusterOf(
         ...{ index: devices.length, rank, weight, costs, host },
         hostLink: new SharedResource(queue),
         inside: perHost > 1 ? portsOf(scaleUp) : undefined,
-        across: allHosts > 1 ? (shared ?? portsOf(scaleOut)) : undefined,
+        across: shared ?? acrossOf(),
         sharing: shared === undefined ? 1 : weight,
       };
       devices.push(device);

@@ -269,7 +269,7 @@ export class SimulatedProgram {
 
   #costOf(name: StepTaskName): TaskCost {
     const cost = this.#device.costs.tasks[name] ?? free;
-    return name === "tiers" && cost.shared ? { seconds: cost.seconds } : cost; // As of #fetch.
+    return name === "tiers" ? { seconds: cost.seconds } : cost; // The rest is that of #fetch.
   }
 
   *#wait(channel: StepChannel, step: number, resume: () => void): Run {
@@ -306,9 +306,9 @@ export class SimulatedProgram {
       this.#needing.push({ name: "fetch", count: step, wake: () => this.#fetch(step) });
       return;
     }
-    const { shared } = this.#device.costs.tasks.tiers ?? free;
+    const { behind = 0, shared } = this.#device.costs.tasks.tiers ?? free;
     const done = () => this.#finish("fetch");
-    const cost = { seconds: 0, ...(shared && { shared }) };
+    const cost = { seconds: behind, ...(shared && { shared }) };
     if (!work(this.#simulation.queue, this.#device, cost, 1, done)) done();
   }
 

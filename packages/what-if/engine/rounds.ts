@@ -17,9 +17,8 @@
 
 import { insideHost, isGather, type StepChannel } from "../../../internal.ts";
 import type { ChannelBytes } from "../model.ts";
-import type { SimulatedCluster, SimulatedDevice } from "./cluster.ts";
+import type { Ports, SimulatedCluster, SimulatedDevice } from "./cluster.ts";
 import type { EventQueue } from "./events.ts";
-import type { SharedResource } from "./shared-resource.ts";
 
 export interface Round {
   /** The device begins to send; of an all-reduce, one more bucket is ready. */
@@ -113,14 +112,13 @@ function allToAll({ queue, cluster, channel }: RoundOptions): Round {
         arrivals.from = queue.now;
         for (const one of devices) {
           const { inside, across } = bytesOf("received", one);
-          pass(one.inside?.in, one.inside?.allToAll, inside, 1, arrive, one);
-          pass(one.across?.in, one.across?.allToAll, across, one.sharing, arrive, one);
+          pass(one.inside, "in", "allToAll", inside, 1, arrive, one);
+          pass(one.across, "in", "allToAll", across, one.sharing, arrive, one);
         }
       }
       const { inside, across } = bytesOf("sent", device);
-      pass(device.inside?.out, device.inside?.allToAll, inside, 1, leaveHost, device);
-      const { sharing } = device;
-      pass(device.across?.out, device.across?.allToAll, across, sharing, leaveCluster, device);
+      pass(device.inside, "out", "allToAll", inside, 1, leaveHost, device);
+      pass(device.across, "out", "allToAll", across, device.sharing, leaveCluster, device);
     },
     made(device) {
       leaveHost(device);
@@ -144,17 +142,33 @@ function isLast(left: Int8Array | number[] | undefined, at: number): boolean {
   return now === 0;
 }
 
-/** Moves bytes through a port, if they take time there. */
+/** Moves bytes through a port, if they take time there, and by the cores that do it. */
 function pass(
-  port: SharedResource | undefined,
-  speed: number | undefined,
+  ports: Ports | undefined,
+  way: "in" | "out",
+  speed: "allToAll" | "allReduce",
   bytes: number,
   weight: number,
   done: (device: SimulatedDevice) => void,
   device: SimulatedDevice,
 ): void {
-  if (port === undefined || speed === undefined || bytes === 0) done(device);
-  else port.add(bytes / speed, weight, done, device);
+  if (ports === undefined || bytes === 0) {
+    done(device);
+    return;
+  }
+  const { movers } = ports;
+  if (movers === undefined) {
+    ports[way].add(bytes / ports[speed], weight, done, device);
+    return;
+  }
+  let left = 2;
+  const end = () => {
+    if (--left === 0) done(device);
+  };
+  ports[way].add(bytes / ports[speed], weight, end, undefined);
+  // Of an all-reduce, the same pass stands for as many bytes that come in.
+  const moved = speed === "allReduce" ? 2 * bytes : bytes;
+  movers.cores.add(moved / movers.bandwidth, device.weight, end, undefined);
 }
 
 /** Bytes of a bucket that move together: the buffer of a channel of NCCL, by default. */
@@ -186,8 +200,8 @@ function allReduce({ queue, cluster, buckets }: RoundOptions): Round {
       const far =
         device.across === undefined ? 0 : (device.sharing * across) / device.across.allReduce;
       if (near > 0 && far > 0) filling = Math.max(filling, Math.min(near, far) / pieces);
-      pass(device.inside?.out, device.inside?.allReduce, inside, 1, end, device);
-      pass(device.across?.out, device.across?.allReduce, across, device.sharing, end, device);
+      pass(device.inside, "out", "allReduce", inside, 1, end, device);
+      pass(device.across, "out", "allReduce", across, device.sharing, end, device);
     }
   };
   return {

@@ -2,9 +2,8 @@
 // costs of their tasks, on the links and shared resources of the machines. Some steps fill the
 // pipeline; then some are measured. Nothing is drawn: equal inputs have equal times.
 //
-// Not simulated: work of a bridge, and of folding gradients that arrive; waits for room, but of
-// ids; rounds of frames that are longer than their room. Buckets of the dense gradient are equally
-// long.
+// Not simulated: folding of gradients that arrive; waits for room, but of ids; rounds of frames
+// that are longer than their room. Buckets of the dense gradient are equally long.
 
 import { type StepChannel, type StepFacts, stepPlaces, waitOf } from "../../../internal.ts";
 import type { Hardware, SimulatedSteps, Span, StepCostsOfCluster } from "../model.ts";

@@ -88,7 +88,11 @@ export const hardwareSchema = z
     /** Between devices of a host; left out: they share memory. */
     scaleUp: link.default(sharedMemory),
     /** Between hosts: of each device, or shared by those of a host. */
-    scaleOut: link.extend({ isShared: z.boolean() }),
+    scaleOut: link.extend({
+      isShared: z.boolean(),
+      /** Bytes, sent and received, that a core of `host.cores` moves; left out: none has to. */
+      coreBandwidth: quantity("bytes per second").optional(),
+    }),
     /** A machine that was measured: the planner's constants, with the memory of all devices. */
     constants: constantsSchema.optional(),
     /** Of such a machine, the measured costs of tasks on some numbers of devices. */

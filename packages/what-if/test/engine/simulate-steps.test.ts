@@ -161,6 +161,26 @@ test("stale vectors fly during the update; rows below device memory arrive in ti
   near(t, cached(2), 8);
 });
 
+test("the tiers' thread, and what moves bytes of a link, take cores from devices", (t) => {
+  const stepOn = (cores: number, prefetch: number) => {
+    const own = costsFor([0], { forwardLate: 8 });
+    const cold = { ...own, tasks: { ...own.tasks, tiers: { seconds: 0, behind: 5 } } };
+    const on = machines({ cores });
+    return simulateSteps(factsOf({ prefetch }), clusterCosts([cold]), on).step;
+  };
+  near(t, stepOn(2, 0), 13);
+  near(t, stepOn(2, 2), 8);
+  near(t, stepOn(1, 2), 13);
+  const classes = [costsFor([0, 1], {}, { pooled: 6 }, "across")];
+  const costs = clusterCosts(classes, { hosts: 2, perHost: 1 });
+  const waited = (own: Partial<Hardware["scaleOut"]>) => {
+    const on = machines({ cores: 1 }, { scaleOut: { ...link, isShared: true, ...own } });
+    return simulateSteps(factsOf(), costs, on).exposed.pooled ?? 0;
+  };
+  near(t, waited({}), 6);
+  near(t, waited({ coreBandwidth: 1 }), 6 + 6); // Those that leave, and those that arrive.
+});
+
 test("two cores are shared by their jobs: a queue by hand", (t) => {
   const queue = new EventQueue();
   const cores = new SharedResource(queue, 2);

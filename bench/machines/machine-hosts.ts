@@ -33,7 +33,7 @@ export interface MeasuredRun {
 const programOf = (path: string) => new URL(`../../${path}`, import.meta.url).pathname;
 const rootAddress = "10.99.0.1";
 const rootNats = `nats://${rootAddress}:4222`;
-const warmMs = 4000;
+const usualWarmMs = 4000;
 /** A clock tick of the kernel's processor times. */
 const tickMs = 10;
 
@@ -83,10 +83,13 @@ export async function trainOnMachines(
   return await onMachines(options, (train) => train(jobOf(2e6), options.seconds));
 }
 
+/** Trains a job for `warmMs`, in which its programs are compiled, and for the measured seconds. */
+export type Train = (job: object, seconds: number, warmMs?: number) => Promise<MeasuredRun>;
+
 /** Starts machines, on which `use` may train jobs, one after the other. */
 export async function onMachines<Result>(
   { cable, hosts, way, flags, cores }: MachinesOptions,
-  use: (train: (job: object, seconds: number) => Promise<MeasuredRun>) => Promise<Result>,
+  use: (train: Train) => Promise<Result>,
 ): Promise<Result> {
   return await within(cable, async (network) => {
     const root = await startRoot(network, hosts, flags);
@@ -99,7 +102,9 @@ export async function onMachines<Result>(
       const started = osiris(machine, "host", "--nats", nats, "--devices", "1", "--json");
       await started.line('"report":"host"');
     }
-    return await use((job, seconds) => measured({ root, machines, nats: rootNats, job, seconds }));
+    return await use((job, seconds, warmMs) =>
+      measured({ root, machines, nats: rootNats, job, seconds, warmMs }),
+    );
   });
 }
 
@@ -210,8 +215,9 @@ async function measured(options: {
   readonly nats: string;
   readonly job: object;
   readonly seconds: number;
+  readonly warmMs?: number | undefined;
 }): Promise<MeasuredRun> {
-  const { root, machines, nats, job, seconds } = options;
+  const { root, machines, nats, job, seconds, warmMs = usualWarmMs } = options;
   root.write("job.json", JSON.stringify(job));
   const running = osiris(root, "submit", "job.json", "--nats", nats, "--follow", "--json");
   const started = JSON.parse(await running.line('"type":"run.started"', '"type":"run.failed"'));

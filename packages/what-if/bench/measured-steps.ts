@@ -4,13 +4,41 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Cluster, JobOptions, Run, RunTimelines } from "../../../internal.ts";
+import { type RandomJob, randomJob } from "../tasks/random-jobs.ts";
 import { type TaskTimes, taskTimesOf } from "../tasks/task-times.ts";
-import type { RandomJob } from "./random-jobs.ts";
 
-/** Windows of a job, their length, and the time before them, in which programs are compiled. */
-const windowsOfJob = 5;
+/** Where a job trains: devices of this process, or two machines with a cable of that many Gb/s. */
+export type Place = "alone" | "1g" | "10g";
+
+/** A job of the validation. */
+export interface PlacedJob extends RandomJob {
+  readonly name: string;
+  readonly place: Place;
+}
+
+/**
+ * Job number `index` of a seed. A step takes at most some 100 ms on one core: a window of a second
+ * then has several steps. On machines each of two has a device, and no table is cached.
+ */
+export function placedJob(seed: number, index: number, place: Place): PlacedJob {
+  const isAlone = place === "alone";
+  const devices = isAlone ? [1, 2] : [2];
+  const limits = { idsMax: 400_000, flopMax: 8e9 };
+  const job = randomJob({ seed, index, devices, mayCache: isAlone, ...limits });
+  const cable = isAlone ? "" : `, cable ${place}`;
+  return { ...job, name: `${isAlone ? "alone" : "links"}.${index}`, place, text: job.text + cable };
+}
+
+/** Windows of a job, and their length. */
+const windowsOfJob = 4;
 export const windowMs = 900;
-export const warmMs = 3000;
+/**
+ * Before them, V8 compiles the programs: it takes processor time beside the devices, and their
+ * steps become shorter, for as many steps as here; at most for this time.
+ */
+const warmSteps = 700;
+export const warmMsMax = 12_000;
+const warmMsMin = 4000;
 /** A checkpoint never falls into a measurement. */
 const everySteps = 1_000_000;
 /** Steps whose timelines are collected. */
@@ -57,13 +85,15 @@ export async function measureAlone(
 
 async function windowsOf(run: Run): Promise<Omit<MeasuredSteps, "stages">> {
   const windows: number[] = [];
-  let [warm, ms, steps, reading] = [0, 0, 0, 0];
+  let [warmMs, warm, ms, steps, reading] = [0, 0, 0, 0, 0];
+  const isWarm = () => warmMs >= (warm >= warmSteps ? warmMsMin : warmMsMax);
   for await (const event of run.events()) {
     if (event.type === "run.failed") throw new Error(event.error.message);
     if (event.type !== "run.progress" || event.times === undefined) continue;
     const { times } = event;
-    if (warm < warmMs) {
-      warm += times.steps * times.stepMs;
+    if (!isWarm()) {
+      warmMs += times.steps * times.stepMs;
+      warm += times.steps;
       continue;
     }
     ms += times.steps * times.stepMs;

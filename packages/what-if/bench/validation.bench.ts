@@ -31,10 +31,16 @@ import { readHardware } from "../hardware/read-hardware.ts";
 import { predictPlanned } from "../predict/predict-cluster.ts";
 import { stepFactsOfPlan } from "../predict/step-facts.ts";
 import { measureTasks } from "../tasks/task-probes.ts";
-import { cables, measureLinked, type Predicted } from "./linked-steps.ts";
-import { jobIn, type MeasuredSteps, measureAlone } from "./measured-steps.ts";
+import { cables, measureLinked, measureMovers, type Predicted } from "./linked-steps.ts";
+import {
+  jobIn,
+  type MeasuredSteps,
+  measureAlone,
+  type Place,
+  type PlacedJob,
+  placedJob,
+} from "./measured-steps.ts";
 import { levelNow, listen, type Noise } from "./noise.ts";
-import { type Place, type RandomJob, randomJob } from "./random-jobs.ts";
 
 interface ValidationOptions {
   readonly jobs: number;
@@ -46,7 +52,7 @@ interface ValidationOptions {
 const tolerance = 0.15;
 /** Jobs behind one calibration. */
 const blockJobs = 20;
-const [calibrationSeconds, jobSeconds, cableSeconds] = [170, 12, 20];
+const [calibrationSeconds, jobSeconds, cableSeconds] = [230, 17, 30];
 /** A job is measured again where other programs kept more cores busy than this. */
 const othersMax = 0.1;
 
@@ -60,7 +66,7 @@ export const validationBench: Bench<ValidationOptions> = {
   full: { jobs: 40 },
   measurements({ jobs, seed, skip }) {
     const all = Array.from({ length: jobs }, (_, i) => {
-      return randomJob(seed, skip + i, placeOf(skip + i));
+      return placedJob(seed, skip + i, placeOf(skip + i));
     });
     const outcomes: Outcome[] = [];
     const blocks = Array.from({ length: Math.ceil(all.length / blockJobs) }, (_, block) =>
@@ -96,7 +102,7 @@ function placeOf(index: number): Place {
 }
 
 interface Outcome extends Predicted {
-  readonly job: RandomJob;
+  readonly job: PlacedJob;
   readonly measured: MeasuredSteps;
   /** Left out of jobs on machines, whose programs are not this one's. */
   readonly noise?: Noise;
@@ -104,7 +110,7 @@ interface Outcome extends Predicted {
   readonly level: number;
 }
 
-async function* measureBlock(jobs: readonly RandomJob[]): AsyncGenerator<Outcome> {
+async function* measureBlock(jobs: readonly PlacedJob[]): AsyncGenerator<Outcome> {
   const home = mkdtempSync(join(process.cwd(), ".osiris-bench-what-if-"));
   try {
     const level = levelNow();
@@ -122,15 +128,18 @@ async function* measureBlock(jobs: readonly RandomJob[]): AsyncGenerator<Outcome
       }
       if (found !== undefined) yield { job, ...predicted, ...found, level };
     }
+    const onCables = jobs.filter(({ place }) => place !== "alone");
+    const lack = lacksForMachines();
+    if (onCables.length === 0) return;
+    if (lack !== undefined) {
+      console.error(`Skipped ${onCables.map(({ name }) => name).join(", ")}: ${lack}`);
+      return;
+    }
+    const moving = { ...hardware, coreBandwidth: await measureMovers() };
     for (const place of Object.keys(cables) as (keyof typeof cables)[]) {
-      const linked = jobs.filter((job) => job.place === place);
-      const lack = lacksForMachines();
+      const linked = onCables.filter((job) => job.place === place);
       if (linked.length === 0) continue;
-      if (lack !== undefined) {
-        console.error(`Skipped ${linked.map(({ name }) => name).join(", ")}: ${lack}`);
-        continue;
-      }
-      const found = await measureLinked(place, linked, hardware, (job, own) => {
+      const found = await measureLinked(place, linked, moving, (job, own) => {
         return prediction(home, job, own, { hosts: 2, perHost: 1 });
       });
       for (const one of found) yield { ...one, level };
@@ -158,7 +167,7 @@ async function measureHardware(home: string): Promise<Hardware> {
 
 function prediction(
   home: string,
-  one: RandomJob,
+  one: PlacedJob,
   hardware: Hardware,
   devices: ClusterDevices,
 ): Predicted {
@@ -169,15 +178,22 @@ function prediction(
   const options = { hosts: devices.hosts };
   const facts = stepFactsOfPlan({ job, plan, devices });
   const { steps } = predictPlanned({ job, devices, plan, facts, missing: [], options }, hardware);
-  return { plan: JSON.parse(text) as object, predicted: steps.step, tasks: steps.byTask };
+  const waits = Object.entries(steps.exposed).map(([name, own]) => [`wait.${name}`, own]);
+  const tasks = { ...steps.byTask, ...Object.fromEntries(waits) };
+  return { plan: JSON.parse(text) as object, predicted: steps.step, tasks };
 }
 
 function rowOf({ job, predicted, tasks, measured, noise, level }: Outcome): BenchRow {
   const { median, spread } = quantiles(measured.windows);
   const figure = predicted / median;
   const ms = (seconds: number) => `${(1000 * seconds).toPrecision(3)} ms`;
-  const [wrong] = Object.keys({ ...tasks, ...measured.stages })
-    .map((task) => ({ task, ours: tasks[task] ?? 0, real: measured.stages[task] ?? 0 }))
+  // A prediction has the waits for a batch and for tiers in the tasks of these names.
+  const { "wait.batch": batch = 0, "wait.tiers": tiers = 0, ...stages } = measured.stages;
+  const own: Partial<Record<string, number>> = { batch, tiers };
+  const [wrong] = Object.keys({ ...tasks, ...stages })
+    .map((task) => {
+      return { task, ours: tasks[task] ?? 0, real: (stages[task] ?? 0) + (own[task] ?? 0) };
+    })
     .sort((a, b) => Math.abs(b.ours - b.real) - Math.abs(a.ours - a.real));
   const limitIs =
     `${job.text}: predicted ${ms(predicted)}, measured ${ms(median)}; most wrong ` +

@@ -26,7 +26,7 @@ export function measuredTasksOf(
   const unitsOf = taskUnitsOf({ setting, plan, graph, exchange, samples });
   return (rank) => {
     const planned = ledger.tasksOf(rank);
-    const { between = 0, ...others } = taskSeconds(costs, unitsOf(rank));
+    const { between = 0, fetch = 0, ...others } = taskSeconds(costs, unitsOf(rank));
     const seconds: Partial<Record<StepTaskName, number>> = { ...others };
     seconds.batch = (others.batch ?? 0) + between;
     const read = lookups.map((task) => planned[task]?.seconds ?? 0);
@@ -39,7 +39,8 @@ export function measuredTasksOf(
     const { checkpoint } = planned;
     const tasks = Object.entries(seconds).map(([task, own]) => {
       const { shared } = planned[task as StepTaskName] ?? {};
-      return [task, { seconds: own, ...(shared !== undefined && { shared }) }] as const;
+      const behind = task === "tiers" && fetch > 0 ? { behind: fetch } : {};
+      return [task, { seconds: own, ...behind, ...(shared !== undefined && { shared }) }] as const;
     });
     return { ...Object.fromEntries(tasks), ...(checkpoint !== undefined && { checkpoint }) };
   };

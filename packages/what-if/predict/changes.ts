@@ -162,11 +162,12 @@ function withMemory(constants: MachineConstants): MachineConstants {
 
 /** Units of measured tasks (task-units.ts) that arithmetic decides, and those that memory does. */
 const computeUnits: ReadonlySet<string> = new Set([
-  ...["layer", "parameter", "product", "activation", "mixed", "half", "scaled"],
+  ...["layer", "block", "parameter", "product", "activation", "own", "shared", "small"],
+  ...["half", "scaled"],
 ]);
 const memoryUnits: ReadonlySet<string> = new Set([
   ...["bag", "id", "idColumn", "row", "rowColumn", "element", "moved"],
-  ...["cached", "missed", "missedColumn"],
+  ...["cached", "missed", "missedColumn", "read"],
 ]);
 
 /** The measured tasks with these units at half their costs. */

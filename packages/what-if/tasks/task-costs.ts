@@ -10,7 +10,10 @@ import { type CostedTask, type TaskUnits, type Units, unitNames } from "./task-u
 const seconds = z.number().min(0);
 
 /** Tasks with costs: early and late blocks of a pass have one. */
-const costNames: ReadonlySet<string> = new Set([...stepTasks, "between", "forward", "backward"]);
+const costNames: ReadonlySet<string> = new Set([
+  ...stepTasks,
+  ...["between", "fetch", "forward", "backward"],
+]);
 
 const known: ReadonlySet<string> = new Set(unitNames);
 
@@ -56,7 +59,7 @@ export function fitTaskCosts(devices: number, measured: readonly MeasuredTasks[]
   for (const { units, times } of measured) {
     const step = Object.values(times).reduce((sum, part) => sum + part, 0);
     for (const [task, own] of Object.entries(units)) {
-      const took = times[task] ?? 0;
+      const took = times[task === "fetch" ? "wait.tiers" : task] ?? 0;
       const name = costNameOf(task);
       const one = { own, took, weight: 1 / (took + stepShare * step) };
       found.set(name, [...(found.get(name) ?? []), one]);

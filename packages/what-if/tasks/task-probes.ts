@@ -1,15 +1,15 @@
-// Task probes: small jobs of many shapes, whose tasks are timed on this machine, so that the costs
-// of their units can be fitted (task-costs.ts). All train on the same threads, in a pass that only
-// compiles the programs and in passes that count; of each task, the quietest pass counts.
+// Task probes: random small jobs, whose tasks are timed on this machine, so that the costs of their
+// units can be fitted (task-costs.ts). All train on the same threads, in a pass that only compiles
+// the programs and in passes that count.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
 import {
   graphOf,
   type JobOptions,
   type MachineConstants,
-  type ModelOptions,
   type ProbePorts,
   planJob,
   prepareData,
@@ -20,138 +20,44 @@ import {
   timeSteps,
   workloadOf,
 } from "../../../internal.ts";
+import { randomJob } from "./random-jobs.ts";
 import { fitTaskCosts, type MeasuredTasks, type TaskCosts } from "./task-costs.ts";
 import { type TaskTimes, taskTimesOf } from "./task-times.ts";
 import { taskUnitsOf } from "./task-units.ts";
 
-/** A job to time. */
-export interface TaskProbe {
-  readonly kind: "dlrm" | "cat" | "dcnV2" | "wukong" | "maskNet";
-  readonly batch: number;
-  readonly tables: number;
-  readonly rows: number;
-  readonly dim: number;
-  readonly ids: number;
-  /** Widths of the dense layers. */
-  readonly widths: readonly number[];
-  readonly wire?: "float16" | "bfloat16" | "int8";
-  readonly cached?: true;
-}
-
-/** The probes. */
-export const taskProbes: readonly TaskProbe[] = [
-  { kind: "cat", batch: 64, tables: 1, rows: 1000, dim: 16, ids: 1, widths: [16] },
-  { kind: "cat", batch: 128, tables: 40, rows: 5000, dim: 8, ids: 1, widths: [16] },
-  { kind: "cat", batch: 1024, tables: 8, rows: 10_000, dim: 16, ids: 1, widths: [16] },
-  { kind: "cat", batch: 512, tables: 4, rows: 30_000, dim: 128, ids: 2, widths: [32] },
-  { kind: "cat", batch: 256, tables: 12, rows: 20_000, dim: 32, ids: 16, widths: [16] },
-  { kind: "cat", batch: 2048, tables: 6, rows: 3000, dim: 8, ids: 12, widths: [32] },
-  {
-    kind: "dlrm",
-    batch: 512,
-    tables: 24,
-    rows: 40_000,
-    dim: 64,
-    ids: 5,
-    widths: [64],
-    wire: "bfloat16",
-  },
-  {
-    kind: "dlrm",
-    batch: 256,
-    tables: 50,
-    rows: 2000,
-    dim: 16,
-    ids: 3,
-    widths: [64, 32],
-    wire: "int8",
-  },
-  { kind: "dlrm", batch: 1024, tables: 10, rows: 20_000, dim: 128, ids: 1, widths: [128, 64] },
-  { kind: "cat", batch: 128, tables: 4, rows: 5000, dim: 32, ids: 1, widths: [1024, 256] },
-  { kind: "cat", batch: 2048, tables: 6, rows: 5000, dim: 16, ids: 2, widths: [256, 128] },
-  { kind: "cat", batch: 512, tables: 20, rows: 5000, dim: 64, ids: 1, widths: [512, 256] },
-  { kind: "dlrm", batch: 4096, tables: 5, rows: 5000, dim: 32, ids: 1, widths: [64, 64] },
-  { kind: "dcnV2", batch: 256, tables: 24, rows: 10_000, dim: 16, ids: 2, widths: [128, 64] },
-  {
-    kind: "dcnV2",
-    batch: 1024,
-    tables: 10,
-    rows: 3000,
-    dim: 64,
-    ids: 6,
-    widths: [64],
-    wire: "float16",
-  },
-  { kind: "wukong", batch: 128, tables: 30, rows: 10_000, dim: 32, ids: 4, widths: [64, 32] },
-  { kind: "wukong", batch: 1024, tables: 12, rows: 5000, dim: 64, ids: 2, widths: [256, 128] },
-  { kind: "maskNet", batch: 256, tables: 12, rows: 5000, dim: 32, ids: 3, widths: [64, 64] },
-  {
-    kind: "maskNet",
-    batch: 1024,
-    tables: 16,
-    rows: 10_000,
-    dim: 16,
-    ids: 8,
-    widths: [128, 64],
-    wire: "int8",
-  },
-  {
-    kind: "cat",
-    batch: 256,
-    tables: 8,
-    rows: 100_000,
-    dim: 32,
-    ids: 4,
-    widths: [32],
-    cached: true,
-  },
-  {
-    kind: "cat",
-    batch: 1024,
-    tables: 12,
-    rows: 100_000,
-    dim: 16,
-    ids: 1,
-    widths: [64],
-    cached: true,
-  },
-  {
-    kind: "dlrm",
-    batch: 512,
-    tables: 4,
-    rows: 50_000,
-    dim: 64,
-    ids: 8,
-    widths: [32],
-    cached: true,
-  },
-];
-
-/** Which probes are timed, and for how long. */
+/** How many probes are timed, and for how long. */
 export interface Probing {
-  readonly probes: readonly TaskProbe[];
+  readonly probes: number;
   readonly passes: number;
   readonly compiling: SampleTimes;
   readonly counting: SampleTimes;
 }
 
 export const usualProbing: Probing = {
-  ...{ probes: taskProbes, passes: 3 },
-  compiling: { warmUpMs: 250, warmUpSteps: 150, longestMs: 500, sampleMs: 4, samples: 0 },
-  counting: { warmUpMs: 250, warmUpSteps: 40, longestMs: 500, sampleMs: 4, samples: 1 },
+  ...{ probes: 40, passes: 3 },
+  compiling: { warmUpMs: 200, warmUpSteps: 40, longestMs: 300, sampleMs: 4, samples: 0 },
+  counting: { warmUpMs: 200, warmUpSteps: 8, longestMs: 300, sampleMs: 4, samples: 1 },
 };
 
 /** Takes a second, for approximate costs. */
 export const briefProbing: Probing = {
-  ...{ probes: taskProbes.slice(0, 3), passes: 1 },
+  ...{ probes: 3, passes: 1 },
   compiling: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 0 },
   counting: { warmUpMs: 1, warmUpSteps: 4, longestMs: 100, sampleMs: 2, samples: 1 },
 };
 
-const [dense, batchesOfProbe, endlessEpochs] = [13, 8, 100_000];
+/** The seed of all probes: their steps take 1 to 50 ms on one core. */
+const probeSeed = 4242;
+const [idsMax, flopMax] = [120_000, 1.6e9] as const;
+
+/**
+ * From now on V8 compiles a function after a quarter of the usual work in it: a run's programs are
+ * compiled for most of its time, and probes are short.
+ */
+const compileSoon = "--interrupt-budget=16000";
 
 export interface ProbedTasks extends MeasuredTasks {
-  readonly probe: TaskProbe;
+  readonly probe: number;
   readonly devices: number;
 }
 
@@ -163,6 +69,7 @@ export async function measureTasks(
   probing: Probing = usualProbing,
   onProbed: (probed: readonly ProbedTasks[]) => void = () => {},
 ): Promise<TaskCosts[]> {
+  setFlagsFromString(compileSoon);
   const found: TaskCosts[] = [];
   for (const devices of counts) {
     const probed = await probeTasks(constants, devices, ports, probing);
@@ -180,8 +87,8 @@ async function probeTasks(
 ): Promise<ProbedTasks[]> {
   const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
   try {
-    const jobs = probes.map((probe, i) => {
-      return { probe, ...plannedProbe(probe, join(home, `${i}`), devices, constants) };
+    const jobs = Array.from({ length: probes }, (_, probe) => {
+      return { probe, ...plannedProbe(probe, join(home, `${probe}`), devices, constants) };
     });
     const timed: Omit<TimedJob, "times">[] = [];
     for (const { job } of jobs)
@@ -195,12 +102,15 @@ async function probeTasks(
     });
     return jobs.flatMap(({ probe, counted }, index) => {
       const unitsOf = taskUnitsOf(counted);
-      return Array.from({ length: devices }, (_, rank) => {
+      const times = Array.from({ length: devices }, (_, rank) => {
         const own = taken.flatMap((ranks, at) => {
           const isCounted = at >= jobs.length && at % jobs.length === index;
           return isCounted ? [ranks[rank] ?? {}] : [];
         });
-        return { probe, devices, units: unitsOf(rank), times: leastOf(own) };
+        return medianOf(own);
+      });
+      return withJitter(times).map((own, rank) => {
+        return { probe, devices, units: unitsOf(rank), times: own };
       });
     });
   } finally {
@@ -210,12 +120,12 @@ async function probeTasks(
 
 /** A probe with the plan that its run would follow. */
 export function plannedProbe(
-  probe: TaskProbe,
+  probe: number,
   home: string,
   devices: number,
   constants: MachineConstants,
 ) {
-  const options = jobOf(probe, home);
+  const options = jobOf(probe, devices, home);
   const on = { hosts: 1, perHost: devices };
   const found = planJob(resolveJob(options), { devices: on, constants });
   if (!found.isFeasible) throw new RangeError("A probe fits any device");
@@ -225,78 +135,50 @@ export function plannedProbe(
   return { job, counted: { setting, plan: found.plan, graph: graphOf(model), exchange } };
 }
 
-/** Of each task the least of the passes. */
-function leastOf(all: readonly TaskTimes[]): TaskTimes {
+/** Of each task the median of the passes: a neighbour may disturb one of them. */
+function medianOf(all: readonly TaskTimes[]): TaskTimes {
   const names = new Set(all.flatMap((own) => Object.keys(own)));
   return Object.fromEntries(
-    [...names].map((name) => [name, Math.min(...all.map((own) => own[name] ?? Infinity))]),
+    [...names].map((name) => {
+      const sorted = all.map((own) => own[name] ?? 0).sort((a, b) => a - b);
+      return [name, sorted[Math.floor(sorted.length / 2)] ?? 0];
+    }),
   );
 }
 
-function jobOf(
-  { kind, batch, tables, rows, dim, ids, widths, wire, cached }: TaskProbe,
-  home: string,
-): JobOptions {
-  const bytes = Math.ceil((tables * rows * (4 * dim + 8)) / 8);
-  return {
-    model: modelOf(kind, {
-      tables: Array.from({ length: tables }, (_, i) => ({
-        ...{ name: `T${i}`, rows, dim },
-        ...(cached && { tier: "cached" as const }),
-      })),
-      ...{ dense, widths, dim },
-    }),
-    data: {
-      ...{
-        kind: "synthetic",
-        samples: batchesOfProbe * (cached ? 8 : 1) * batch,
-        dense,
-        batchSize: batch,
-        idsPerBag: ids,
-      },
-      ...{ epochs: endlessEpochs, cache: join(home, "cache") },
-    },
-    ...(wire !== undefined && { exchange: { forward: wire, backward: wire } }),
-    ...(cached && { tiers: { hbmBytes: bytes, ddrBytes: 2 * bytes, ssd: "file" as const } }),
-    checkpoint: { directory: join(home, "none") },
-  };
+/**
+ * What the device that works longest still waits for others is added to the tasks of all, in their
+ * proportion: devices that are slower in turns wait for each other, in a simulation of mean times
+ * they do not.
+ */
+function withJitter(ranks: readonly TaskTimes[]): TaskTimes[] {
+  const isOfOthers = (name: string) => name.startsWith("wait.") && !ownWaits.has(name);
+  const sumOf = (times: TaskTimes, isCounted: (name: string) => boolean) =>
+    Object.entries(times).reduce((sum, [name, own]) => sum + (isCounted(name) ? own : 0), 0);
+  const isWork = (name: string) => !name.startsWith("wait.");
+  const waited = Math.min(...ranks.map((times) => sumOf(times, isOfOthers)));
+  const worked = Math.max(...ranks.map((times) => sumOf(times, isWork)));
+  const factor = worked > 0 ? 1 + waited / worked : 1;
+  return ranks.map((times) =>
+    Object.fromEntries(
+      Object.entries(times).map(([name, own]) => [name, isWork(name) ? factor * own : own]),
+    ),
+  );
 }
 
-/** A model of the kind with these widths of layers. */
-export function modelOf(
-  kind: TaskProbe["kind"],
-  of: {
-    readonly tables: ModelOptions["tables"];
-    readonly dense: number;
-    readonly widths: readonly number[];
-    readonly dim: number;
-  },
-): ModelOptions {
-  const { tables, dense: features, widths, dim } = of;
-  const [wide = dim] = widths;
-  const narrow = widths.at(-1) ?? dim;
-  const common = { tables, dense: features };
-  const bottom = kind === "maskNet" ? [] : [wide, dim];
-  const top = [...widths, 1];
-  switch (kind) {
-    case "dlrm":
-      return { kind: "dlrm", ...common, bottom, top };
-    case "cat":
-      return { kind: "dlrm", ...common, bottom, top, interaction: "cat" };
-    case "dcnV2":
-      return { kind: "dcnV2", ...common, bottom, crossLayers: 2, rank: 64, top };
-    case "maskNet":
-      return {
-        kind: "maskNet",
-        ...common,
-        blocks: 2,
-        width: narrow,
-        reduction: 0.25,
-        top: [narrow, 1],
-      };
-    default: {
-      const layer = { interacted: 8, compressed: 8, rank: 16, hidden: [wide] };
-      return { kind: "wukong", ...common, bottom, layers: [layer, layer], top: [narrow, 1] };
-    }
-  }
+/** Waits for no other device. */
+const ownWaits: ReadonlySet<string> = new Set(["wait.batch", "wait.tiers", "wait.checkpoint"]);
+
+function jobOf(index: number, devices: number, home: string): JobOptions {
+  const { options } = randomJob({
+    ...{ seed: probeSeed, index, devices: [devices], mayCache: true, idsMax, flopMax },
+  });
+  const { tiers, data, ...others } = options;
+  return {
+    ...others,
+    data: { ...data, cache: join(home, "cache") } as JobOptions["data"],
+    // Without batches ahead, a device waits for all that its tiers do, so that it can be timed.
+    ...(tiers !== undefined && { tiers, pipeline: { depth: 1 as const } }),
+    checkpoint: { directory: join(home, "none") },
+  };
 }

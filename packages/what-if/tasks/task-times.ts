@@ -1,5 +1,5 @@
-// The seconds of each task of a device's step, from its timeline: medians of the steps, so that a
-// step which another program interrupts does not count.
+// The seconds of each task of a device's step, from its timeline: means of the steps, as the time
+// of a run is a sum over steps, of which some wait for a core or collect garbage.
 
 import { stepTasks, type TimelineRecord, waitedFor } from "../../../internal.ts";
 
@@ -10,6 +10,9 @@ type TimedRecord = Pick<TimelineRecord, "kind" | "what" | "fromMs" | "toMs">;
 
 /** The last tasks of a step, in which the timeline is cut: every step has it once. */
 const lastTask = stepTasks.indexOf("losses");
+
+/** The first steps touch memory for the first time. */
+const coldSteps = 2;
 
 /** `records`: oldest first. Empty: no whole step is there. */
 export function taskTimesOf(records: Iterable<TimedRecord>): TaskTimes {
@@ -31,17 +34,16 @@ export function taskTimesOf(records: Iterable<TimedRecord>): TaskTimes {
     steps.push(step);
   }
   steps.pop(); // Not a whole step.
+  steps.splice(0, Math.min(coldSteps, Math.floor(steps.length / 2)));
   const names = new Set(steps.flatMap((own) => [...own.keys()]));
   return Object.fromEntries(
-    [...names].map((name) => [name, median(steps.map((own) => own.get(name) ?? 0)) / 1000]),
+    [...names].map((name) => {
+      const sum = steps.reduce((all, own) => all + (own.get(name) ?? 0), 0);
+      return [name, sum / steps.length / 1000];
+    }),
   );
 }
 
 function add(step: Map<string, number> | undefined, name: string, ms: number): void {
   step?.set(name, (step.get(name) ?? 0) + Math.max(0, ms));
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }

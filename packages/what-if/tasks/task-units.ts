@@ -13,11 +13,13 @@ import {
   type PlacedShard,
   type Plan,
   type PlannedTable,
+  placeBytesOf,
   rowShare,
   type Setting,
   type StepTaskName,
   sizeOf,
   tileColumns,
+  tileRows,
 } from "../../../internal.ts";
 
 export const unitNames = [
@@ -29,8 +31,11 @@ export const unitNames = [
 /** Units of a task, and how many of each it has. `step`: 1, whatever is in the step. */
 export type Units = Readonly<Partial<Record<(typeof unitNames)[number], number>>>;
 
-/** `between` is time of a step outside its tasks. */
-export type CostedTask = Exclude<StepTaskName, "checkpoint"> | "between";
+/**
+ * `between` is time of a step outside its tasks; `fetch` that of the tiers' thread, for the rows of
+ * a step.
+ */
+export type CostedTask = Exclude<StepTaskName, "checkpoint"> | "between" | "fetch";
 
 export type TaskUnits = Readonly<Partial<Record<CostedTask, Units>>>;
 
@@ -72,7 +77,7 @@ export function taskUnitsOf({
     };
     const [early, late] = [denseUnits(graph, samples, true), denseUnits(graph, samples, false)];
     const vectors = { step, table, bag: own.bag, element: own.element };
-    const { row, cached, missed, missedColumn, ...looked } = held.of(rank);
+    const { row, cached, missed, missedColumn, read, ...looked } = held.of(rank);
     const { shard, bag, id, idColumn, rowColumn, element } = looked;
     const updated = { step, shard, id, idColumn, row, rowColumn };
     const copies = held.copies;
@@ -81,6 +86,7 @@ export function taskUnitsOf({
       ids: { step, table, bag: own.bag, id: own.id },
       receiveIds: { step, shard, bag, id, cached },
       tiers: { step, missed, missedColumn },
+      ...(missed > 0 && { fetch: { step, shard, missed, missedColumn, read } }),
       lookup: { step, ...looked, ...rounded(exchange.forward, element) },
       receiveReads: { ...vectors, ...rounded(exchange.forward, own.element) },
       ...{ forwardEarly: early, backwardEarly: early, forwardLate: late, backwardLate: late },
@@ -96,16 +102,28 @@ export function taskUnitsOf({
 
 /** The blocks of the network that run before vectors arrive, or after them. */
 function denseUnits({ nodes }: Graph, samples: number, areEarly: boolean): Units {
-  const units = { step: 1, layer: 0, parameter: 0, product: 0, activation: 0, mixed: 0, moved: 0 };
-  for (const { isEarly, inputs, products = 0, elements = 0, parameters = [] } of nodes) {
-    if (isEarly !== areEarly) continue;
+  const units = {
+    ...{ step: 1, block: 0, parameter: 0, product: 0, activation: 0 },
+    ...{ own: 0, shared: 0, small: 0, moved: 0 },
+  };
+  for (const node of nodes) {
+    if (node.isEarly !== areEarly || node.start === undefined) continue;
+    const { inputs, products = 0, elements = 0, parameters = [] } = node;
     const [weight] = parameters;
-    // A dense layer multiplies its input with a matrix; other blocks mix or move values.
-    const isLayer = weight?.shape.length === 2 && inputs[0]?.shape.at(-1) === weight.shape[1];
-    if (parameters.length > 0) units.layer++;
+    units.block++;
     units.parameter += parameters.reduce((sum, own) => sum + sizeOf(own), 0);
-    units[isLayer ? "product" : "mixed"] += samples * products;
-    units[isLayer ? "activation" : "moved"] += samples * elements;
+    // A dense layer multiplies its input with a matrix.
+    if (weight?.shape.length === 2 && inputs[0]?.shape.at(-1) === weight.shape[1]) {
+      units.product += samples * products;
+      units.activation += samples * elements;
+      continue;
+    }
+    // Other blocks have small products for each sample: of its values, or with a parameter.
+    const own = node.ownProducts ?? (parameters.length === 0 ? products : 0);
+    units.own += samples * own;
+    units.shared += samples * (products - own);
+    if (products > 0) units.small += samples;
+    else units.moved += samples * elements;
   }
   return units;
 }
@@ -118,7 +136,7 @@ function rounded(format: string, elements: number): Units {
 
 const noRows = {
   ...{ shard: 0, bag: 0, id: 0, idColumn: 0, element: 0, row: 0, rowColumn: 0 },
-  ...{ cached: 0, missed: 0, missedColumn: 0 },
+  ...{ cached: 0, missed: 0, missedColumn: 0, read: 0 },
 };
 
 /** The rows of the shards of each device, and of the copies that every device has. */
@@ -144,24 +162,24 @@ function rowsOf(setting: Setting, table: PlannedTable, shard: PlacedShard): type
   const id = samples * table.poolingFactor * rowShare(table, shard, table.idShares);
   const bag = samples * (table.lookups ?? 1);
   const row = distinctOfTile(table, shard, samples);
-  const missed = shard.tier === "cached" ? row * missedShare(setting, table, shard, samples) : 0;
+  const isCached = shard.tier === "cached";
+  const load = loadOf(setting, table, shard);
+  const bytes = tileRows(table, shard) * placeBytesOf(setting, table, columns);
+  const below = (shard.cache?.ddrBytes ?? 0) / Math.max(1, bytes);
+  const missed = isCached ? row * missedShare(table, samples, load) : 0;
+  const read = isCached ? row * missedShare(table, samples, Math.min(1, load + below)) : 0;
   return {
     ...{ shard: 1, bag, id, idColumn: id * columns, element: bag * columns },
-    ...{ row, rowColumn: row * columns },
-    ...{ cached: shard.tier === "cached" ? row : 0, missed, missedColumn: missed * columns },
+    ...{ row, rowColumn: row * columns, cached: isCached ? row : 0 },
+    ...{ missed, missedColumn: missed * columns, read },
   };
 }
 
 /** Share of a batch's distinct rows outside the most popular ones, which a cache holds. */
-function missedShare(
-  setting: Setting,
-  table: PlannedTable,
-  shard: PlacedShard,
-  samples: number,
-): number {
+function missedShare(table: PlannedTable, samples: number, load: number): number {
   const { rows, zipf, poolingFactor } = table;
   const distinct = distinctRows(table, samples);
-  const hot = Math.floor(rows * loadOf(setting, table, shard));
+  const hot = Math.floor(rows * load);
   const missed = distinctIds({ rows, draws: samples * poolingFactor, zipf, hot });
   return distinct > 0 ? Math.min(1, missed / distinct) : 0;
 }

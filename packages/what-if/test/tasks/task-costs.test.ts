@@ -11,7 +11,7 @@ import {
 } from "../../../../internal.ts";
 import { serverConstants } from "../../../../src/planner/cost/constants.ts";
 import { fitTaskCosts, taskSeconds } from "../../tasks/task-costs.ts";
-import { plannedProbe, taskProbes } from "../../tasks/task-probes.ts";
+import { plannedProbe } from "../../tasks/task-probes.ts";
 import { taskTimesOf } from "../../tasks/task-times.ts";
 import { taskUnitsOf } from "../../tasks/task-units.ts";
 
@@ -50,9 +50,10 @@ test("the units of a step are those counted by hand", (t) => {
     t.like(lookup, { idColumn: 32 * columns, element: 16 * columns, half: 16 * columns });
     t.like(receiveReads, { element: 8 * 12, half: 8 * 12 });
     t.like(sendGradients, { element: 8 * 12, scaled: 8 * 12 });
-    // Layers of (3 + 1) × 5 before the vectors, and of (17 + 1) × 1 after them: 1 for the bias.
-    t.like(forwardEarly, { layer: 1, parameter: 20, product: 8 * 20, mixed: 0 });
-    t.like(forwardLate, { layer: 1, parameter: 18, product: 8 * 18 });
+    // Layers of (3 + 1) × 5 before the vectors, and of (17 + 1) × 1 after them: 1 for the bias. The
+    // block that the vectors are written into has no weights.
+    t.like(forwardEarly, { block: 1, parameter: 20, product: 8 * 20, own: 0 });
+    t.like(forwardLate, { block: 2, parameter: 18, product: 8 * 18 });
   }
   // A device beside those that train holds rows, and has no samples.
   const beside = taskUnitsOf({ setting, plan, graph: graphOf(model), exchange, samples: [16, 0] });
@@ -65,11 +66,11 @@ test("the units of a step are those counted by hand", (t) => {
   }
 });
 
-test("a timeline is divided into the tasks and waits of a step, by their medians", (t) => {
+test("a timeline is divided into the tasks and waits of a step, by their means", (t) => {
   const at = (name: (typeof stepTasks)[number]) => stepTasks.indexOf(name);
   const records: Parameters<typeof taskTimesOf>[0] = [0, 1, 2, 3].flatMap((step) => {
     const from = 100 * step;
-    // The third step is interrupted in its lookup.
+    // The third step is interrupted in its lookup, by 50 ms; it and the fourth count.
     const late = step === 2 ? 50 : 0;
     return [
       { kind: "task" as const, what: at("lookup"), fromMs: from, toMs: from + 4 + late },
@@ -84,12 +85,17 @@ test("a timeline is divided into the tasks and waits of a step, by their medians
     ];
   });
   const { between, ...tasks } = taskTimesOf(records);
-  const expected = { lookup: 0.004, "wait.pooled": 0.003, receiveReads: 0.003, losses: 0.001 };
+  const expected = {
+    lookup: 0.004 + 0.05 / 2,
+    "wait.pooled": 0.003,
+    receiveReads: 0.003,
+    losses: 0.001,
+  };
   t.deepEqual(Object.keys(tasks).sort(), Object.keys(expected).sort());
   for (const [name, seconds] of Object.entries(expected)) {
     t.true(Math.abs((tasks[name] ?? 0) - seconds) < 1e-12, `${name}: ${tasks[name]}`);
   }
-  t.true(Math.abs((between ?? 0) - (0.056 + 0.033)) < 1e-12);
+  t.true(Math.abs((between ?? 0) - (0.056 - 0.05 / 2 + 0.033)) < 1e-12);
 });
 
 test("the fit finds the costs by which tasks were timed", (t) => {
@@ -98,7 +104,7 @@ test("the fit finds the costs by which tasks were timed", (t) => {
     devices: 1,
     tasks: { updateRows: costs, forward: { step: 1e-4, product: 3e-11 } },
   };
-  const measured = taskProbes.map((probe) => {
+  const measured = Array.from({ length: 16 }, (_, probe) => {
     const units = taskUnitsOf(plannedProbe(probe, "none", 1, constants).counted)(0);
     return { units, times: taskSeconds(truth, units) };
   });

@@ -20,7 +20,7 @@ import {
   timeSteps,
   workloadOf,
 } from "../../../internal.ts";
-import { randomJob } from "./random-jobs.ts";
+import { type JobDraw, type RandomJob, randomJob } from "./random-jobs.ts";
 import { fitTaskCosts, type MeasuredTasks, type TaskCosts } from "./task-costs.ts";
 import { type TaskTimes, taskTimesOf } from "./task-times.ts";
 import { taskUnitsOf } from "./task-units.ts";
@@ -28,27 +28,28 @@ import { taskUnitsOf } from "./task-units.ts";
 /** How many probes are timed, and for how long. */
 export interface Probing {
   readonly probes: number;
+  /** Most ids of a batch; and multiplications and additions of its dense layers. */
+  readonly limits: Pick<JobDraw, "idsMax" | "flopMax">;
   readonly passes: number;
   readonly compiling: SampleTimes;
   readonly counting: SampleTimes;
 }
 
 export const usualProbing: Probing = {
-  ...{ probes: 40, passes: 3 },
+  ...{ probes: 40, limits: { idsMax: 120_000, flopMax: 1.6e9 }, passes: 3 },
   compiling: { warmUpMs: 200, warmUpSteps: 40, longestMs: 300, sampleMs: 4, samples: 0 },
-  counting: { warmUpMs: 200, warmUpSteps: 8, longestMs: 300, sampleMs: 4, samples: 1 },
+  counting: { warmUpMs: 200, warmUpSteps: 8, longestMs: 600, sampleMs: 4, samples: 1 },
 };
 
 /** Takes a second, for approximate costs. */
 export const briefProbing: Probing = {
-  ...{ probes: 3, passes: 1 },
+  ...{ probes: 3, limits: { idsMax: 30_000, flopMax: 3e8 }, passes: 1 },
   compiling: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 0 },
-  counting: { warmUpMs: 1, warmUpSteps: 4, longestMs: 100, sampleMs: 2, samples: 1 },
+  counting: { warmUpMs: 1, warmUpSteps: 6, longestMs: 1000, sampleMs: 2, samples: 1 },
 };
 
-/** The seed of all probes: their steps take 1 to 50 ms on one core. */
+/** The seed of all probes: the usual ones have steps of 1 to 50 ms on one core. */
 const probeSeed = 4242;
-const [idsMax, flopMax] = [120_000, 1.6e9] as const;
 
 /**
  * From now on V8 compiles a function after a quarter of the usual work in it: a run's programs are
@@ -83,12 +84,13 @@ async function probeTasks(
   constants: MachineConstants,
   devices: number,
   ports: ProbePorts,
-  { probes, passes, compiling, counting }: Probing,
+  { probes, limits, passes, compiling, counting }: Probing,
 ): Promise<ProbedTasks[]> {
   const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
   try {
     const jobs = Array.from({ length: probes }, (_, probe) => {
-      return { probe, ...plannedProbe(probe, join(home, `${probe}`), devices, constants) };
+      const own = { index: probe, devices: [devices], ...limits };
+      return { probe, ...plannedProbe(own, join(home, `${probe}`), constants) };
     });
     const timed: Omit<TimedJob, "times">[] = [];
     for (const { job } of jobs)
@@ -105,10 +107,13 @@ async function probeTasks(
       const times = Array.from({ length: devices }, (_, rank) => {
         const own = taken.flatMap((ranks, at) => {
           const isCounted = at >= jobs.length && at % jobs.length === index;
-          return isCounted ? [ranks[rank] ?? {}] : [];
+          const found = ranks[rank] ?? {};
+          return isCounted && Object.keys(found).length > 0 ? [found] : [];
         });
         return medianOf(own);
       });
+      // On a busy machine a probe may end before a whole step did.
+      if (times.some((own) => Object.keys(own).length === 0)) return [];
       return withJitter(times).map((own, rank) => {
         return { probe, devices, units: unitsOf(rank), times: own };
       });
@@ -120,13 +125,13 @@ async function probeTasks(
 
 /** A probe with the plan that its run would follow. */
 export function plannedProbe(
-  probe: number,
+  probe: Omit<JobDraw, "seed" | "mayCache">,
   home: string,
-  devices: number,
   constants: MachineConstants,
 ) {
-  const options = jobOf(probe, devices, home);
-  const on = { hosts: 1, perHost: devices };
+  const drawn = randomJob({ seed: probeSeed, mayCache: true, ...probe });
+  const options = jobOf(drawn, home);
+  const on = { hosts: 1, perHost: drawn.devices };
   const found = planJob(resolveJob(options), { devices: on, constants });
   if (!found.isFeasible) throw new RangeError("A probe fits any device");
   const job = resolveJob({ ...options, plan: JSON.parse(found.text) });
@@ -169,10 +174,7 @@ function withJitter(ranks: readonly TaskTimes[]): TaskTimes[] {
 /** Waits for no other device. */
 const ownWaits: ReadonlySet<string> = new Set(["wait.batch", "wait.tiers", "wait.checkpoint"]);
 
-function jobOf(index: number, devices: number, home: string): JobOptions {
-  const { options } = randomJob({
-    ...{ seed: probeSeed, index, devices: [devices], mayCache: true, idsMax, flopMax },
-  });
+function jobOf({ options }: RandomJob, home: string): JobOptions {
   const { tiers, data, ...others } = options;
   return {
     ...others,

@@ -11,7 +11,7 @@ import {
 } from "../../../../internal.ts";
 import { serverConstants } from "../../../../src/planner/cost/constants.ts";
 import { fitTaskCosts, taskSeconds } from "../../tasks/task-costs.ts";
-import { plannedProbe } from "../../tasks/task-probes.ts";
+import { plannedProbe, usualProbing } from "../../tasks/task-probes.ts";
 import { taskTimesOf } from "../../tasks/task-times.ts";
 import { taskUnitsOf } from "../../tasks/task-units.ts";
 
@@ -104,8 +104,9 @@ test("the fit finds the costs by which tasks were timed", (t) => {
     devices: 1,
     tasks: { updateRows: costs, forward: { step: 1e-4, product: 3e-11 } },
   };
-  const measured = Array.from({ length: 16 }, (_, probe) => {
-    const units = taskUnitsOf(plannedProbe(probe, "none", 1, constants).counted)(0);
+  const measured = Array.from({ length: 16 }, (_, index) => {
+    const probe = { index, devices: [1], ...usualProbing.limits };
+    const units = taskUnitsOf(plannedProbe(probe, "none", constants).counted)(0);
     return { units, times: taskSeconds(truth, units) };
   });
   const found = fitTaskCosts(1, measured);

@@ -2,9 +2,13 @@
 // other seeds, those by which the predictions are validated (bench/validation.bench.ts). A job
 // depends on the seed and its number alone.
 
-import { type JobOptions, type ModelOptions, resolveJob } from "../../../internal.ts";
-import { RandomStream } from "../../../src/ports/random.ts";
-import { workloadOf } from "../../../src/training/planning/workload.ts";
+import {
+  type JobOptions,
+  type ModelOptions,
+  RandomStream,
+  resolveJob,
+  workloadOf,
+} from "../../../internal.ts";
 
 export interface RandomJob {
   /** Devices that train it. */

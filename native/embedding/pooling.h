@@ -73,14 +73,32 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
                    Lookahead& lookahead) {
   Vec acc[vectors];
   UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
-  for (int64_t k = 0; k < count; k++) {
-    if (run != nullptr) ask(*run, lookahead);
+  const auto take = [&](int64_t k) INLINE_LAMBDA {
     const RowView<precision> row(t, ids[k]);
     const Vec weight = weighted ? broadcast(weights[k]) : zero();
     UNROLL for (int v = 0; v < vectors; v++) {
       const int64_t from = c + v * lanes;
       const Vec some = v == vectors - 1 ? row.some(from, last) : row.whole(from);
       acc[v] = weighted ? fma(weight, some, acc[v]) : add(acc[v], some);
+    }
+  };
+  constexpr int64_t bytes = vectors * lanes * weightBytes(precision);
+  if (run == nullptr) {
+    for (int64_t k = 0; k < count; k++) take(k);
+  } else if (run->bytes == bytes && run->quanta == 0 && run->stop - run->next >= count) {
+    // `ask` without its branches: the fewer instructions a row takes, the more rows the processor
+    // has in flight.
+    const int32_t* next = run->next;
+    const char* const rows = run->rows;
+    for (int64_t k = 0; k < count; k++) {
+      prefetch(rows + *next++ * bytes, bytes);
+      take(k);
+    }
+    run->next = next;
+  } else {
+    for (int64_t k = 0; k < count; k++) {
+      ask(*run, lookahead);
+      take(k);
     }
   }
   if (mean && count > 0) {
@@ -91,15 +109,17 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
   storeFar(out + (vectors - 1) * lanes, last, acc[vectors - 1], far);
 }
 
-/// Pools bags of a table with one row block. A row is summed in groups of four vectors, then a last
-/// group of `vectors`, 1 to 4. `single`: every bag has one id. The loop's inputs are copied to
-/// locals, so that its stores cannot alias them.
+/// Pools bags of a table with one row block. A row of eight vectors, or a multiple, is summed in
+/// groups of eight; another in groups of four, then a last group of `vectors`, 1 to 4. A group is a
+/// pass over the ids, and only the first pass prefetches. `single`: every bag has one id. The
+/// loop's inputs are copied to locals, so that its stores cannot alias them.
 template <Precision precision, int vectors, bool weighted, bool single>
 [[gnu::noinline]] static void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table t = block.t;
   const int64_t columns = block.columns, bags = block.count;
   const bool mean = t.mean && !single, far = block.far;
-  const int64_t before = (t.dim - 1) / (4 * lanes) * 4 * lanes;
+  constexpr int group = vectors > 4 ? vectors : 4;
+  const int64_t before = (t.dim - 1) / (group * lanes) * group * lanes;
   const int64_t last = t.dim - before - (vectors - 1) * lanes;
   const int32_t* const offsets = block.offsets;
   const int32_t* ids = block.ids + offsets[0];
@@ -109,9 +129,9 @@ template <Precision precision, int vectors, bool weighted, bool single>
   for (int64_t b = 0; b < bags; b++, out += columns) {
     const int64_t count = single ? 1 : offsets[b + 1] - offsets[b];
     Run* asked = &ahead;
-    for (int64_t c = 0; c < before; c += 4 * lanes, asked = nullptr) {
-      sumBag<precision, 4, weighted>(out + c, t, c, ids, weights, count, mean, lanes, far,
-                                     asked, lookahead);
+    for (int64_t c = 0; c < before; c += group * lanes, asked = nullptr) {
+      sumBag<precision, group, weighted>(out + c, t, c, ids, weights, count, mean, lanes, far,
+                                         asked, lookahead);
     }
     sumBag<precision, vectors, weighted>(out + before, t, before, ids, weights, count, mean, last,
                                          far, asked, lookahead);
@@ -129,10 +149,14 @@ INLINE bool bagsOfOne(const int32_t* offsets, int64_t count) {
 
 template <Precision precision, bool weighted, bool single>
 INLINE void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
-  switch ((block.t.dim - 1) / lanes % 4) {
-    case 0: return poolPlain<precision, 1, weighted, single>(block, run, lookahead);
-    case 1: return poolPlain<precision, 2, weighted, single>(block, run, lookahead);
-    case 2: return poolPlain<precision, 3, weighted, single>(block, run, lookahead);
+  switch ((block.t.dim - 1) / lanes % 8) {
+    case 7: return poolPlain<precision, 8, weighted, single>(block, run, lookahead);
+    case 0:
+    case 4: return poolPlain<precision, 1, weighted, single>(block, run, lookahead);
+    case 1:
+    case 5: return poolPlain<precision, 2, weighted, single>(block, run, lookahead);
+    case 2:
+    case 6: return poolPlain<precision, 3, weighted, single>(block, run, lookahead);
     default: return poolPlain<precision, 4, weighted, single>(block, run, lookahead);
   }
 }

@@ -395,6 +395,9 @@ INLINE const char* rowsOf(const Table& t) {
   return static_cast<const char*>(t.codes);
 }
 
-INLINE int64_t rowBytes(const Table& t) {
-  return t.dim * (t.precision == Precision::float32 ? 4 : t.precision == Precision::int8 ? 1 : 2);
+/// Bytes of a stored weight.
+constexpr int64_t weightBytes(Precision precision) {
+  return precision == Precision::float32 ? 4 : precision == Precision::int8 ? 1 : 2;
 }
+
+INLINE int64_t rowBytes(const Table& t) { return t.dim * weightBytes(t.precision); }

@@ -33,6 +33,14 @@ struct RowGroup {
   }
 };
 
+/// `foldLookups`, not inlined: few rows have several lookups, and its variables would take the
+/// registers of the loop over rows.
+template <bool placed>
+[[gnu::noinline]] static const float* foldSeveral(const Gradients& g, int64_t first, int64_t from,
+                                                  int64_t to) {
+  return foldLookups<placed>(g, first, from, to);
+}
+
 /// SGD or row-wise Adagrad, without decay, on float32 rows of `vectors` vectors. It gives the bits
 /// of `foldRow` and `applyRow`, but works on groups of rows, with one vector of rates per group.
 /// The loop is software-pipelined: each iteration prefetches one row, squares one row of the
@@ -51,7 +59,7 @@ template <int vectors, bool adagrad, bool placed>
   groups[0].folded = folded;
   groups[1].folded = folded + lanes * g.dim;
   int64_t asked = 0, from = 0;
-  const int64_t bytes = vectors * lanes * sizeof(float);
+  constexpr int64_t dim = vectors * lanes, bytes = dim * sizeof(float);
   const auto ask = [&]() INLINE_LAMBDA {
     if (asked < g.count) {
       const int64_t row = rowOf(g.lookups[asked]);
@@ -60,7 +68,7 @@ template <int vectors, bool adagrad, bool placed>
       if (adagrad) prefetch(t.state + row, 1);
       prefetch(t.touched + row, 1);
     }
-    const int64_t close = asked - updateAhead + updateClose;
+    const int64_t close = asked - updateAhead(dim) + updateClose(dim);
     if (close >= 0 && close < g.count) {
       prefetchClose(t.weights + rowOf(g.lookups[close]) * vectors * lanes, bytes);
     }
@@ -75,7 +83,8 @@ template <int vectors, bool adagrad, bool placed>
     float* const own = group.folded + r * g.dim;
     if (__builtin_expect(summed || to > from + 1, 0)) {
       group.d[r] = own;
-      std::memcpy(own, foldLookups<placed>(g, first, from, to), g.dim * sizeof(float));
+      const float* sum = foldSeveral<placed>(gradients, first, from, to);
+      std::memcpy(own, sum, g.dim * sizeof(float));
     }
     if (__builtin_expect(most != 0, 0)) {
       clipRow(own, group.d[r], most, vectors * lanes);
@@ -99,18 +108,20 @@ template <int vectors, bool adagrad, bool placed>
   const auto change = [&](const RowGroup<vectors>& group, int r) INLINE_LAMBDA {
     float* w = t.weights + group.rows[r] * vectors * lanes;
     const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
+    Finite own;  // So that the sums of a row do not wait for those of the row before.
     UNROLL for (int v = 0; v < vectors; v++) {
       // An unsummed gradient may contain -0, which a sum from 0 would turn into +0.
       const Vec share = add(zero(), load(group.d[r] + v * lanes));
       const Vec changed = fnma(rate, share, load(w + v * lanes));
-      seen.look(changed);
+      own.look(changed);
       store(w + v * lanes, changed);
     }
+    seen.also(own);
     t.touched[group.rows[r]] = 1;
   };
   for (int turn = 0; from < g.count || groups[1 - turn % 2].n > 0; turn++) {
     RowGroup<vectors>&now = groups[turn % 2], &before = groups[1 - turn % 2];
-    while (asked < from + updateAhead) ask();
+    while (asked < from + updateAhead(dim)) ask();
     now.n = 0;
     for (int r = 0; r < lanes; r++) {
       ask();

@@ -4,7 +4,7 @@
 /// Prefetches the memory of a table's next lookups, up to `updateAhead` after `to`: gradients, and
 /// rows with their state.
 INLINE void askForRows(const Table& t, const Gradients& g, int64_t& asked, int64_t to) {
-  const int64_t stop = to + updateAhead < g.count ? to + updateAhead : g.count;
+  const int64_t ahead = to + updateAhead(t.dim), stop = ahead < g.count ? ahead : g.count;
   for (; asked < stop; asked++) {
     prefetch(g.gradientOf(asked), g.dim * sizeof(float));
     const int64_t row = rowOf(g.lookups[asked]);
@@ -118,7 +118,7 @@ inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index,
   const bool changed = placed || g.mean || t.rule.clip != 0 || t.rule.l2 > 0;
   int64_t asked = 0;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
-    for (; asked < g.count && asked < to + updateAhead; asked++) {
+    for (; asked < g.count && asked < to + updateAhead(t.dim); asked++) {
       prefetch(g.gradientOf<placed>(asked), g.dim * sizeof(float));
     }
     const bool lone = !changed && to == from + 1;

@@ -79,7 +79,13 @@ struct Bfloat16 {
   }
 
   INLINE void packAlong(float* out, const float* from, int64_t k) {
-    for (int64_t i = 0; i < k; i += lanes) {
+    int64_t i = 0;
+#if defined(OSIRIS_AVX2)
+    for (; i + lanes <= k; i += lanes) {
+      store(out + i, _mm256_permute_ps(rounded(load(from + i)), 0xb1));  // 1, 0, 3, 2 ...
+    }
+#endif
+    for (; i < k; i += lanes) {
       const int64_t n = left(k, i);
       float values[lanes];
       store(values, rounded(n == lanes ? load(from + i) : loadSome(from + i, n)));

@@ -78,6 +78,9 @@ struct SampleBlock {
   int64_t slice, k0, depth;
   int64_t packed;       // offset among the packed samples of all blocks
   int64_t packedDepth;  // number of packed samples
+
+  /// Samples from one panel of packed gradients to the next.
+  int64_t panelDepth() const { return packedDepth + panelGap; }
 };
 
 /// Lists the sample blocks of all slices, in order, at least one per slice. Returns their number.
@@ -90,7 +93,7 @@ int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
     do {
       const int64_t depth = end - k0 < Format::blockK ? end - k0 : Format::blockK;
       blocks[count++] = {s, k0, depth, packed, Format::packed(depth)};
-      packed += Format::packed(depth);
+      packed += Format::packed(depth) + panelGap;
       k0 += depth;
     } while (k0 < end);
   }
@@ -107,15 +110,16 @@ inline ComingRows comingGradients(const float* dOut, const Outputs& outputs, int
   return {from, rows > 0 ? blocks[i].depth : 0, outputs.all, rows};
 }
 
-/// sums (packedM) += the samples of `count` panels of packed gradients, in order.
+/// sums (packedM) += the samples of `count` panels of packed gradients, in order. `next`: floats
+/// from one panel to the next.
 template <int count>
-INLINE void addPanels(float* sums, const float* panels, int64_t depth) {
+INLINE void addPanels(float* sums, const float* panels, int64_t depth, int64_t next) {
   constexpr int vectors = panelRows / lanes;
   Vec sum[count][vectors];
   loadRows(sum, sums, panelRows, lanes);
   for (int64_t k = 0; k < depth; k++) {
     UNROLL for (int i = 0; i < count; i++) {
-      const float* panel = panels + (i * depth + k) * panelRows;
+      const float* panel = panels + i * next + k * panelRows;
       UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = add(sum[i][v], load(panel + v * lanes));
     }
   }
@@ -133,14 +137,15 @@ class PackedSums {
 
   void beginSlice() { std::memset(sums_, 0, packedM * sizeof(float)); }
 
-  void addBlock(const float* panels, int64_t rows, int64_t depth) {
+  void addBlock(const float* panels, int64_t rows, const SampleBlock& block) {
     const int64_t count = (rows + tileRows - 1) / tileRows;
+    const int64_t next = panelRows * block.panelDepth();
     int64_t i = 0;
     for (; i + 6 <= count; i += 6) {
-      addPanels<6>(sums_ + i * panelRows, panels + i * panelRows * depth, depth);
+      addPanels<6>(sums_ + i * panelRows, panels + i * next, block.depth, next);
     }
     for (; i < count; i++) {
-      addPanels<1>(sums_ + i * panelRows, panels + i * panelRows * depth, depth);
+      addPanels<1>(sums_ + i * panelRows, panels + i * next, block.depth, next);
     }
   }
 
@@ -182,7 +187,7 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
   const int64_t blocksMax = slices.count + samples / Format::blockK;
   SampleBlock* blocks = scratches().blocks.take<SampleBlock>(blocksMax);
   const int64_t count = sampleBlocks<Format>(blocks, slices);
-  const int64_t packed = blocks[count - 1].packed + blocks[count - 1].packedDepth;
+  const int64_t packed = blocks[count - 1].packed + blocks[count - 1].panelDepth();
   int64_t slots = 1;
   while (slices.count >> slots > 0) slots++;
   float* unfinished = scratches().tiles.take<float>((slots + 1) * (slotSize + packedM));
@@ -225,13 +230,13 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
           Panels ofB{x + block.k0 * inputs + column, inputs, tileColumns};
           if (isPacked) {
             float* panels = packedA + (isKept ? block.packed * packedM : 0);
-            ofA = panelsOfA(panels, false, block.packedDepth);
+            ofA = panelsOfA(panels, false, block.panelDepth());
             if (j0 == 0) {
               packA<Format>(panels, {dOut, 1, outputs.all}, i0, rows, block.k0, block.depth,
-                            block.packedDepth);
+                            block.panelDepth());
               if (sumsPacked && n0 == 0) {
                 if (begins) sums.beginSlice();
-                sums.addBlock(panels, rows, block.depth);
+                sums.addBlock(panels, rows, block);
                 if (ends) sums.endSlice(p, dB[p.subtree] + i0, rows);
               }
             }

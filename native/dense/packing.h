@@ -14,6 +14,10 @@ constexpr int64_t blockN = 1024;
 /// cache sets.
 constexpr int64_t stridedK = packedK + 16;
 
+/// k of a gap after each panel of A with adjacent rows of a k. Panels of a power of two of bytes
+/// would compete for the same set of the first-level cache, as each k is packed into all panels.
+constexpr int64_t panelGap = lanes == 8 ? 2 : 0;
+
 /// One operand in memory: element (i,j) = p[i*rowStep + j*columnStep]; one of the steps is 1.
 struct Operand {
   const float* p;
@@ -118,7 +122,8 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
     float* panel = out + Format::packed(p) * panelRows;
     if (p + ahead < k) askFloats(from + ahead * a.columnStep, m);
     for (int64_t i = 0; i < m; i += tileRows, panel += panelRows * depth) {
-      const int64_t rows = m - i < tileRows ? m - i : tileRows;
+      // Tiles do not read the elements of a panel after `tileRows`, which may be anything.
+      const int64_t rows = m - i < panelRows ? m - i : panelRows;
       UNROLL for (int64_t v = 0; v < panelRows; v += lanes) {
         Vec made[Format::made];
         Format::packAcross(made, from + i + v, p + 1 < k ? a.columnStep : 0, left(rows, v));

@@ -6,8 +6,10 @@
 //   limits sgemm LIBRARY PASS M N K SECONDS     GFLOP/s of a BLAS (its shared library); PASS is
 //                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
 //   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
-//   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
-//   limits updateLines ROWS SECONDS             the same, of a number and a byte elsewhere too
+//   limits update ROWS SECONDS [sorted]         rows/s of a prefetched read-modify-write, of random
+//                                               rows in no order or in ascending order
+//   limits updateLines ROWS SECONDS [sorted]    the same, of a number and a byte elsewhere too
+//   limits updateRecord ROWS SECONDS [sorted]   the same, of a number and a byte beside the row
 //   limits memcpy BYTES SECONDS                 bytes/s of copies, over all rounds
 //   limits socket KIND BYTES SECONDS            bytes/s between two threads over a bare socket, in
 //                                               calls of BYTES: KIND is tcp or unix
@@ -148,19 +150,19 @@ constexpr size_t vectors = dim / lanes;
 constexpr size_t ahead = 64;
 
 struct Table {
-  float *rows;
+  float *rows;  // `width` floats apart
   size_t lookups = 1 << 20;
   std::vector<uint32_t> ids;  // and `ahead` more, to prefetch at the end
 };
 
-Table makeTable(size_t rows) {
-  const size_t bytes = rows * dim * sizeof(float);
+Table makeTable(size_t rows, size_t width = dim) {
+  const size_t bytes = rows * width * sizeof(float);
   void *memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   madvise(memory, bytes, MADV_HUGEPAGE);
   Table table{static_cast<float *>(memory)};
-  for (size_t i = 0; i < rows * dim; i++) table.rows[i] = 1.0f;
+  for (size_t i = 0; i < rows * width; i++) table.rows[i] = 1.0f;
   table.ids.resize(table.lookups + ahead);
   uint64_t state = 88172645463325252ull;
   for (auto &id : table.ids) {
@@ -196,25 +198,38 @@ double gather(size_t rows, size_t length, double seconds) {
   });
 }
 
-/// `lines`: each row also has a number and a byte in separate arrays, as the state of row-wise
-/// Adagrad and the mark of a touched row are stored.
-template <bool lines>
-double update(size_t rows, double seconds) {
-  const Table table = makeTable(rows);
+/// Where a row has a number and a byte, as the state of row-wise Adagrad and the mark of a touched
+/// row: nowhere, in arrays of their own, or in a cache line after the row.
+enum class State { none, lines, record };
+
+/// `isSorted`: the ids are ascending, in batches of as many as an update of a training step has.
+template <State kept>
+double update(size_t rows, double seconds, bool isSorted) {
+  constexpr size_t width = kept == State::record ? dim + 16 : dim;
+  constexpr size_t batch = 1 << 18;
+  Table table = makeTable(rows, width);
+  for (size_t at = 0; isSorted && at < table.lookups; at += batch) {
+    std::sort(table.ids.begin() + at, table.ids.begin() + at + batch);
+  }
   const Vector gradient = Vector{} + 1e-6f;
-  std::vector<float> state(lines ? rows : 0);
-  std::vector<uint8_t> marks(lines ? rows : 0);
+  std::vector<float> state(kept == State::lines ? rows : 0);
+  std::vector<uint8_t> marks(kept == State::lines ? rows : 0);
   return best(seconds, double(table.lookups), [&] {
     const uint32_t *id = table.ids.data();
     for (size_t k = 0; k < table.lookups; k++, id++) {
-      prefetchRow(table.rows + id[ahead] * dim);
-      if (lines) {
+      float *next = table.rows + id[ahead] * width, *own = table.rows + *id * width;
+      prefetchRow(next);
+      if (kept == State::lines) {
         __builtin_prefetch(&state[id[ahead]], 0, 2);
         __builtin_prefetch(&marks[id[ahead]], 0, 2);
         state[*id] += 1e-6f;
         marks[*id] = 1;
+      } else if (kept == State::record) {
+        __builtin_prefetch(next + dim, 0, 2);
+        own[dim] += 1e-6f;
+        own[dim + 1] = 1;
       }
-      Vector *row = reinterpret_cast<Vector *>(table.rows + *id * dim);
+      Vector *row = reinterpret_cast<Vector *>(own);
       for (size_t i = 0; i < vectors; i++) row[i] -= 0.01f * gradient;
     }
   });
@@ -421,8 +436,16 @@ int main(int count, char **words) {
     rate = sgemm(words[2], words[3], m, n, k, number(7)) / 1e9;
   }
   if (std::strcmp(what, "gather") == 0) rate = gather(number(2), number(3), number(4));
-  if (std::strcmp(what, "update") == 0) rate = update<false>(number(2), number(3));
-  if (std::strcmp(what, "updateLines") == 0) rate = update<true>(number(2), number(3));
+  const bool isSorted = count > 4 && std::strcmp(words[4], "sorted") == 0;
+  if (std::strcmp(what, "update") == 0) {
+    rate = update<State::none>(number(2), number(3), isSorted);
+  }
+  if (std::strcmp(what, "updateLines") == 0) {
+    rate = update<State::lines>(number(2), number(3), isSorted);
+  }
+  if (std::strcmp(what, "updateRecord") == 0) {
+    rate = update<State::record>(number(2), number(3), isSorted);
+  }
   if (std::strcmp(what, "memcpy") == 0) rate = copy(size_t(number(2)), number(3));
   if (std::strncmp(what, "socket", 6) == 0 && count > 4) {
     rate = socketPair(words[2], size_t(number(3)), number(4), what[6] != 0);

@@ -79,12 +79,12 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 134_500,
+  core: 135_000,
   ...Object.fromEntries(packages.map((name) => [name, 13_000])),
   cli: 7_850,
-  bench: 14_000,
+  bench: 14_200,
   test: 86_000,
-  native: 13_600,
+  native: 14_000,
   "examples, docs": 2_600,
 };
 

@@ -48,7 +48,7 @@ export function bindKernels(inner: Partial<Kernels>, addon: Addon | undefined): 
       ? nativeCall(row, of, recorder, callsOf(addon, kernel, row))
       : checkedCall(of, recorder, calls[kernel]!);
   }
-  bound["recorded"] = recorder.recorded;
+  bound.recorded = recorder.recorded;
   // The table has a row for each kernel of the contract that `inner` lacks: a test compares them.
   return bound as unknown as Kernels;
 }

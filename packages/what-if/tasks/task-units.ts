@@ -86,7 +86,7 @@ export function taskUnitsOf({
       ids: { step, table, bag: own.bag, id: own.id },
       receiveIds: { step, shard, bag, id, cached },
       tiers: { step, missed, missedColumn },
-      ...(missed > 0 && { fetch: { step, shard, missed, missedColumn, read } }),
+      ...(missed > 0 && { fetch: { step, missed, missedColumn, read } }),
       lookup: { step, ...looked, ...rounded(exchange.forward, element) },
       receiveReads: { ...vectors, ...rounded(exchange.forward, own.element) },
       ...{ forwardEarly: early, backwardEarly: early, forwardLate: late, backwardLate: late },

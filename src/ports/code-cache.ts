@@ -1,7 +1,6 @@
 // The code cache of the rollups: V8's compiled code of them, which the build stores so that a
-// thread does not compile them when it starts. V8 rejects a cache of another V8 version, but not one
-// of another architecture, in which it crashes. A rollup that is newer than the cache is compiled
-// again.
+// thread does not compile them when it starts. V8 rejects a cache of another V8 version, but
+// crashes in one of another architecture. A rollup that is newer than the cache is compiled again.
 //
 //   platform · names · ends ║ compiled code of the first rollup · of the second …
 

@@ -80,6 +80,7 @@ const someParts = { cut: step, device, of: z.int().min(0) };
 
 const bytes = z.int().min(0);
 const restoredBytes = z.object({ memoryBytes: bytes, storeBytes: bytes, keptBytes: bytes });
+const computed = { arithmetic: z.string(), set: z.string().optional() }; // How it computes.
 
 const tierStatus = z.object({
   device,
@@ -249,17 +250,8 @@ export const messages = defineMessages({
    */
   "device.dump": z.object({ first: device }),
   "device.dumped": z.object({ device, step, steps: step, parts: z.array(savedPart).readonly() }),
-  /**
-   * `set`: the instruction set of its kernels, for people. `restored`: where the bytes of the
-   * checkpoint came from, if there is a checkpoint.
-   */
-  "device.ready": z.object({
-    device,
-    step,
-    arithmetic: z.string(),
-    set: z.string().optional(),
-    restored: restoredBytes,
-  }),
+  /** `restored`: where the bytes of the checkpoint came from, if there is a checkpoint. */
+  "device.ready": z.object({ device, step, ...computed, restored: restoredBytes }),
   "device.reached": z.object({
     command,
     device,
@@ -289,14 +281,11 @@ export const messages = defineMessages({
     command,
     cut: step,
     arithmetic: z.string(),
-    /** As in the manifest. */
-    sets: z.array(z.string()).optional(),
     best: z.boolean(),
     metrics: z.unknown(),
-    /** As in the manifest. */
+    sets: z.array(z.string()).optional(), // This and `means`: as in the manifest.
     means: z.record(z.string(), z.number()).optional(),
-    /** Hosts that leave after this cut, and hand their parts over. */
-    leaving: z.array(host).optional(),
+    leaving: z.array(host).optional(), // Hosts that leave after this cut, handing their parts over.
   }),
   /** All devices have taken the cut and may go on; `stallMs`: the longest stall of a device. */
   "checkpoint.taken": z.object({ command, cut: step, stallMs: z.number().min(0) }),

@@ -1,6 +1,6 @@
 // Calls one kernel some times, for a count of its instructions in an emulator (cross.sh --count).
 //
-//   count SET KERNEL TIMES      prints the elements of a call: multiply-adds of products, else floats
+//   count SET KERNEL TIMES    prints a call's elements: multiply-adds of products, else floats
 
 #include <cstdio>
 #include <cstdlib>

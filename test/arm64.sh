@@ -20,7 +20,7 @@ emulate() { qemu-aarch64 -L /usr/aarch64-linux-gnu package/bin/node "$@"; }
 mkdir native
 cp "$root"/native/*.sh native
 cp -r "$root/dist" "$root/package.json" "$root/ava.config.js" .
-ln -s "$root/node_modules" node_modules
+ln -s "$root/node_modules" "$root/test" .
 
 echo "-- the bits of the kernels, here and on arm64"
 # bits ADDON: the digests of the arithmetic that AVX2, AVX-512 and NEON have in common.

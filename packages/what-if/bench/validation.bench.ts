@@ -59,7 +59,7 @@ const othersMax = 0.1;
 export const validationBench: Bench<ValidationOptions> = {
   question: "predicted beside measured steps of random jobs",
   options: [
-    new Option("--jobs <count>", "random jobs").argParser(positive).default(20),
+    new Option("--jobs <count>", "random jobs").argParser(positive).default(10),
     new Option("--seed <number>", "that they are drawn from").argParser(positive).default(1),
     new Option("--skip <count>", "jobs of the seed before the first").argParser(Number).default(0),
   ],

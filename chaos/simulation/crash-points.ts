@@ -49,7 +49,7 @@ export function crashing(kind: CrashKind, operations: readonly number[], seed = 
 }
 
 /** In the middle of an undisturbed run. */
-const scaledAtMs = 4;
+const scaledAtMs = 3;
 
 /** Number of disk operations of an undisturbed run. */
 export async function operationsOf(kind: CrashKind): Promise<number> {

@@ -33,7 +33,7 @@ test.serial(
     // Requested moves are executed: each of these moves a shard from another device.
     const speed = { turnMs: 0.1, startMs: 1 };
     const shape = { devices: [2], speed, delayMs: [0, 0.1] } as const;
-    const asked = [20, 40].map((atMs, device) => {
+    const asked = [8, 16].map((atMs, device) => {
       return { kind: "run.move", atMs, shard: 0, device: 1 - device } as const;
     });
     for (const job of someOrAll("jobs whose shard moves", [0], [0, 1, 2, 4])) {

@@ -192,7 +192,10 @@ testIf(pyTorch)(
       const printed = python(pytorchFile("load.py"), path, name.replace(".pt", ""));
       const logits: number[] = JSON.parse(printed);
       t.true(apart(logits, await logitsOf(out)) < 1e-6, name);
-      t.deepEqual(logits, expectedOfPyTorch().models[name]?.logits, name);
+      // PyTorch's own last bits depend on the processor.
+      const recorded = expectedOfPyTorch().models[name]?.logits ?? [];
+      t.is(logits.length, recorded.length);
+      t.true(apart(logits, recorded) < 1e-6, name);
     }
   },
 );

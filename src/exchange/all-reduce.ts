@@ -112,6 +112,7 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
     },
 
     progress() {
+      if (hosts.length === 1) return; // No bytes travel meanwhile.
       for (const own of buckets.slice(0, published)) {
         for (let stage = own.stages[own.done]; stage; stage = own.stages[own.done]) {
           const { peers, cellOf } = stage;

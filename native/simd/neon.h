@@ -5,6 +5,7 @@
 typedef float Vec __attribute__((vector_size(16)));
 constexpr int lanes = 4;
 constexpr int tileRows = 12;  // 12 x 2 accumulators, 2 of B, 3 of A: 29 of 32 registers
+constexpr int unrolledK = 1;
 
 INLINE Vec zero() { return Vec{}; }
 INLINE Vec broadcast(float v) { return (Vec)vdupq_n_f32(v); }

@@ -28,7 +28,7 @@ export interface RemoteRowsOptions {
   readonly held: readonly SlabShard[];
   /** All shards on servers. */
   readonly shards: readonly Shard[];
-  /** Most batches whose gradients servers have not confirmed yet when the next step begins. */
+  /** A step waits until at most so many batches have gradients that servers did not confirm. */
   readonly pushesMax: number;
 }
 

@@ -1,8 +1,8 @@
 // A sparse server: shards of rows in memory, each a slab whose rows are looked up one by one.
 //
 // Invariants
-//   P1. Each piece of a push is applied once: those of the batches that a sender may still have in
-//       flight are remembered, and a sender has at most `pushesMax` of these batches.
+//   P1. Each piece of a push is applied once, although a sender may repeat it: the server remembers
+//       the pieces of the last `pushesMax` batches of each sender, and a sender repeats no older.
 //   P2. A piece is applied whole, between two other calls.
 
 import { createSlab, type Slab } from "../embedding/rows/slab.ts";

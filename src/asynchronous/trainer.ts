@@ -60,7 +60,7 @@ export function soloInput(input: TopologyInput): TopologyInput {
   return weighted === undefined ? solo : { ...solo, weighted };
 }
 
-/** A batch whose rows are being pulled. Its memory (lane) is free again once it is trained. */
+/** A batch whose rows the servers send. Another batch may use its memory once it is trained. */
 interface Ahead {
   readonly device: DeviceState;
   readonly step: number;

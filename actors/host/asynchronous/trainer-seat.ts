@@ -46,7 +46,7 @@ export interface TrainerSeat {
    * is at the end of the last one, so that the coordinator requests the next.
    */
   progress(): { readonly step: number; readonly loss: number | undefined };
-  /** Of the thread whose push has waited longest for its servers. */
+  /** The lag of the thread that has waited longest for servers to confirm its gradients. */
   pushLag(nowMs: number): PushLag;
   /** Whether its present threads have trained, so that its weights are worth something. */
   hasTrained(): boolean;

@@ -45,9 +45,9 @@ export function constantsOf(hardware: Hardware, devices: ClusterDevices): Machin
 }
 
 /**
- * The planner's constants of a cluster, and its devices where those of servers are of another kind:
- * their memory and their speed at rows. They exchange as the others, which plans of servers alone
- * do not depend on.
+ * The planner's constants of a cluster. Where servers run on machines of their own kind, `fleet`
+ * has the memory and the row speed of each device. The planner takes the links of trainers for
+ * servers too; plans that place rows on servers alone do not depend on links.
  */
 export function fleetOf(
   hardware: Hardware,

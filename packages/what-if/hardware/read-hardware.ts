@@ -44,7 +44,7 @@ export function readHardware(given: string): Hardware {
   return checkHardware(written, unusable);
 }
 
-/** The kinds of machines of a cluster: of its hosts; and of those of servers, if it is another. */
+/** Reads the machine of all hosts, or of trainers and, from a second file, of parameter servers. */
 export function readCluster(given: string, servers?: string): Hardware {
   const kind = readHardware(given);
   return servers === undefined ? kind : { ...kind, servers: readHardware(servers) };

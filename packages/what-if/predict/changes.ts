@@ -160,7 +160,7 @@ function withMemory(constants: MachineConstants): MachineConstants {
   };
 }
 
-/** Units of measured tasks (task-units.ts) that arithmetic decides, and those that memory does. */
+/** Units of work (task-units.ts) that become faster with a faster processor; others need memory. */
 const computeUnits: ReadonlySet<string> = new Set([
   ...["layer", "block", "parameter", "product", "activation", "own", "shared", "small"],
   ...["half", "scaled"],

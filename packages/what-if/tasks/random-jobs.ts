@@ -1,6 +1,6 @@
-// Random jobs: those whose tasks are timed to find the costs of a machine (task-probes.ts), and, of
-// other seeds, those by which the predictions are validated (bench/validation.bench.ts). A job
-// depends on the seed and its number alone.
+// Random jobs. Jobs of one seed are timed to find the costs of a machine (task-probes.ts); jobs of
+// other seeds validate the predictions (bench/validation.bench.ts), so that no job is compared with
+// costs that were fitted to it. A job depends on its seed and number alone.
 
 import {
   type JobOptions,

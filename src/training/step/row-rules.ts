@@ -1,6 +1,6 @@
-// The rules by which a step updates the rows of a slab, one for each shard. Shards whose rule has
-// the same numbers share one object, and steps with the same rules one list: kernels keep what they
-// make of a list by its identity (src/kernels/table/lists.ts).
+// The rules (optimizer, rates) by which a step updates the rows of a slab, one for each shard.
+// Equal rules are one object, and equal lists of rules one list, because kernels recognise a list
+// that they have prepared by its identity (src/kernels/table/lists.ts).
 
 import type { Slab } from "../../embedding/rows/slab.ts";
 import { decayedRule, type RowDecay } from "../../embedding/tables/row-decay.ts";

@@ -123,7 +123,7 @@ export const claims: readonly Claim[] = [
   },
 ];
 
-/** Papers whose figures this project has not measured or predicted, with the reason. */
+/** Papers with a figure that this project neither measures nor predicts, and why it does not. */
 export const unclaimed = [
   "DMT (up to 1.9 times): vectors between hosts are exchanged flat, and towers are not built",
   "EMBark (1.5 times on average): plans have its cuts by rows and columns, but no clusters",

@@ -57,8 +57,9 @@ export function naivePlan(
 }
 
 /**
- * Parts of each table in turn: those of the next one begin a device later, where a table has fewer
- * parts than there are devices. Each device has a cache, of equal parts for its tables.
+ * Cuts each table by rows, and deals the parts to devices in turn. A table with fewer parts than
+ * devices begins one device after the table before, so that no device gets more parts than others.
+ * The cache of a device is divided equally among its tables.
  */
 export function rowWisePlan(
   job: JobSpec,

@@ -103,7 +103,7 @@ function plannedOf(variant: Variant, hardware: Hardware): PlannedCluster {
   return withFacts({ job, devices, plan, options, missing: [] });
 }
 
-/** So many times as fast: without time. */
+/** A part that is this many times as fast takes no time that a figure would show. */
 const endless = 1e9;
 
 function withoutTime(hardware: Hardware, what: Variant["without"]): Hardware {

@@ -64,7 +64,7 @@ function machines(
   return {
     ...{ name: "test", host, device: {}, scaleUp: link, ...links },
     scaleOut: { ...link, isShared: false, ...links.scaleOut },
-  } as unknown as Hardware; // The engine reads no other field of a machine.
+  } as unknown as Hardware; // A part of a machine: the engine reads only these fields.
 }
 
 const near = (t: { true(is: boolean, message?: string): unknown }, a: number, b: number) =>

@@ -33,7 +33,9 @@ export interface JobDraw {
 
 /** Identifies the draws of these jobs among those of a seed. */
 const purpose = 0x7a11;
-const [dense, batchesOfJob, cachedBatches, idsOfRow] = [13, 8, 64, 4];
+const [dense, batchesOfJob, idsOfRow] = [13, 8, 4];
+/** Batches of a job with cached tables. */
+export const cachedBatches = 64;
 /**
  * Bytes of a cached table for each byte of its cache in device memory. The cache in host memory is
  * twice as large as that in device memory.

@@ -16,11 +16,16 @@ import {
   realDisk,
   resolveJob,
   type SampleTimes,
+  type StepFacts,
   type TimedJob,
   timeSteps,
   workloadOf,
 } from "../../../internal.ts";
-import { type JobDraw, type RandomJob, randomJob } from "./random-jobs.ts";
+import { simulateSteps } from "../engine/simulate-steps.ts";
+import { hardwareSchema } from "../hardware/hardware.ts";
+import type { DeviceCosts } from "../model.ts";
+import { stepFactsOfPlan } from "../predict/step-facts.ts";
+import { cachedBatches, type JobDraw, type RandomJob, randomJob } from "./random-jobs.ts";
 import { fitTaskCosts, type MeasuredTasks, type TaskCosts } from "./task-costs.ts";
 import { type TaskTimes, taskTimesOf } from "./task-times.ts";
 import { taskUnitsOf } from "./task-units.ts";
@@ -30,22 +35,26 @@ export interface Probing {
   readonly probes: number;
   /** Most ids of a batch; and multiplications and additions of its dense layers. */
   readonly limits: Pick<JobDraw, "idsMax" | "flopMax">;
-  readonly passes: number;
   readonly compiling: SampleTimes;
+  /** A step is counted if it began in the sample. */
   readonly counting: SampleTimes;
+  /** The warm-up of cached tables: all batches, so that each new row replaces another one. */
+  readonly filling: Pick<SampleTimes, "warmUpSteps" | "longestMs">;
 }
 
 export const usualProbing: Probing = {
-  ...{ probes: 40, limits: { idsMax: 120_000, flopMax: 1.6e9 }, passes: 3 },
+  ...{ probes: 40, limits: { idsMax: 120_000, flopMax: 1.6e9 } },
   compiling: { warmUpMs: 200, warmUpSteps: 40, longestMs: 300, sampleMs: 4, samples: 0 },
-  counting: { warmUpMs: 200, warmUpSteps: 8, longestMs: 600, sampleMs: 4, samples: 1 },
+  counting: { warmUpMs: 700, warmUpSteps: 8, longestMs: 900, sampleMs: 600, samples: 1 },
+  filling: { warmUpSteps: cachedBatches + 8, longestMs: 6000 },
 };
 
 /** Takes a second, for approximate costs. */
 export const briefProbing: Probing = {
-  ...{ probes: 3, limits: { idsMax: 30_000, flopMax: 3e8 }, passes: 1 },
+  ...{ probes: 3, limits: { idsMax: 30_000, flopMax: 3e8 } },
   compiling: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 0 },
   counting: { warmUpMs: 1, warmUpSteps: 6, longestMs: 1000, sampleMs: 2, samples: 1 },
+  filling: { warmUpSteps: 6, longestMs: 1000 },
 };
 
 /** The seed of all probes: the usual ones have steps of 1 to 50 ms on one core. */
@@ -57,9 +66,11 @@ const probeSeed = 4242;
  */
 const compileSoon = "--interrupt-budget=16000";
 
+/** A device of a probe; its tasks without waits. */
 export interface ProbedTasks extends MeasuredTasks {
   readonly probe: number;
   readonly devices: number;
+  readonly facts: StepFacts;
 }
 
 /** Times the probes, and fits the costs, on each of the given numbers of devices. */
@@ -74,8 +85,8 @@ export async function measureTasks(
   const found: TaskCosts[] = [];
   for (const devices of counts) {
     const probed = await probeTasks(constants, devices, ports, probing);
-    onProbed(probed);
-    found.push(fitTaskCosts(devices, probed));
+    onProbed(probed.flat());
+    found.push(fitTaskCosts(devices, probed.flatMap(withJitter)));
   }
   return found;
 }
@@ -84,8 +95,8 @@ async function probeTasks(
   constants: MachineConstants,
   devices: number,
   ports: ProbePorts,
-  { probes, limits, passes, compiling, counting }: Probing,
-): Promise<ProbedTasks[]> {
+  { probes, limits, compiling, counting, filling }: Probing,
+): Promise<ProbedTasks[][]> {
   const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
   try {
     const jobs = Array.from({ length: probes }, (_, probe) => {
@@ -95,28 +106,31 @@ async function probeTasks(
     const timed: Omit<TimedJob, "times">[] = [];
     for (const { job } of jobs)
       timed.push({ job, data: await prepareData(job, realDisk, () => {}) });
-    const all = [compiling, ...Array.from({ length: passes }, () => counting)].flatMap((times) =>
-      timed.map((one) => ({ ...one, times })),
-    );
+    const all = [
+      ...timed.map((one) => ({ ...one, times: compiling })),
+      ...timed.map((one) => {
+        const isCached = one.job.model.tables.some(({ tier }) => tier === "cached");
+        return { ...one, times: { ...counting, ...(isCached && filling) } };
+      }),
+    ];
     const taken: TaskTimes[][] = [];
     await timeSteps(all, devices, ports, (_, recordsOf) => {
-      taken.push(Array.from({ length: devices }, (_own, rank) => taskTimesOf(recordsOf(rank))));
+      const timesOf = (rank: number) => taskTimesOf(recordsOf(rank), counting.sampleMs);
+      taken.push(Array.from({ length: devices }, (_own, rank) => timesOf(rank)));
     });
-    return jobs.flatMap(({ probe, counted }, index) => {
+    return jobs.flatMap(({ probe, counted, job }, index) => {
       const unitsOf = taskUnitsOf(counted);
-      const times = Array.from({ length: devices }, (_, rank) => {
-        const own = taken.flatMap((ranks, at) => {
-          const isCounted = at >= jobs.length && at % jobs.length === index;
-          const found = ranks[rank] ?? {};
-          return isCounted && Object.keys(found).length > 0 ? [found] : [];
-        });
-        return medianOf(own);
-      });
+      const times = taken[jobs.length + index] ?? [];
       // On a busy machine a probe may end before a whole step did.
       if (times.some((own) => Object.keys(own).length === 0)) return [];
-      return withJitter(times).map((own, rank) => {
-        return { probe, devices, units: unitsOf(rank), times: own };
+      const facts = stepFactsOfPlan({
+        job,
+        plan: counted.plan,
+        devices: { hosts: 1, perHost: devices },
       });
+      return [
+        times.map((own, rank) => ({ probe, devices, facts, units: unitsOf(rank), times: own })),
+      ];
     });
   } finally {
     rmSync(home, { recursive: true, force: true });
@@ -140,35 +154,51 @@ export function plannedProbe(
   return { job, counted: { setting, plan: found.plan, graph: graphOf(model), exchange } };
 }
 
-/** Of each task the median of the passes: a neighbour may disturb one of them. */
-function medianOf(all: readonly TaskTimes[]): TaskTimes {
-  const names = new Set(all.flatMap((own) => Object.keys(own)));
-  return Object.fromEntries(
-    [...names].map((name) => {
-      const sorted = all.map((own) => own[name] ?? 0).sort((a, b) => a - b);
-      return [name, sorted[Math.floor(sorted.length / 2)] ?? 0];
-    }),
-  );
-}
+/** The machine of a simulated probe: its devices share memory, so that their tasks copy. */
+const sharing = (() => {
+  const memory = { bytes: 1, bandwidth: 1 };
+  return hardwareSchema.parse({
+    ...{ name: "probes", source: "none" },
+    host: { devices: 1, memory, ingestion: 1 },
+    device: {
+      memory: { ...memory, lookups: 1 },
+      ...{ flops: { float32: 1 }, gemmShare: 1, idSort: 0, hostLink: 1 },
+    },
+    scaleOut: { latency: 1, bandwidth: 1, isShared: true },
+  });
+})();
 
 /**
- * What the device that works longest still waits for others is added to the tasks of all, in their
- * proportion: devices that are slower in turns wait for each other, in a simulation of mean times
- * they do not.
+ * The devices of a probe wait longer for each other than in a simulation of their mean times, as
+ * they are slower in turns. The difference is added to the tasks of all, in their proportion.
  */
-function withJitter(ranks: readonly TaskTimes[]): TaskTimes[] {
-  const isOfOthers = (name: string) => name.startsWith("wait.") && !ownWaits.has(name);
-  const sumOf = (times: TaskTimes, isCounted: (name: string) => boolean) =>
-    Object.entries(times).reduce((sum, [name, own]) => sum + (isCounted(name) ? own : 0), 0);
+export function withJitter(ranks: readonly ProbedTasks[]): MeasuredTasks[] {
+  const [{ facts } = {}] = ranks;
+  if (facts === undefined) return [];
   const isWork = (name: string) => !name.startsWith("wait.");
-  const waited = Math.min(...ranks.map((times) => sumOf(times, isOfOthers)));
-  const worked = Math.max(...ranks.map((times) => sumOf(times, isWork)));
-  const factor = worked > 0 ? 1 + waited / worked : 1;
-  return ranks.map((times) =>
-    Object.fromEntries(
-      Object.entries(times).map(([name, own]) => [name, isWork(name) ? factor * own : own]),
-    ),
+  const memory = { device: 0, host: 0, disk: 0 };
+  const classes = ranks.map(({ times }, rank): DeviceCosts => {
+    const work = Object.entries(times).filter(([name]) => isWork(name));
+    const tasks = work.map(([name, own]) => [name, { seconds: own }] as const);
+    const batch = { seconds: (times.batch ?? 0) + (times.between ?? 0) };
+    return {
+      ...{ ranks: [rank], tasks: { ...Object.fromEntries(tasks), batch } },
+      ...{ sent: {}, received: {}, memory, memoryThere: memory },
+    };
+  });
+  const costs = { hosts: 1, perHost: ranks.length, classes, serverHosts: 0 };
+  const reading = { seconds: 0, readers: 1 };
+  const simulated = simulateSteps(facts, { ...costs, reading }, sharing, { traced: 0 }).step;
+  const steps = ranks.map(({ times }) =>
+    Object.entries(times).reduce((sum, [name, own]) => sum + (ownWaits.has(name) ? 0 : own), 0),
   );
+  const factor = Math.max(1, Math.max(...steps) / simulated);
+  return ranks.map(({ units, times }) => {
+    const own = Object.entries(times).map(([name, took]) => {
+      return [name, isWork(name) ? factor * took : took];
+    });
+    return { units, times: Object.fromEntries(own) };
+  });
 }
 
 /** Waits for no other device. */

@@ -14,9 +14,16 @@ const lastTask = stepTasks.indexOf("losses");
 /** The first steps touch memory for the first time. */
 const coldSteps = 2;
 
-/** `records`: oldest first. Empty: no whole step is there. */
-export function taskTimesOf(records: Iterable<TimedRecord>): TaskTimes {
+/**
+ * `records`: oldest first. `lastMs`: counts only steps that began so long before the last record,
+ * and else the last step. Empty: no whole step is there.
+ */
+export function taskTimesOf(
+  records: Iterable<TimedRecord>,
+  lastMs = Number.POSITIVE_INFINITY,
+): TaskTimes {
   const steps: Map<string, number>[] = [];
+  const beganMs: number[] = [];
   let step: Map<string, number> | undefined;
   let waits: { readonly name: string; readonly ms: number }[] = [];
   let endedMs: number | undefined;
@@ -32,9 +39,12 @@ export function taskTimesOf(records: Iterable<TimedRecord>): TaskTimes {
     if (what !== lastTask) continue;
     step = new Map();
     steps.push(step);
+    beganMs.push(toMs);
   }
   steps.pop(); // Not a whole step.
-  steps.splice(0, Math.min(coldSteps, Math.floor(steps.length / 2)));
+  const early = beganMs.filter((ms) => ms < (endedMs ?? 0) - lastMs).length;
+  const cold = Math.min(coldSteps, Math.floor(steps.length / 2));
+  steps.splice(0, Math.min(Math.max(early, cold), steps.length - 1));
   const names = new Set(steps.flatMap((own) => [...own.keys()]));
   return Object.fromEntries(
     [...names].map((name) => {

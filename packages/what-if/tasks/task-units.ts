@@ -24,8 +24,9 @@ import {
 
 export const unitNames = [
   ...(["step", "table", "shard", "bag", "id", "idColumn", "row", "rowColumn", "element"] as const),
-  ...(["cached", "missed", "missedColumn", "half", "scaled"] as const),
-  ...(["layer", "parameter", "product", "activation", "mixed", "moved"] as const),
+  ...(["cached", "missed", "missedColumn", "read", "half", "scaled"] as const),
+  ...(["layer", "block", "parameter", "product", "activation"] as const),
+  ...(["own", "shared", "small", "moved"] as const),
 ] as const;
 
 /** Units of a task, and how many of each it has. `step`: 1, whatever is in the step. */
@@ -103,8 +104,8 @@ export function taskUnitsOf({
 /** The blocks of the network that run before vectors arrive, or after them. */
 function denseUnits({ nodes }: Graph, samples: number, areEarly: boolean): Units {
   const units = {
-    ...{ step: 1, block: 0, parameter: 0, product: 0, activation: 0 },
-    ...{ own: 0, shared: 0, small: 0, moved: 0 },
+    ...({ step: 1, block: 0, parameter: 0, product: 0, activation: 0 } satisfies Units),
+    ...({ own: 0, shared: 0, small: 0, moved: 0 } satisfies Units),
   };
   for (const node of nodes) {
     if (node.isEarly !== areEarly || node.start === undefined) continue;
@@ -135,8 +136,8 @@ function rounded(format: string, elements: number): Units {
 }
 
 const noRows = {
-  ...{ shard: 0, bag: 0, id: 0, idColumn: 0, element: 0, row: 0, rowColumn: 0 },
-  ...{ cached: 0, missed: 0, missedColumn: 0, read: 0 },
+  ...({ shard: 0, bag: 0, id: 0, idColumn: 0, element: 0, row: 0, rowColumn: 0 } satisfies Units),
+  ...({ cached: 0, missed: 0, missedColumn: 0, read: 0 } satisfies Units),
 };
 
 /** The rows of the shards of each device, and of the copies that every device has. */

@@ -102,7 +102,10 @@ test("the fit finds the costs by which tasks were timed", (t) => {
   const costs = { step: 3e-5, shard: 2e-6, id: 4e-9, rowColumn: 5e-10 };
   const truth = {
     devices: 1,
-    tasks: { updateRows: costs, forward: { step: 1e-4, product: 3e-11 } },
+    tasks: {
+      updateRows: costs,
+      forward: { step: 1e-4, product: 3e-11, own: 6e-11, shared: 3e-11, small: 2e-7 },
+    },
   };
   const measured = Array.from({ length: 16 }, (_, index) => {
     const probe = { index, devices: [1], ...usualProbing.limits };

@@ -545,7 +545,7 @@ export {
 } from "./src/planner/cost/cost.ts";
 export { checkConstants, constantsSchema } from "./src/planner/cost/constants.ts";
 export { distinctOfTile, distinctRows } from "./src/planner/cost/distinct-rows.ts";
-export { distinctIds, missRatioAt } from "./src/planner/cost/miss-curve.ts";
+export { distinctIds, missRatioAt, sumOverRanks } from "./src/planner/cost/miss-curve.ts";
 export { packageFile } from "./src/ports/entry-file.ts";
 export { nearestName } from "./src/ports/nearest-name.ts";
 export { type Quantity, quantityExpected, quantityIn } from "./src/ports/quantities.ts";

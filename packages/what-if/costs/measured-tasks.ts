@@ -3,7 +3,7 @@
 import { exactExchange, type StepTaskName } from "../../../internal.ts";
 import type { DeviceCosts } from "../model.ts";
 import { type TaskCosts, taskSeconds } from "../tasks/task-costs.ts";
-import { taskUnitsOf } from "../tasks/task-units.ts";
+import { repeatedBatches, taskUnitsOf } from "../tasks/task-units.ts";
 import type { CostedCluster } from "./costed-job.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -23,7 +23,8 @@ export function measuredTasksOf(
   // A device alone on its host exchanges with other hosts, as two devices of one host do.
   const costs = costsOn(hardware.tasks, Math.max(devices.perHost, Math.min(2, devices.hosts)));
   const { exchange = exactExchange } = job;
-  const unitsOf = taskUnitsOf({ setting, plan, graph, exchange, samples });
+  const repeated = repeatedBatches(job);
+  const unitsOf = taskUnitsOf({ setting, plan, graph, exchange, samples, repeated });
   return (rank) => {
     const planned = ledger.tasksOf(rank);
     const { between = 0, fetch = 0, ...others } = taskSeconds(costs, unitsOf(rank));

@@ -176,8 +176,8 @@ function addWriting(
 
 /**
  * Rows that miss the cache of a device: by the planner's miss curve, each is read from the host's
- * memory, and a changed row is written back for it. What misses the host's cache, too, is read from
- * the disk. A device that computes in the host's memory copies rows itself, as the planner counts.
+ * memory, and a changed row is written back for it. What misses the host's cache, too, which also
+ * holds most rows of the device's, is read from the disk. A device that computes in the host's memory copies rows itself, as the planner counts.
  */
 function addMisses(
   cluster: CostedCluster,
@@ -193,7 +193,7 @@ function addMisses(
   const below = (shard.cache?.ddrBytes ?? 0) / Math.max(1, tileRows(table, shard) * place);
   const asked = distinctOfTile(table, shard, setting.workload.batchSize) * rowBytesOf(table, shard);
   const bytes = asked * missRatioAt(curve, table.rows * load);
-  const fromDisk = asked * missRatioAt(curve, table.rows * Math.min(1, load + below));
+  const fromDisk = asked * missRatioAt(curve, table.rows * Math.min(1, Math.max(load, below)));
   const rank = Number(shard.device);
   if (constants !== undefined) {
     ledger.add("tiers", rank, { seconds: plannedCosts(cluster, table, shard).seconds.prefetch });

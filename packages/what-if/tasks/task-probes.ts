@@ -1,6 +1,5 @@
 // Task probes: random small jobs, whose tasks are timed on this machine, so that the costs of their
-// units can be fitted (task-costs.ts). All train on the same threads, in a pass that only compiles
-// the programs and in passes that count.
+// units can be fitted (task-costs.ts). All train on the same threads, in a few passes.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,14 +27,13 @@ import { stepFactsOfPlan } from "../predict/step-facts.ts";
 import { cachedBatches, type JobDraw, type RandomJob, randomJob } from "./random-jobs.ts";
 import { fitTaskCosts, type MeasuredTasks, type TaskCosts } from "./task-costs.ts";
 import { type TaskTimes, taskTimesOf } from "./task-times.ts";
-import { taskUnitsOf } from "./task-units.ts";
+import { repeatedBatches, taskUnitsOf } from "./task-units.ts";
 
 /** How many probes are timed, and for how long. */
 export interface Probing {
   readonly probes: number;
   /** Most ids of a batch; and multiplications and additions of its dense layers. */
   readonly limits: Pick<JobDraw, "idsMax" | "flopMax">;
-  readonly compiling: SampleTimes;
   /** A step is counted if it began in the sample. */
   readonly counting: SampleTimes;
   /** The warm-up of cached tables: all batches, so that each new row replaces another one. */
@@ -44,18 +42,21 @@ export interface Probing {
 
 export const usualProbing: Probing = {
   ...{ probes: 40, limits: { idsMax: 120_000, flopMax: 1.6e9 } },
-  compiling: { warmUpMs: 200, warmUpSteps: 40, longestMs: 300, sampleMs: 4, samples: 0 },
-  counting: { warmUpMs: 700, warmUpSteps: 8, longestMs: 900, sampleMs: 600, samples: 1 },
+  counting: { warmUpMs: 250, warmUpSteps: 6, longestMs: 500, sampleMs: 300, samples: 1 },
   filling: { warmUpSteps: cachedBatches + 8, longestMs: 6000 },
 };
 
 /** Takes a second, for approximate costs. */
 export const briefProbing: Probing = {
   ...{ probes: 3, limits: { idsMax: 30_000, flopMax: 3e8 } },
-  compiling: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 0 },
   counting: { warmUpMs: 1, warmUpSteps: 6, longestMs: 1000, sampleMs: 2, samples: 1 },
   filling: { warmUpSteps: 6, longestMs: 1000 },
 };
+
+/** In the first pass, V8 compiles most of the programs. */
+const passes = 3;
+/** The pass in which probes with cached tables are timed: once, as their warm-up is long. */
+const cachedPass = 1;
 
 /** The seed of all probes: the usual ones have steps of 1 to 50 ms on one core. */
 const probeSeed = 4242;
@@ -95,7 +96,7 @@ async function probeTasks(
   constants: MachineConstants,
   devices: number,
   ports: ProbePorts,
-  { probes, limits, compiling, counting, filling }: Probing,
+  { probes, limits, counting, filling }: Probing,
 ): Promise<ProbedTasks[][]> {
   const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
   try {
@@ -106,23 +107,28 @@ async function probeTasks(
     const timed: Omit<TimedJob, "times">[] = [];
     for (const { job } of jobs)
       timed.push({ job, data: await prepareData(job, realDisk, () => {}) });
-    const all = [
-      ...timed.map((one) => ({ ...one, times: compiling })),
-      ...timed.map((one) => {
+    const runs = Array.from({ length: passes }, (_, pass) =>
+      timed.flatMap((one, at) => {
         const isCached = one.job.model.tables.some(({ tier }) => tier === "cached");
-        return { ...one, times: { ...counting, ...(isCached && filling) } };
+        if (isCached && pass !== cachedPass) return [];
+        return { at, ...one, times: { ...counting, ...(isCached && filling) } };
       }),
-    ];
+    ).flat();
     const taken: TaskTimes[][] = [];
-    await timeSteps(all, devices, ports, (_, recordsOf) => {
+    await timeSteps(runs, devices, ports, (_, recordsOf) => {
       const timesOf = (rank: number) => taskTimesOf(recordsOf(rank), counting.sampleMs);
       taken.push(Array.from({ length: devices }, (_own, rank) => timesOf(rank)));
     });
     return jobs.flatMap(({ probe, counted, job }, index) => {
       const unitsOf = taskUnitsOf(counted);
-      const times = taken[jobs.length + index] ?? [];
-      // On a busy machine a probe may end before a whole step did.
-      if (times.some((own) => Object.keys(own).length === 0)) return [];
+      // On a busy machine a pass may end before a whole step did.
+      const whole = taken.filter((own, run) => {
+        return runs[run]?.at === index && own.every((times) => Object.keys(times).length > 0);
+      });
+      if (whole.length === 0) return [];
+      const times = Array.from({ length: devices }, (_, rank) =>
+        medianOf(whole.map((own) => own[rank] ?? {})),
+      );
       const facts = stepFactsOfPlan({
         job,
         plan: counted.plan,
@@ -151,7 +157,19 @@ export function plannedProbe(
   const job = resolveJob({ ...options, plan: JSON.parse(found.text) });
   const setting = { workload: workloadOf(job), devices: on, constants };
   const { exchange, model } = job;
-  return { job, counted: { setting, plan: found.plan, graph: graphOf(model), exchange } };
+  const counted = { setting, plan: found.plan, graph: graphOf(model), exchange };
+  return { job, counted: { ...counted, repeated: repeatedBatches(job) } };
+}
+
+/** Of each task the median of the passes: a neighbour may disturb one of them. */
+function medianOf(all: readonly TaskTimes[]): TaskTimes {
+  const names = new Set(all.flatMap((own) => Object.keys(own)));
+  return Object.fromEntries(
+    [...names].map((name) => {
+      const sorted = all.map((own) => own[name] ?? 0).sort((a, b) => a - b);
+      return [name, sorted[Math.floor(sorted.length / 2)] ?? 0];
+    }),
+  );
 }
 
 /** The machine of a simulated probe: its devices share memory, so that their tasks copy. */

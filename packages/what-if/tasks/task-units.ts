@@ -9,6 +9,7 @@ import {
   distinctRows,
   type ExchangeSpec,
   type Graph,
+  type JobSpec,
   loadOf,
   type PlacedShard,
   type Plan,
@@ -18,6 +19,7 @@ import {
   type Setting,
   type StepTaskName,
   sizeOf,
+  sumOverRanks,
   tileColumns,
   tileRows,
 } from "../../../internal.ts";
@@ -48,6 +50,8 @@ export interface CountedJob {
   readonly exchange: Pick<ExchangeSpec, "forward" | "backward">;
   /** Samples of each device; left out: equally many. */
   readonly samples?: readonly number[];
+  /** Batches that come again in each epoch; left out: rows are drawn anew. */
+  readonly repeated?: number | undefined;
 }
 
 /** Returns the function from a device to its units, by task. */
@@ -57,10 +61,11 @@ export function taskUnitsOf({
   graph,
   exchange,
   samples: given,
+  repeated,
 }: CountedJob): (rank: number) => TaskUnits {
   const { workload, devices } = setting;
   const { tables, denseLayers: layer, denseParameters: parameter } = workload;
-  const held = heldBy(setting, plan);
+  const held = heldBy(setting, plan, repeated);
   const sum = (of: (table: PlannedTable) => number) =>
     tables.reduce((all, table) => all + of(table), 0);
   const ofSample = {
@@ -141,7 +146,7 @@ const noRows = {
 };
 
 /** The rows of the shards of each device, and of the copies that every device has. */
-function heldBy(setting: Setting, plan: Plan) {
+function heldBy(setting: Setting, plan: Plan, repeated: number | undefined) {
   const tables = new Map(setting.workload.tables.map((table) => [table.name, table]));
   const all = new Map<PlacedShard["device"], typeof noRows>();
   for (const shard of plan.shards) {
@@ -149,14 +154,19 @@ function heldBy(setting: Setting, plan: Plan) {
     if (table === undefined) continue;
     const sums = all.get(shard.device) ?? { ...noRows };
     all.set(shard.device, sums);
-    for (const [unit, count] of Object.entries(rowsOf(setting, table, shard))) {
+    for (const [unit, count] of Object.entries(rowsOf(setting, table, shard, repeated))) {
       sums[unit as keyof typeof noRows] += count;
     }
   }
   return { of: (rank: number) => all.get(rank) ?? noRows, copies: all.get("all") ?? noRows };
 }
 
-function rowsOf(setting: Setting, table: PlannedTable, shard: PlacedShard): typeof noRows {
+function rowsOf(
+  setting: Setting,
+  table: PlannedTable,
+  shard: PlacedShard,
+  repeated: number | undefined,
+): typeof noRows {
   const { batchSize } = setting.workload;
   const samples = shard.device === "all" ? batchSize / deviceCount(setting.devices) : batchSize;
   const columns = tileColumns(table, shard);
@@ -167,8 +177,10 @@ function rowsOf(setting: Setting, table: PlannedTable, shard: PlacedShard): type
   const load = loadOf(setting, table, shard);
   const bytes = tileRows(table, shard) * placeBytesOf(setting, table, columns);
   const below = (shard.cache?.ddrBytes ?? 0) / Math.max(1, bytes);
-  const missed = isCached ? row * missedShare(table, samples, load) : 0;
-  const read = isCached ? row * missedShare(table, samples, Math.min(1, load + below)) : 0;
+  const missOf = (share: number) => row * missedShare(table, samples, share, repeated);
+  const missed = isCached ? missOf(load) : 0;
+  // The host's cache also holds most rows of the device's.
+  const read = isCached ? missOf(Math.min(1, Math.max(load, below))) : 0;
   return {
     ...{ shard: 1, bag, id, idColumn: id * columns, element: bag * columns },
     ...{ row, rowColumn: row * columns, cached: isCached ? row : 0 },
@@ -176,11 +188,60 @@ function rowsOf(setting: Setting, table: PlannedTable, shard: PlacedShard): type
   };
 }
 
-/** Share of a batch's distinct rows outside the most popular ones, which a cache holds. */
-function missedShare(table: PlannedTable, samples: number, load: number): number {
+/** Share of a batch's distinct rows outside a cache of the most popular ones. */
+function missedShare(
+  table: PlannedTable,
+  samples: number,
+  load: number,
+  repeated: number | undefined,
+): number {
   const { rows, zipf, poolingFactor } = table;
-  const distinct = distinctRows(table, samples);
+  const draws = samples * poolingFactor;
   const hot = Math.floor(rows * load);
-  const missed = distinctIds({ rows, draws: samples * poolingFactor, zipf, hot });
+  if (repeated !== undefined) return repeatedMisses({ rows, zipf, draws }, hot, repeated);
+  const distinct = distinctRows(table, samples);
+  const missed = distinctIds({ rows, draws, zipf, hot });
   return distinct > 0 ? Math.min(1, missed / distinct) : 0;
+}
+
+/** A row that so many of the repeated batches need is as popular as its Zipf law says. */
+const countedMax = 64;
+
+/**
+ * The same where `batches` come again in each epoch: a cache then holds the `hot` rows that most of
+ * them need. A row is needed by a Poisson number of batches, and by none of them in any epoch.
+ */
+function repeatedMisses(
+  { rows, zipf, draws }: Readonly<Record<"rows" | "zipf" | "draws", number>>,
+  hot: number,
+  batches: number,
+): number {
+  const whole = sumOverRanks(0, rows, (k) => k ** -zipf);
+  const meanOf = (k: number) => -batches * Math.expm1((-draws * k ** -zipf) / whole);
+  const sumOf = (of: (mean: number) => number) => sumOverRanks(0, rows, (k) => of(meanOf(k)));
+  const needed = sumOf((mean) => mean);
+  for (let count = 1; count <= countedMax; count++) {
+    // Rows that `count` batches or more need are held; of the others, as many as there is room for.
+    const held = sumOf((mean) => 1 - fewerThan(count, mean));
+    if (held > hot) continue;
+    const missed = sumOf((mean) => mean * fewerThan(count - 1, mean));
+    return Math.max(0, missed - (hot - held) * (count - 1)) / needed;
+  }
+  return sumOverRanks(hot, rows, meanOf) / needed;
+}
+
+/** The probability that a Poisson number with this mean is less than `count`. */
+function fewerThan(count: number, mean: number): number {
+  let [sum, term] = [0, Math.exp(-mean)];
+  for (let i = 0; i < count; i++) {
+    sum += term;
+    term *= mean / (i + 1);
+  }
+  return Math.min(1, sum);
+}
+
+/** The batches of a job's data that come again: of a file, they are not known before it is read. */
+export function repeatedBatches({ data }: Pick<JobSpec, "data">): number | undefined {
+  if (data.kind !== "synthetic" || data.passes === 1) return undefined;
+  return Math.max(1, Math.floor(data.samples / data.batchSize));
 }

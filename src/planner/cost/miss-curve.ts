@@ -68,13 +68,13 @@ export function distinctIds(options: {
 }): number {
   const { rows, draws, zipf, hot } = options;
   if (hot >= rows) return 0;
-  const whole = sumOver(0, rows, (k) => k ** -zipf);
+  const whole = sumOverRanks(0, rows, (k) => k ** -zipf);
   const seen = (k: number) => -Math.expm1((-draws * k ** -zipf) / whole);
-  return Math.min(draws, sumOver(hot, rows, seen));
+  return Math.min(draws, sumOverRanks(hot, rows, seen));
 }
 
-/** Sum of f(k) over k = from+1 .. to; beyond the first rows by the midpoint rule over log(k). */
-function sumOver(from: number, to: number, f: (k: number) => number): number {
+/** Sum of f(k) over the ranks k = from+1 .. to; beyond the first rows by the midpoint rule over log(k). */
+export function sumOverRanks(from: number, to: number, f: (k: number) => number): number {
   const middle = Math.min(to, from + firstRows);
   let sum = 0;
   for (let k = from + 1; k <= middle; k++) sum += f(k);

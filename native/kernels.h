@@ -214,7 +214,7 @@ struct RankShape {
 
 /// The scratch memory of one thread, by use.
 struct Scratches {
-  Scratch packedA, packedB, batch, blocks, tiles, converted, features;
+  Scratch packedA, packedB, batch, blocks, runs, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, gradients, lengths, weights, slices, fold, gradient, direction, decoded, noise;
   Scratch averaged;
   Scratch beside, squares, trees, starts, misses;

@@ -67,17 +67,15 @@ inline void addBeside(float* out, const float* const* values, const int32_t* wid
 }
 
 inline void relu(float* out, const float* x, int64_t n) {
-  for (int64_t i = 0; i < n; i += lanes) {
-    const int64_t some = left(n, i);
+  eachVectorOf(n, [&](int64_t i, int64_t some) INLINE_LAMBDA {
     storeSome(out + i, some, positive(loadSome(x + i, some)));
-  }
+  });
 }
 
 inline void scale(float* out, const float* x, int64_t n, float factor) {
-  for (int64_t i = 0; i < n; i += lanes) {
-    const int64_t some = left(n, i);
+  eachVectorOf(n, [&](int64_t i, int64_t some) INLINE_LAMBDA {
     storeSome(out + i, some, mul(loadSome(x + i, some), broadcast(factor)));
-  }
+  });
 }
 
 /// x, or x * slope below 0.

@@ -9,9 +9,6 @@
 /// n rounded up to whole vectors, in floats.
 INLINE int64_t padded(int64_t n) { return (n + lanes - 1) / lanes * lanes; }
 
-/// Most rows of a tile.
-constexpr int productRows = tileRows;
-
 /// One tile of a product: out[m*stride + n], with A(m,k) = a[m*rowA + k*stepA] and B(k,n) =
 /// b[k*stepB + n]. One of rowA and stepA is 1.
 struct SmallTile {
@@ -50,67 +47,43 @@ INLINE void smallChain(Vec (&acc)[rows][vectors], const SmallTile& t) {
   }
 }
 
-/// Calls take(m, v, columns) for each vector of a tile. Only the last vector of a row may be
-/// partial, with `last` columns, so that its mask is computed once for the tile.
-template <int rows, int vectors, typename Take>
-INLINE void eachOfTile(int64_t last, Take take) {
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors - 1; v++) take(m, v, lanes);
-    take(m, vectors - 1, last);
-  }
-}
-
 /// Computes one tile: `rows` rows by `vectors` vectors of columns of a sample's product.
 template <int rows, int vectors>
 void productTile(const SmallTile& t) {
   const int64_t last = left(t.columns, (vectors - 1) * lanes);
   Vec acc[rows][vectors];
-  if (t.goesOn) {
-    eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t n) INLINE_LAMBDA {
-      acc[m][v] = loadUpTo(t.out + m * t.stride + v * lanes, n);
-    });
-  } else {
-    eachOfTile<rows, vectors>(
-        last, [&](int m, int v, int64_t) INLINE_LAMBDA { acc[m][v] = zero(); });
-  }
+  if (t.goesOn) loadRows(acc, t.out, t.stride, last);
+  else clear(acc);
   if (t.stepA == 1) smallChain<true>(acc, t);
   else smallChain<false>(acc, t);
   for (int64_t i = 0; i < t.plus.count; i++) {
-    const float* from = t.plus.of[i] + (t.out - t.whole);
-    eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t n) INLINE_LAMBDA {
-      acc[m][v] = add(acc[m][v], loadUpTo(from + m * t.stride + v * lanes, n));
-    });
+    addRows(acc, t.plus.of[i] + (t.out - t.whole), t.stride, last);
   }
   // Stores bypass the caches if all vectors of the tile are whole and aligned.
   if (t.far && last == lanes && isOnBoundary(t.out) && t.stride % lanes == 0) {
-    eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t) INLINE_LAMBDA {
-      storePast(t.out + m * t.stride + v * lanes, acc[m][v]);
-    });
+    UNROLL for (int m = 0; m < rows; m++) {
+      UNROLL for (int v = 0; v < vectors; v++) {
+        storePast(t.out + m * t.stride + v * lanes, acc[m][v]);
+      }
+    }
     return;
   }
-  eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t n) INLINE_LAMBDA {
-    storeUpTo(t.out + m * t.stride + v * lanes, n, acc[m][v]);
-  });
+  storeRows(t.out, t.stride, acc, last);
 }
 
-using ProductKernel = void (*)(const SmallTile&);
-
-template <int... rows>
-ProductKernel pickProduct(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
-  static const ProductKernel narrow[] = {productTile<rows + 1, 1>...};
-  static const ProductKernel full[] = {productTile<rows + 1, 2>...};
-  return (wide ? full : narrow)[m - 1];
-}
+struct ProductTiles {
+  template <int rows, int vectors>
+  static constexpr auto run = productTile<rows, vectors>;
+};
 
 /// Computes all tiles of one sample's product, of equal height where possible. `t` describes the
 /// whole product of `rows` rows and t.columns columns. Tiles prefetch memory from `coming`. `t` is
 /// changed in place, as a copy would have to wait for the stores to `t` just before.
 inline void productTiles(SmallTile t, int64_t rows, ComingRuns& coming) {
-  constexpr std::make_integer_sequence<int, productRows> all{};
   float* const out = t.out;
   const float *const a = t.a, *const b = t.b;
   const int64_t columns = t.columns;
-  const int64_t tiles = (rows + productRows - 1) / productRows;
+  const int64_t tiles = (rows + tileRows - 1) / tileRows;
   const int64_t height = rows == 0 ? 1 : (rows + tiles - 1) / tiles;
   for (int64_t m = 0; m < rows; m += height) {
     const int64_t some = rows - m < height ? rows - m : height;
@@ -120,7 +93,7 @@ inline void productTiles(SmallTile t, int64_t rows, ComingRuns& coming) {
       t.columns = columns - n;
       t.b = b + n;
       t.ask = coming.take(t.k);
-      pickProduct(some, t.columns > lanes, all)(t);
+      pickTile<ProductTiles>(some, vectorsOf(t.columns))(t);
     }
   }
 }

@@ -36,78 +36,88 @@ struct Outputs {
   int64_t first, end, all;
 };
 
-/// Column sums of dOut over the tree of slices, for `vectors` vectors of columns from `first` on.
-template <int vectors>
-void sumColumns(float* const* dB, const float* dOut, int64_t first, const Outputs& outputs,
-                const Slices& slices, const SlicePlan* plan) {
-  Vec stack[32][vectors];
+/// dB = column sums of dOut over the tree of slices.
+inline void dBias(float* const* dB, const float* dOut, const Outputs& outputs,
+                  const Slices& slices, const SlicePlan* plan, int64_t slots) {
+  const int64_t own = outputs.end - outputs.first, size = (own + lanes - 1) / lanes * lanes;
+  float* const sums = scratches().tiles.take<float>((slots + 1) * size);
+  float* const waiting = sums + size;
   for (int64_t s = 0; s < slices.count; s++) {
-    Vec sum[vectors];
-    UNROLL for (int v = 0; v < vectors; v++) sum[v] = zero();
+    const SlicePlan& p = plan[s];
+    std::memset(sums, 0, size * sizeof(float));
     for (int64_t b = slices.bounds[s]; b < slices.bounds[s + 1]; b++) {
-      const float* row = dOut + b * outputs.all + first;
-      UNROLL for (int v = 0; v < vectors; v++) {
-        sum[v] = add(sum[v], loadSome(row + v * lanes, left(outputs.end, first + v * lanes)));
+      const float* row = dOut + b * outputs.all + outputs.first;
+      for (int64_t c = 0; c < own; c += lanes) {
+        store(sums + c, add(load(sums + c), loadUpTo(row + c, left(own, c))));
       }
     }
-    const SlicePlan& p = plan[s];
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const int64_t c = first + v * lanes;
-      for (int64_t i = p.lefts - 1; i >= 0; i--) sum[v] = add(stack[p.slot + i][v], sum[v]);
-      if (p.last) storeSome(dB[p.subtree] + c, left(outputs.end, c), sum[v]);
-      else stack[p.slot][v] = sum[v];
-    }
+    for (int64_t i = p.lefts - 1; i >= 0; i--) addRow(sums, waiting + (p.slot + i) * size, own);
+    float* const to = p.last ? dB[p.subtree] + outputs.first : waiting + p.slot * size;
+    std::memcpy(to, sums, own * sizeof(float));
   }
 }
 
-/// dB = column sums of dOut, eight vectors at a time, as longer contiguous reads are faster.
-inline void dBias(float* const* dB, const float* dOut, const Outputs& outputs,
-                  const Slices& slices, const SlicePlan* plan) {
-  int64_t first = outputs.first;
-  for (; outputs.end - first > 4 * lanes; first += 8 * lanes) {
-    sumColumns<8>(dB, dOut, first, outputs, slices, plan);
-  }
-  for (; outputs.end - first > lanes; first += 4 * lanes) {
-    sumColumns<4>(dB, dOut, first, outputs, slices, plan);
-  }
-  if (first < outputs.end) sumColumns<1>(dB, dOut, first, outputs, slices, plan);
-}
-
-/// A block of samples, which are the k of a weight gradient: part of one slice.
+/// A block of samples, which are the k of a weight gradient: a slice, or a part of a long one.
 struct SampleBlock {
-  int64_t slice, k0, depth;
-  int64_t packed;       // offset among the packed samples of all blocks
-  int64_t packedDepth;  // number of packed samples
-
-  /// Samples from one panel of packed gradients to the next.
-  int64_t panelDepth() const { return packedDepth + panelGap; }
+  int64_t k0, depth;
+  int64_t packed, packedDepth;  // their offset among the packed samples of all blocks, and number
+  bool begins, ends;            // whether the block begins its slice, and ends it
+  SlicePlan plan;               // of its slice
 };
 
-/// Lists the sample blocks of all slices, in order, at least one per slice. Returns their number.
+/// Blocks of samples that a tile takes one after the other: it then keeps the sums of short slices
+/// in registers and in the first-level cache. Their packed samples are adjacent in each panel.
+struct SampleRun {
+  const SampleBlock *first, *end;
+
+  int64_t k0() const { return first->k0; }
+  int64_t depth() const { return end[-1].k0 + end[-1].depth - first->k0; }
+  int64_t packedDepth() const { return end[-1].packed + end[-1].packedDepth - first->packed; }
+  /// Samples from one panel of packed gradients to the next.
+  int64_t panelDepth() const { return packedDepth() + panelGap; }
+};
+
+/// Lists the sample blocks of all slices, in order, at least one per slice, and their runs of at
+/// most `Format::blockK` samples. Returns the number of runs.
 template <typename Format>
-int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
+int64_t sampleRuns(SampleRun* runs, SampleBlock* blocks, const Slices& slices,
+                   const SlicePlan* plan) {
+  SampleBlock* block = blocks;
   int64_t count = 0, packed = 0;
   for (int64_t s = 0; s < slices.count; s++) {
-    const int64_t end = slices.bounds[s + 1];
-    int64_t k0 = slices.bounds[s];
+    const int64_t begin = slices.bounds[s], end = slices.bounds[s + 1];
+    int64_t k0 = begin;
     do {
       const int64_t depth = end - k0 < Format::blockK ? end - k0 : Format::blockK;
-      blocks[count++] = {s, k0, depth, packed, Format::packed(depth)};
-      packed += Format::packed(depth) + panelGap;
+      if (count == 0 || k0 + depth - runs[count - 1].k0() > Format::blockK) {
+        if (count > 0) packed += panelGap;
+        runs[count++].first = block;
+      }
+      *block++ = {k0, depth, packed, Format::packed(depth), k0 == begin, k0 + depth == end,
+                  plan[s]};
+      runs[count - 1].end = block;
+      packed += Format::packed(depth);
       k0 += depth;
     } while (k0 < end);
   }
   return count;
 }
 
-/// The gradients of sample block `i` from output `i0` on, to prefetch; after the last block, the
-/// first block of the next outputs.
+/// Calls pack(k0, depth, offset) for samples of a run that are packed together, with the offset of
+/// their packed samples.
+template <typename Format, typename Pack>
+INLINE void packRun(const SampleRun& run, Pack pack) {
+  if (Format::together == 1) return pack(run.k0(), run.depth(), int64_t{0});
+  for (const SampleBlock* block = run.first; block != run.end; block++) {
+    pack(block->k0, block->depth, block->packed - run.first->packed);
+  }
+}
+
+/// The gradients of a run from output `i0` on, to prefetch.
 inline ComingRows comingGradients(const float* dOut, const Outputs& outputs, int64_t i0,
-                                  const SampleBlock* blocks, int64_t count, int64_t i) {
-  if (i == count) return comingGradients(dOut, outputs, i0 + blockM, blocks, count, 0);
+                                  const SampleRun& run) {
   const int64_t rows = outputs.end - i0 < blockM ? outputs.end - i0 : blockM;
-  const float* from = dOut + blocks[i].k0 * outputs.all + i0;
-  return {from, rows > 0 ? blocks[i].depth : 0, outputs.all, rows};
+  return {dOut + run.k0() * outputs.all + i0, run.depth(), outputs.all, rows};
 }
 
 /// sums (packedM) += the samples of `count` panels of packed gradients, in order. `next`: floats
@@ -128,93 +138,159 @@ INLINE void addPanels(float* sums, const float* panels, int64_t depth, int64_t n
   }
 }
 
-/// Column sums of a block of outputs, computed from its packed gradients while they are in a cache.
-/// The bits are those of `sumColumns`.
-class PackedSums {
- public:
-  /// `memory`: packedM floats for the sums, and packedM for each slot of the tree.
-  explicit PackedSums(float* memory) : sums_(memory), waiting_(memory + packedM) {}
-
-  void beginSlice() { std::memset(sums_, 0, packedM * sizeof(float)); }
-
-  void addBlock(const float* panels, int64_t rows, const SampleBlock& block) {
-    const int64_t count = (rows + tileRows - 1) / tileRows;
-    const int64_t next = panelRows * block.panelDepth();
+/// Adds the samples of a run to the column sums of a block of outputs, from its packed gradients
+/// while they are in a cache, and writes the sums of finished subtrees to dB. The bits are those of
+/// `dBias`. `sums`: packedM floats for the sums, and for each slot of the tree.
+inline void sumPanels(float* sums, const float* panels, int64_t rows, const SampleRun& run,
+                      float* const* dB, int64_t i0) {
+  float* const waiting = sums + packedM;
+  const int64_t count = (rows + tileRows - 1) / tileRows, next = panelRows * run.panelDepth();
+  for (const SampleBlock* block = run.first; block != run.end; block++) {
+    if (block->begins) std::memset(sums, 0, packedM * sizeof(float));
     int64_t i = 0;
     for (; i + 6 <= count; i += 6) {
-      addPanels<6>(sums_ + i * panelRows, panels + i * next, block.depth, next);
+      addPanels<6>(sums + i * panelRows, panels + i * next, block->depth, next);
     }
     for (; i < count; i++) {
-      addPanels<1>(sums_ + i * panelRows, panels + i * next, block.depth, next);
+      addPanels<1>(sums + i * panelRows, panels + i * next, block->depth, next);
     }
-  }
-
-  /// Ends a slice: writes the sums of `rows` outputs to `out` if they finish a subtree, else keeps
-  /// them for their right neighbour in the tree.
-  void endSlice(const SlicePlan& p, float* out, int64_t rows) {
-    for (int64_t i = p.lefts - 1; i >= 0; i--) {
-      const float* left = waiting_ + (p.slot + i) * packedM;
-      for (int64_t c = 0; c < packedM; c += lanes) {
-        store(sums_ + c, add(load(left + c), load(sums_ + c)));
-      }
-    }
-    if (!p.last) {
-      std::memcpy(waiting_ + p.slot * packedM, sums_, packedM * sizeof(float));
-      return;
-    }
-    for (int64_t r = 0; r < rows; r += tileRows) {
+    panels += block->depth * panelRows;
+    if (!block->ends) continue;
+    const SlicePlan& p = block->plan;
+    for (i = p.lefts - 1; i >= 0; i--) addRow(sums, waiting + (p.slot + i) * packedM, packedM);
+    if (!p.last) std::memcpy(waiting + p.slot * packedM, sums, packedM * sizeof(float));
+    for (int64_t r = 0; p.last && r < rows; r += tileRows) {
       const int64_t some = rows - r < tileRows ? rows - r : tileRows;
-      std::memcpy(out + r, sums_ + r / tileRows * panelRows, some * sizeof(float));
+      std::memcpy(dB[p.subtree] + i0 + r, sums + r / tileRows * panelRows, some * sizeof(float));
     }
   }
+}
 
- private:
-  float *sums_, *waiting_;
+/// A tile of a weight gradient.
+struct FoldedTile {
+  SampleRun run;
+  /// What waits for later samples, each in a whole tile, `slotStep` apart: the sum of an unfinished
+  /// slice, then the slots of the tree over slices.
+  float* waiting;
+  int64_t slotStep;
+  float* const* dW;
+  int64_t at, stride;  // offset of the tile in each dW, and floats from a row to the next
+  int64_t columns;
+  Coming coming;
 };
 
-/// dW[p] = dOut^T x and dB[p] for each subtree p and some outputs. A block of dW stays in the
-/// second-level cache while the tree over slices is folded, tile by tile. Both operands are packed
-/// once per `blockN` columns of x, and are read from the third-level cache.
+/// Adds the samples of a run to a tile, and folds the slices that end in it.
+template <typename Format, int rows, int vectors>
+void foldedTile(const FoldedTile& t, const float* a, int64_t stepA, const float* b,
+                int64_t stepB) {
+  const int64_t last = t.columns - (vectors - 1) * lanes;
+  Vec acc[rows][vectors];
+  for (const SampleBlock* block = t.run.first; block != t.run.end; block++) {
+    if (block->begins) clear(acc);
+    else loadRows(acc, t.waiting, tileColumns, lanes);
+    Format::Tiles::template multiply<1>(acc, block->packedDepth, a, stepA, b, stepB,
+                                        Format::flushed, t.coming);
+    a += block->packedDepth * stepA;
+    b += block->packedDepth * stepB;
+    const SlicePlan& p = block->plan;
+    if (!block->ends) {
+      storeRows(t.waiting, tileColumns, acc, lanes);
+      continue;
+    }
+    float* const slot = t.waiting + (p.slot + 1) * t.slotStep;
+    for (int64_t i = p.lefts - 1; i >= 0; i--) {
+      addRows(acc, slot + i * t.slotStep, tileColumns, lanes);
+    }
+    if (!p.last) storeRows(slot, tileColumns, acc, lanes);
+    else if (last == lanes) storeRows(t.dW[p.subtree] + t.at, t.stride, acc, lanes);
+    else storeRows(t.dW[p.subtree] + t.at, t.stride, acc, last);
+  }
+}
+
+template <typename Format>
+struct FoldedTiles {
+  template <int rows, int vectors>
+  static constexpr auto run = foldedTile<Format, rows, vectors>;
+};
+
+/// `foldedTile` for a block of dW (m,n). `t` is the first tile; `step`: floats from what waits of a
+/// tile to that of the next.
+template <typename Format>
+void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Panels& b,
+                 int64_t step) {
+  const SampleBlock& end = t.run.end[-1];
+  // Memory of dW that is written only in a later run is not prefetched.
+  const float* const written =
+      end.ends && end.plan.last ? t.dW[end.plan.subtree] + t.at : nullptr;
+  const int64_t at = t.at;
+  for (int64_t j = 0; j < n; j += tileColumns) {
+    t.columns = n - j < tileColumns ? n - j : tileColumns;
+    for (int64_t i = 0; i < m; i += a.height, t.waiting += step) {
+      const int64_t rows = m - i < a.height ? m - i : a.height;
+      t.at = at + i * t.stride + j;
+      if (!spreadsLines && t.coming.operands != nullptr) t.coming.operands->askRow();
+      if (written != nullptr) {
+        const float* c = written + i * t.stride + j;
+        const int64_t nextRows = m - i - rows < rows ? m - i - rows : rows;
+        if (spreadsLines) t.coming.result = ComingRows(c, rows, t.stride, t.columns);
+        else askRows(c + rows * t.stride, nextRows, t.stride, t.columns);
+      }
+      const auto tile = pickTile<FoldedTiles<Format>>(rows, vectorsOf(t.columns));
+      tile(t, a.p + i / a.height * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
+    }
+  }
+}
+
+/// dW[p] = dOut^T x and dB[p] for each subtree p and some outputs. The tree over slices is folded
+/// tile by tile, in the first-level cache where one run has all samples, else in the second-level
+/// cache for a block of dW. Both operands are packed once per `blockN` columns of x, and are read
+/// from the third-level cache.
 template <typename Format>
 void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
                     int64_t inputs, const Outputs& outputs, const Slices& slices) {
   constexpr int64_t blockColumns = 256;
-  constexpr int64_t slotSize = blockM * blockColumns;
+  constexpr int64_t tileSize = tileRows * tileColumns;
   const int64_t own = outputs.end - outputs.first;
   const int64_t samples = slices.bounds[slices.count] - slices.bounds[0];
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   planSlices(plan, slices);
   const int64_t blocksMax = slices.count + samples / Format::blockK;
   SampleBlock* blocks = scratches().blocks.take<SampleBlock>(blocksMax);
-  const int64_t count = sampleBlocks<Format>(blocks, slices);
-  const int64_t packed = blocks[count - 1].packed + blocks[count - 1].panelDepth();
+  SampleRun* runs = scratches().runs.take<SampleRun>(blocksMax);
+  const int64_t count = sampleRuns<Format>(runs, blocks, slices, plan);
+  const int64_t packed = runs[count - 1].first->packed + runs[count - 1].panelDepth();
   int64_t slots = 1;
   while (slices.count >> slots > 0) slots++;
-  float* unfinished = scratches().tiles.take<float>((slots + 1) * (slotSize + packedM));
-  float* waiting = unfinished + slotSize;
-  PackedSums sums(waiting + slots * slotSize);
   // With few outputs, packed operands would be used only once or twice, so they are read unpacked.
   const bool isPacked = Format::together > 1 || own > 2 * tileRows || inputs % lanes != 0;
   // dB sums unrounded gradients, so it cannot use the packed ones of a format that converts.
   const bool sumsPacked = isPacked && !Format::converts && inputs > 0;
-  if (!sumsPacked) dBias(dB, dOut, outputs, slices, plan);
+  if (!sumsPacked) dBias(dB, dOut, outputs, slices, plan, slots);
   const int64_t tiles = (own + tileRows - 1) / tileRows;
   const int64_t height = isPacked ? tileRows : (own + tiles - 1) / tiles;
+  // The tiles of a block follow each other, and the slots of a tile do not lie in one cache set.
+  const int64_t tileStep = count == 1 ? 0 : tileSize;
+  const int64_t blockTiles = (blockM + height - 1) / height * (blockColumns / tileColumns);
+  const int64_t slotStep = tileSize + tileStep * blockTiles;
+  float* waiting = scratches().tiles.take<float>((slots + 1) * (slotStep + packedM));
+  float* const sums = waiting + (slots + 1) * slotStep;
   const int64_t columnsMax = inputs < blockN ? inputs + tileColumns : blockN;
   // If there are several blocks of columns, the packed A of all samples is kept for them; for a
-  // single block, each sample block reuses the same memory, which stays in cache.
+  // single block, each run reuses the same memory, which stays in cache.
   const bool isKept = inputs > blockColumns;
   float* packedA = scratches().packedA.take<float>(isPacked ? packed * packedM : 0);
   float* packedB = scratches().batch.take<float>(isPacked ? packed * columnsMax : 0);
-  const auto panelsOfX = [&](const SampleBlock& block, int64_t columns) {
+  const auto panelsOfX = [&](const SampleRun& run, int64_t columns) {
     const int64_t padded = (columns + tileColumns - 1) / tileColumns * tileColumns;
-    return packedB + block.packed * padded;
+    return packedB + run.first->packed * padded;
   };
   for (int64_t n0 = 0; n0 < inputs; n0 += blockN) {
     const int64_t width = inputs - n0 < blockN ? inputs - n0 : blockN;
     for (int64_t i = 0; isPacked && i < count; i++) {
-      const SampleBlock& block = blocks[i];
-      packB<Format>(panelsOfX(block, width), {x, inputs, 1}, block.k0, block.depth, n0, width);
+      packRun<Format>(runs[i], [&](int64_t k0, int64_t depth, int64_t offset) {
+        packB<Format>(panelsOfX(runs[i], width) + offset * tileColumns, {x, inputs, 1}, k0, depth,
+                      n0, width, runs[i].packedDepth());
+      });
     }
     for (int64_t i0 = outputs.first; i0 < outputs.end; i0 += blockM) {
       const int64_t rows = outputs.end - i0 < blockM ? outputs.end - i0 : blockM;
@@ -222,48 +298,29 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
         const int64_t columns = width - j0 < blockColumns ? width - j0 : blockColumns;
         const int64_t column = n0 + j0;
         for (int64_t i = 0; i < count; i++) {
-          const SampleBlock& block = blocks[i];
-          const SlicePlan& p = plan[block.slice];
-          const bool begins = i == 0 || blocks[i - 1].slice != block.slice;
-          const bool ends = i == count - 1 || blocks[i + 1].slice != block.slice;
-          Panels ofA{dOut + block.k0 * outputs.all + i0, outputs.all, height, height};
-          Panels ofB{x + block.k0 * inputs + column, inputs, tileColumns};
-          if (isPacked) {
-            float* panels = packedA + (isKept ? block.packed * packedM : 0);
-            ofA = panelsOfA(panels, false, block.panelDepth());
-            if (j0 == 0) {
-              packA<Format>(panels, {dOut, 1, outputs.all}, i0, rows, block.k0, block.depth,
-                            block.panelDepth());
-              if (sumsPacked && n0 == 0) {
-                if (begins) sums.beginSlice();
-                sums.addBlock(panels, rows, block);
-                if (ends) sums.endSlice(p, dB[p.subtree] + i0, rows);
-              }
-            }
-            ofB = panelsOfB(panelsOfX(block, width) + j0 * block.packedDepth, block.packedDepth);
-          }
+          const SampleRun& run = runs[i];
+          const int64_t depth = run.panelDepth();
+          Panels ofA{dOut + run.k0() * outputs.all + i0, outputs.all, height, height};
+          Panels ofB{x + run.k0() * inputs + column, inputs, tileColumns};
           ComingRows coming;
-          if (isPacked && j0 == 0) {
-            coming = comingGradients(dOut, outputs, i0, blocks, count, i + 1);
-          }
-          Tile t{};
-          t.coming.operands = &coming;
-          t.c = unfinished;
-          t.stride = blockColumns;
-          if (!begins) {
-            t.resumed = unfinished;
-            t.resumedStride = blockColumns;
-          }
-          if (ends) {
-            for (int64_t l = 0; l < p.lefts; l++) {
-              t.lefts[l] = waiting + (p.slot + p.lefts - 1 - l) * slotSize;
+          if (isPacked) {
+            float* panels = packedA + (isKept ? run.first->packed * packedM : 0);
+            ofA = panelsOfA(panels, false, depth);
+            if (j0 == 0) {
+              packRun<Format>(run, [&](int64_t k0, int64_t some, int64_t offset) {
+                packA<Format>(panels + offset * panelRows, {dOut, 1, outputs.all}, i0, rows, k0,
+                              some, depth);
+              });
+              if (sumsPacked && n0 == 0) sumPanels(sums, panels, rows, run, dB, i0);
+              const bool isLast = i + 1 == count;  // of these outputs
+              coming = comingGradients(dOut, outputs, isLast ? i0 + blockM : i0,
+                                       runs[isLast ? 0 : i + 1]);
             }
-            t.leftCount = p.lefts;
-            t.leftStride = blockColumns;
-            t.c = p.last ? dW[p.subtree] + i0 * inputs + column : waiting + p.slot * slotSize;
-            t.stride = p.last ? inputs : blockColumns;
+            ofB = panelsOfB(panelsOfX(run, width) + j0 * run.packedDepth(), run.packedDepth());
           }
-          blockTiles<Format>(t, rows, columns, block.packedDepth, ofA, ofB);
+          foldedTiles<Format>({run, waiting, slotStep, dW, i0 * inputs + column, inputs, 0,
+                               {&coming}},
+                              rows, columns, ofA, ofB, tileStep);
         }
       }
     }

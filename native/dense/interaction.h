@@ -6,9 +6,7 @@
 template <int rows, int vectors>
 void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0, int64_t j0) {
   Vec acc[rows][vectors];
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
-  }
+  clear(acc);
   chain<rows, vectors, 1>(acc, dim, xT + i0, stride, xT + j0, stride);
   UNROLL for (int m = 0; m < rows; m++) {
     const int64_t i = i0 + m;
@@ -20,18 +18,13 @@ void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0
 }
 
 constexpr int gramRows = tileRows < 8 ? 4 : 8;
-using GramKernel = void (*)(float*, const float*, int64_t, int64_t, int64_t, int64_t);
-
-template <int... rows>
-GramKernel pickGram(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
-  static const GramKernel narrow[] = {gram<rows + 1, 1>...};
-  static const GramKernel full[] = {gram<rows + 1, 2>...};
-  return (wide ? full : narrow)[m - 1];
-}
+struct Gram {
+  template <int rows, int vectors>
+  static constexpr auto run = gram<rows, vectors>;
+};
 
 inline void interact(float* out, const float* x, int64_t samples, int64_t features, int64_t dim,
                      int64_t copied, bool dots) {
-  constexpr std::make_integer_sequence<int, gramRows> all{};
   const int64_t stride = (features + lanes - 1) / lanes * lanes;
   const int64_t width = copied * dim + (dots ? features * (features - 1) / 2 : 0);
   float* xT = scratches().features.take<float>(dim * stride);
@@ -44,8 +37,8 @@ inline void interact(float* out, const float* x, int64_t samples, int64_t featur
       const int64_t rows = features - i0 < gramRows ? features - i0 : gramRows;
       if (b + 1 < samples) askFloats(x + (features + i0) * dim, rows * dim);
       for (int64_t j0 = 0; j0 < i0 + rows - 1; j0 += tileColumns) {
-        const bool wide = i0 + rows - 1 - j0 > lanes;
-        pickGram(rows, wide, all)(out + copied * dim, xT, stride, dim, i0, j0);
+        const int64_t vectors = vectorsOf(i0 + rows - 1 - j0);
+        pickTile<Gram, gramRows>(rows, vectors)(out + copied * dim, xT, stride, dim, i0, j0);
       }
     }
   }
@@ -99,26 +92,16 @@ void dFeatures(const DSample& s, int64_t i0, int64_t c) {
   for (const float* other = s.below(j) + i0; j < s.features; other += j, j++, x += s.stride) {
     addScaled(acc, x, -1, [&](int m) INLINE_LAMBDA { return other[m]; });
   }
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const int64_t at = c + v * lanes;
-      storeSome(s.dX + (i0 + m) * s.dim + at, left(s.dim, at), acc[m][v]);
-    }
-  }
+  storeRows(s.dX + i0 * s.dim + c, s.dim, acc, left(s.dim, c + (vectors - 1) * lanes));
 }
 
-using DFeaturesKernel = void (*)(const DSample&, int64_t, int64_t);
-
-template <int... rows>
-DFeaturesKernel pickDFeatures(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
-  static const DFeaturesKernel narrow[] = {dFeatures<rows + 1, 1>...};
-  static const DFeaturesKernel full[] = {dFeatures<rows + 1, 2>...};
-  return (wide ? full : narrow)[m - 1];
-}
+struct DFeatures {
+  template <int rows, int vectors>
+  static constexpr auto run = dFeatures<rows, vectors>;
+};
 
 inline void dInteract(float* dX, const float* dOut, const float* x, int64_t samples,
                       int64_t features, int64_t dim, int64_t copied, bool dots) {
-  constexpr std::make_integer_sequence<int, gramRows> all{};
   const int64_t width = copied * dim + (dots ? features * (features - 1) / 2 : 0);
   const int64_t stride = (dim + lanes - 1) / lanes * lanes;
   float* padded = scratches().features.take<float>(features * stride);
@@ -136,7 +119,7 @@ inline void dInteract(float* dX, const float* dOut, const float* x, int64_t samp
     for (int64_t i0 = 0; i0 < features; i0 += gramRows) {
       const int64_t some = features - i0 < gramRows ? features - i0 : gramRows;
       for (int64_t c = 0; c < dim; c += tileColumns) {
-        pickDFeatures(some, dim - c > lanes, all)(sample, i0, c);
+        pickTile<DFeatures, gramRows>(some, vectorsOf(dim - c))(sample, i0, c);
       }
     }
   }

@@ -37,30 +37,13 @@ void packedTile(float* out, const float* x, const float* panel, const float* bia
       UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = positive(acc[m][v]);
     }
   }
-  UNROLL for (int m = 0; m < rows; m++, out += outputs) {
-    UNROLL for (int v = 0; v < vectors - 1; v++) store(out + v * lanes, acc[m][v]);
-    storeSome(out + (vectors - 1) * lanes, last, acc[m][vectors - 1]);
-  }
+  storeRows(out, outputs, acc, last);
 }
 
-using PackedTile = void (*)(float*, const float*, const float*, const float*, int64_t, int64_t,
-                            int64_t, bool);
-
-template <int vectors, int... rows>
-PackedTile packedTileOf(int64_t samples, std::integer_sequence<int, rows...>) {
-  static const PackedTile tiles[] = {packedTile<rows + 1, vectors>...};
-  return tiles[samples - 1];
-}
-
-inline PackedTile packedTileOf(int64_t samples, int64_t vectors) {
-  constexpr std::make_integer_sequence<int, packedSamples> all{};
-  switch (vectors) {
-    case 1: return packedTileOf<1>(samples, all);
-    case 2: return packedTileOf<2>(samples, all);
-    case 3: return packedTileOf<3>(samples, all);
-    default: return packedTileOf<4>(samples, all);
-  }
-}
+struct PackedTiles {
+  template <int rows, int vectors>
+  static constexpr auto run = packedTile<rows, vectors>;
+};
 
 /// `linear` with packed weights.
 inline void linearPacked(float* out, const float* x, const float* packed, const float* b,
@@ -72,7 +55,8 @@ inline void linearPacked(float* out, const float* x, const float* packed, const 
     const float* panel = packed + j / packedOutputs * packedOutputs * inputs + j % packedOutputs;
     for (int64_t s = 0; s < samples; s += packedSamples) {
       const int64_t rows = samples - s < packedSamples ? samples - s : packedSamples;
-      const PackedTile tile = packedTileOf(rows, (columns + lanes - 1) / lanes);
+      const int64_t vectors = (columns + lanes - 1) / lanes;
+      const auto tile = pickTile<PackedTiles, packedSamples, 4>(rows, vectors);
       tile(out + s * outputs + j, x + s * inputs, panel, b + j, inputs, outputs, columns, relu);
     }
     j += columns;

@@ -67,12 +67,13 @@ void packTurned(float* out, int64_t width, const float* rows, int64_t stride, in
   }
 }
 
-/// Packs B into panels: [panel][packed k][tileColumns], zeros beyond the last column.
+/// Packs B into panels: [panel][packed k, `depth`][tileColumns], zeros beyond the last column.
 template <typename Format>
-void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int64_t n) {
+void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int64_t n,
+           int64_t depth) {
   constexpr int64_t ahead = 16;
   const float* from = b.p + k0 * b.rowStep + n0 * b.columnStep;
-  const int64_t step = Format::packed(k) * tileColumns;
+  const int64_t step = depth * tileColumns;
   if (b.columnStep == 1) {
     // A few panels at a time, as many panels would compete for the same sets of the first-level
     // cache.

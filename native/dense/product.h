@@ -29,18 +29,14 @@ struct Coming {
 
 /// A tile of C: its output, its start values, and the operations after the chain.
 struct Tile {
-  float* c;
+  float* c;    // C itself
+  int64_t at;  // offset of the tile in C, and in what has its layout
   int64_t stride;
   int64_t columns;
-  const float* resumed;  // start values, with the same columns and `resumedStride`; or nullptr
-  int64_t resumedStride;
+  bool resumed;  // starts from its values
   const float* bias;  // else the start values (N); nullptr: 0
   bool relu;
-  /// Added to the result of the chain, first to last: finished left neighbours in the tree over
-  /// slices, nearest first, or addends.
-  const float* lefts[32];
-  int64_t leftCount;
-  int64_t leftStride;
+  Addends plus;  // in the layout of C
   const float* above;  // in the layout of C: the tile becomes 0 where this is not positive
   bool flushed;  // the chain flushes numbers below the smallest normal number to 0
   Coming coming;
@@ -141,108 +137,78 @@ struct Float32 {
   }
 };
 
-/// Loads rows of vectors, `stride` apart. The last vector of a row has `last` elements.
-template <int rows, int vectors>
-INLINE void loadRows(Vec (&out)[rows][vectors], const float* from, int64_t stride, int64_t last) {
-  UNROLL for (int m = 0; m < rows; m++, from += stride) {
-    UNROLL for (int v = 0; v < vectors - 1; v++) out[m][v] = load(from + v * lanes);
-    out[m][vectors - 1] = loadSome(from + (vectors - 1) * lanes, last);
-  }
-}
-
 /// Applies what follows the chain to the accumulators of a tile, and stores them. The last vector
 /// of a row has `last` elements.
 template <int rows, int vectors>
 INLINE void finish(const Tile& t, Vec (&acc)[rows][vectors], int64_t last) {
-  const auto count = [&](int v) INLINE_LAMBDA { return v < vectors - 1 ? lanes : last; };
-  for (int64_t i = 0; i < t.leftCount; i++) {
-    const float* from = t.lefts[i];
-    UNROLL for (int m = 0; m < rows; m++, from += t.leftStride) {
-      UNROLL for (int v = 0; v < vectors; v++) {
-        acc[m][v] = add(loadSome(from + v * lanes, count(v)), acc[m][v]);
-      }
-    }
-  }
+  for (int64_t i = 0; i < t.plus.count; i++) addRows(acc, t.plus.of[i] + t.at, t.stride, last);
   if (t.relu) {
     UNROLL for (int m = 0; m < rows; m++) {
       UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = positive(acc[m][v]);
     }
   }
   if (t.above != nullptr) {
-    const float* from = t.above;
+    const float* from = t.above + t.at;
     UNROLL for (int m = 0; m < rows; m++, from += t.stride) {
       UNROLL for (int v = 0; v < vectors; v++) {
-        acc[m][v] = whereAbove0(loadSome(from + v * lanes, count(v)), acc[m][v]);
+        const int64_t n = v < vectors - 1 ? lanes : last;
+        acc[m][v] = whereAbove0(loadSome(from + v * lanes, n), acc[m][v]);
       }
     }
   }
-  float* c = t.c;
-  UNROLL for (int m = 0; m < rows; m++, c += t.stride) {
-    UNROLL for (int v = 0; v < vectors - 1; v++) store(c + v * lanes, acc[m][v]);
-    storeSome(c + (vectors - 1) * lanes, last, acc[m][vectors - 1]);
-  }
+  storeRows(t.c + t.at, t.stride, acc, last);
 }
 
 template <typename Format, int rows, int vectors, int64_t rowA>
 void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b, int64_t stepB) {
   const int64_t last = t.columns - (vectors - 1) * lanes;
   Vec acc[rows][vectors];
-  if (t.resumed != nullptr) loadRows(acc, t.resumed, t.resumedStride, last);
+  if (t.resumed) loadRows(acc, t.c + t.at, t.stride, last);
   else if (t.bias != nullptr) loadRows(acc, t.bias, 0, last);
-  else {
-    UNROLL for (int m = 0; m < rows; m++) {
-      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
-    }
-  }
+  else clear(acc);
   Format::template multiply<rowA>(acc, k, a, stepA, b, stepB, t.flushed, t.coming);
   // Loads and stores of whole vectors need no mask.
   if (lanes == 8 && last == lanes) finish(t, acc, lanes);
   else finish(t, acc, last);
 }
 
-using TileKernel = void (*)(const Tile&, int64_t, const float*, int64_t, const float*, int64_t);
+template <typename Format, int64_t rowA>
+struct Tiles {
+  template <int rows, int vectors>
+  static constexpr auto run = tile<Format, rows, vectors, rowA>;
+};
 
-template <typename Format, int64_t rowA, int... rows>
-TileKernel pickTile(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
-  static const TileKernel narrow[] = {tile<Format, rows + 1, 1, rowA>...};
-  static const TileKernel full[] = {tile<Format, rows + 1, 2, rowA>...};
-  return (wide ? full : narrow)[m - 1];
-}
-
-/// Computes all tiles of one block: A (m,k) times B (k,n), with packed k. `t` is the first tile.
+/// Computes all tiles of one block: A (m,k) times B (k,n), with packed k. `one` is the first tile.
 template <typename Format>
-void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a, const Panels& b) {
-  constexpr std::make_integer_sequence<int, tileRows> all{};
+void blockTiles(Tile one, int64_t m, int64_t n, int64_t k, const Panels& a, const Panels& b) {
+  one.flushed = Format::flushed;
+  const int64_t at = one.at;
   for (int64_t j = 0; j < n; j += tileColumns) {
-    Tile one = t;
-    one.flushed = Format::flushed;
     one.columns = n - j < tileColumns ? n - j : tileColumns;
-    if (t.bias != nullptr) one.bias = t.bias + j;
-    for (int64_t i = 0; i < m; i += a.height) {
-      const int64_t rows = m - i < a.height ? m - i : a.height;
-      const bool wide = one.columns > lanes;
-      const TileKernel kernel = a.step == 1
-                                    ? pickTile<typename Format::Tiles, stridedK>(rows, wide, all)
-                                    : pickTile<typename Format::Tiles, 1>(rows, wide, all);
-      one.c = t.c + i * t.stride + j;
-      one.above = t.above == nullptr ? nullptr : t.above + i * t.stride + j;
+    for (int64_t i = 0; i < m; i += tileRows) {
+      const int64_t rows = m - i < tileRows ? m - i : tileRows;
+      const int64_t vectors = vectorsOf(one.columns);
+      using Kept = Tiles<typename Format::Tiles, stridedK>;
+      using Turned = Tiles<typename Format::Tiles, 1>;
+      const auto kernel =
+          a.step == 1 ? pickTile<Kept>(rows, vectors) : pickTile<Turned>(rows, vectors);
+      one.at = at + i * one.stride + j;
+      const float* const c = one.c + one.at;
+      const float* const above = one.above == nullptr ? nullptr : one.above + one.at;
       if (spreadsLines) {
-        one.coming.result = ComingRows(one.c, rows, t.stride, one.columns);
-        if (t.above != nullptr) {
-          one.coming.above = ComingRows(one.above, rows, t.stride, one.columns);
-        }
+        one.coming.result = ComingRows(c, rows, one.stride, one.columns);
+        if (above != nullptr) one.coming.above = ComingRows(above, rows, one.stride, one.columns);
       } else {
         // The lines of the next tile, so that they arrive while this one is computed.
-        const int64_t next = a.height * t.stride, rest = m - i - a.height;
-        const int64_t nextRows = rest < a.height ? rest : a.height;
-        if (t.coming.operands != nullptr) t.coming.operands->askRow();
-        askRows(one.c + next, nextRows, t.stride, one.columns);
-        if (t.above != nullptr) askRows(one.above + next, nextRows, t.stride, one.columns);
+        const int64_t next = tileRows * one.stride, rest = m - i - tileRows;
+        const int64_t nextRows = rest < tileRows ? rest : tileRows;
+        one.coming.operands->askRow();
+        askRows(c + next, nextRows, one.stride, one.columns);
+        if (above != nullptr) askRows(above + next, nextRows, one.stride, one.columns);
       }
-      if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;
-      for (int64_t s = 0; s < t.leftCount; s++) one.lefts[s] = t.lefts[s] + i * t.leftStride + j;
-      kernel(one, k, a.p + i / a.height * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
+      kernel(one, k, a.p + i / tileRows * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
     }
+    if (one.bias != nullptr) one.bias += tileColumns;
   }
 }
 
@@ -268,25 +234,23 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
     for (int64_t kBlock = 0; kBlock < kBlocks; kBlock++) {
       const int64_t k0 = kBlock * blockK;
       const int64_t depth = k - k0 < blockK ? k - k0 : blockK;
-      packB<Format>(packedB, b, k0, depth, n0, columns);
+      const int64_t packedDepth = Format::packed(depth);
+      packB<Format>(packedB, b, k0, depth, n0, columns, packedDepth);
+      const bool isLast = kBlock == kBlocks - 1;
       for (int64_t m0 = 0; m0 < m; m0 += blockM) {
         const int64_t rows = m - m0 < blockM ? m - m0 : blockM;
         packA<Format>(packedA, a, m0, rows, k0, depth);
         ComingRows coming = comingOfA(a, m0 + blockM, m, k0, depth);
         Tile t{};
         t.coming.operands = &coming;
-        t.c = c + m0 * n + n0;
+        t.c = c;
+        t.at = m0 * n + n0;
         t.stride = n;
-        t.resumed = kBlock > 0 ? t.c : nullptr;
-        t.resumedStride = n;
+        t.resumed = kBlock > 0;
         t.bias = bias == nullptr ? nullptr : bias + n0;
-        t.relu = relu && kBlock == kBlocks - 1;
-        t.leftCount = kBlock == kBlocks - 1 ? plus.count : 0;
-        t.leftStride = n;
-        for (int64_t i = 0; i < t.leftCount; i++) t.lefts[i] = plus.of[i] + m0 * n + n0;
-        const bool isMasked = above != nullptr && kBlock == kBlocks - 1;
-        t.above = isMasked ? above + m0 * n + n0 : nullptr;
-        const int64_t packedDepth = Format::packed(depth);
+        t.relu = relu && isLast;
+        if (isLast) t.plus = plus;
+        t.above = isLast ? above : nullptr;
         blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, keepsRows(a)),
                            panelsOfB(packedB, packedDepth));
       }

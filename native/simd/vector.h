@@ -239,8 +239,7 @@ constexpr int64_t farFloats = 1 << 18;
 /// loadSome and storeSome, but without a mask for a whole vector, as AVX2's masked moves are slow.
 INLINE Vec loadUpTo(const float* p, int64_t n) { return n == lanes ? load(p) : loadSome(p, n); }
 INLINE void storeUpTo(float* p, int64_t n, Vec v) {
-  if (n == lanes) store(p, v);
-  else storeSome(p, n, v);
+  n == lanes ? store(p, v) : storeSome(p, n, v);
 }
 
 INLINE bool isOnBoundary(const float* p) { return reinterpret_cast<uintptr_t>(p) % sizeof(Vec) == 0; }

@@ -1,7 +1,9 @@
 // Tests dense layers and the interaction on random shapes, compared with plain loops: bit for bit
-// where the order of a sum is one chain, else in double.
+// where the order of a sum is defined, else in double.
 
 #pragma once
+
+#include <deque>
 
 #include "test/test-support.h"
 
@@ -45,22 +47,6 @@ inline void testLayer(const Kernels& k) {
       expect(dX[s * inputs + i] == sum, k.name, "dLinearInput");
     }
   }
-  const int64_t count = int64_t{1} << below(5);
-  const auto bounds = boundsOf(count, samples);
-  Buffer dW(outputs * inputs), dB(outputs);
-  float* const dWs[] = {dW.data()};
-  float* const dBs[] = {dB.data()};
-  k.dLinearWeight(dWs, dBs, d.data(), x.data(), inputs, outputs, {0, count, bounds.data()});
-  for (int64_t o = 0; o < outputs; o++) {
-    double bias = 0;
-    for (int64_t s = 0; s < samples; s++) bias += d[s * outputs + o];
-    expect(near(dB[o], bias), k.name, "dLinearWeight, bias");
-    for (int64_t i = 0; i < inputs; i++) {
-      double sum = 0;
-      for (int64_t s = 0; s < samples; s++) sum += 1.0 * d[s * outputs + o] * x[s * inputs + i];
-      expect(near(dW[o * inputs + i], sum), k.name, "dLinearWeight");
-    }
-  }
 }
 
 inline float toBfloat16(float v) {
@@ -71,20 +57,76 @@ inline float toBfloat16(float v) {
   return v;
 }
 
-/// Tests the three products with bfloat16 operands.
+/// The sum of `count` slices from `first` on: their tree, of which each leaf is sumOf(slice).
+template <typename SumOf>
+float treeOf(int64_t first, int64_t count, const SumOf& sumOf) {
+  if (count == 1) return sumOf(first);
+  return treeOf(first, count / 2, sumOf) + treeOf(first + count / 2, count / 2, sumOf);
+}
+
+/// Tests weight gradients of some slices of a batch, short or longer than a block of samples.
+/// `rounded`: with operands in bfloat16, whose sums take the odd sample of each pair first.
+inline void testWeights(const Kernels& k, bool rounded) {
+  const bool isLong = below(4) == 0;
+  const int64_t samples = isLong ? 1 + below(1500) : 1 + below(90);
+  const int64_t inputs = isLong ? 1 + below(40) : someInputs();
+  const int64_t outputs = 1 + below(isLong ? 20 : 100);
+  const int64_t first = below(8), count = 1 + below(isLong ? 3 : 16), most = int64_t{1} << below(5);
+  const auto bounds = boundsOf(count, samples);
+  Buffer x(samples * inputs), d(samples * outputs);
+  std::vector<int64_t> sizes;  // slices of each subtree
+  for (int64_t at = 0; at < count; at += sizes.back()) {
+    sizes.push_back(1);
+    const auto fits = [&](int64_t n) {
+      return n <= most && (first + at) % n == 0 && at + n <= count;
+    };
+    while (fits(2 * sizes.back())) sizes.back() *= 2;
+  }
+  std::deque<Buffer> dW, dB;
+  std::vector<float*> dWs, dBs;
+  for (size_t i = 0; i < sizes.size(); i++) {
+    dWs.push_back(dW.emplace_back(outputs * inputs).data());
+    dBs.push_back(dB.emplace_back(outputs).data());
+  }
+  const Slices slices{first, count, bounds.data(), most};
+  const auto run = rounded ? k.dLinearWeightBfloat16 : k.dLinearWeight;
+  run(dWs.data(), dBs.data(), d.data(), x.data(), inputs, outputs, slices);
+  int64_t at = 0;
+  for (size_t tree = 0; tree < sizes.size(); at += sizes[tree++]) {
+    for (int64_t o = 0; o < outputs; o++) {
+      const auto sumOf = [&](bool swaps, auto&& add) {
+        return treeOf(at, sizes[tree], [&](int64_t slice) {
+          float sum = 0;
+          const int64_t begin = bounds[slice], count = bounds[slice + 1] - begin;
+          for (int64_t i = 0; i < count; i++) {
+            const int64_t s = begin + (swaps && (i ^ 1) < count ? i ^ 1 : i);
+            sum = add(sum, d[s * outputs + o], s);
+          }
+          return sum;
+        });
+      };
+      const float bias = sumOf(false, [](float sum, float of, int64_t) { return sum + of; });
+      expect(dBs[tree][o] == bias, k.name, "dLinearWeight, bias");
+      for (int64_t i = 0; i < inputs; i++) {
+        const float weight = sumOf(rounded, [&](float sum, float of, int64_t s) {
+          const float with = x[s * inputs + i];
+          return rounded ? std::fma(toBfloat16(of), toBfloat16(with), sum)
+                         : chained(k, of, with, sum);
+        });
+        expect(dWs[tree][o * inputs + i] == weight, k.name, "dLinearWeight");
+      }
+    }
+  }
+}
+
+/// Tests layers with bfloat16 operands.
 inline void testBfloat16(const Kernels& k) {
   const int64_t samples = 1 + below(90), inputs = someInputs(), outputs = 1 + below(100);
   Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);
-  Buffer d(samples * outputs), dX(samples * inputs), dW(outputs * inputs), dB(outputs);
-  const int64_t count = int64_t{1} << below(5);
-  const auto bounds = boundsOf(count, samples);
-  float* const dWs[] = {dW.data()};
-  float* const dBs[] = {dB.data()};
+  Buffer d(samples * outputs), dX(samples * inputs);
   k.linearBfloat16(out.data(), x.data(), w.data(), b.data(), samples, inputs, outputs, false);
   k.dLinearInputBfloat16(dX.data(), d.data(), w.data(), samples, inputs, outputs, {},
                          nullptr);
-  k.dLinearWeightBfloat16(dWs, dBs, d.data(), x.data(), inputs, outputs,
-                          {0, count, bounds.data()});
   for (Buffer* operand : {&x, &w, &d}) {
     for (int64_t i = 0; i < operand->size(); i++) (*operand)[i] = toBfloat16((*operand)[i]);
   }
@@ -100,12 +142,6 @@ inline void testBfloat16(const Kernels& k) {
     for (int64_t i = 0; i < inputs; i++) {
       const auto term = [&](int64_t o) { return 1.0 * d[s * outputs + o] * w[o * inputs + i]; };
       expect(near(dX[s * inputs + i], sum(0, outputs, term)), k.name, "dLinearInput, bfloat16");
-    }
-  }
-  for (int64_t o = 0; o < outputs; o++) {
-    for (int64_t i = 0; i < inputs; i++) {
-      const auto term = [&](int64_t s) { return 1.0 * d[s * outputs + o] * x[s * inputs + i]; };
-      expect(near(dW[o * inputs + i], sum(0, samples, term)), k.name, "dLinearWeight, bfloat16");
     }
   }
 }

@@ -53,6 +53,7 @@ static void testSet(const Kernels& set) {
     testColumns(kernels);
     testDistinctLists(kernels);
     testLayer(kernels);
+    for (const bool rounded : {false, true}) testWeights(kernels, rounded);
     testBfloat16(kernels);
     testLeastNormal(kernels);
     testInteraction(kernels);

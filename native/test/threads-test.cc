@@ -45,6 +45,7 @@ int main() {
   const Kernels& kernels = kernelsInParts(*kernelsOf("portable"));
   for (int round = 0; round < 4; round++) {
     testLayer(kernels);
+    for (const bool rounded : {false, true}) testWeights(kernels, rounded);
     testBfloat16(kernels);
     testInteraction(kernels);
     testElements(kernels);

@@ -113,13 +113,6 @@ INLINE void packRun(const SampleRun& run, Pack pack) {
   }
 }
 
-/// The gradients of a run from output `i0` on, to prefetch.
-inline ComingRows comingGradients(const float* dOut, const Outputs& outputs, int64_t i0,
-                                  const SampleRun& run) {
-  const int64_t rows = outputs.end - i0 < blockM ? outputs.end - i0 : blockM;
-  return {dOut + run.k0() * outputs.all + i0, run.depth(), outputs.all, rows};
-}
-
 /// sums (packedM) += the samples of `count` panels of packed gradients, in order. `next`: floats
 /// from one panel to the next.
 template <int count>
@@ -312,9 +305,11 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
                               some, depth);
               });
               if (sumsPacked && n0 == 0) sumPanels(sums, panels, rows, run, dB, i0);
-              const bool isLast = i + 1 == count;  // of these outputs
-              coming = comingGradients(dOut, outputs, isLast ? i0 + blockM : i0,
-                                       runs[isLast ? 0 : i + 1]);
+              // The next run's gradients are prefetched, then those of the next outputs.
+              const int64_t to = i + 1 < count ? i0 : i0 + blockM;
+              const SampleRun& next = runs[(i + 1) % count];
+              const int64_t some = outputs.end - to < blockM ? outputs.end - to : blockM;
+              coming = {dOut + next.k0() * outputs.all + to, next.depth(), outputs.all, some};
             }
             ofB = panelsOfB(panelsOfX(run, width) + j0 * run.packedDepth(), run.packedDepth());
           }

@@ -18,6 +18,8 @@ void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0
 }
 
 constexpr int gramRows = tileRows < 8 ? 4 : 8;
+/// Rows of a tile of dX. With AVX2, 8 sums in flight would not hide the latency of their chains.
+constexpr int featureRows = lanes == 8 ? 6 : gramRows;
 struct Gram {
   template <int rows, int vectors>
   static constexpr auto run = gram<rows, vectors>;
@@ -116,10 +118,10 @@ inline void dInteract(float* dX, const float* dOut, const float* x, int64_t samp
     }
     const float* rows = stride == dim ? x : padded;
     const DSample sample{dX, dOut, rows, stride, features, dim, copied};
-    for (int64_t i0 = 0; i0 < features; i0 += gramRows) {
-      const int64_t some = features - i0 < gramRows ? features - i0 : gramRows;
+    for (int64_t i0 = 0; i0 < features; i0 += featureRows) {
+      const int64_t some = features - i0 < featureRows ? features - i0 : featureRows;
       for (int64_t c = 0; c < dim; c += tileColumns) {
-        pickTile<DFeatures, gramRows>(some, vectorsOf(dim - c))(sample, i0, c);
+        pickTile<DFeatures, featureRows>(some, vectorsOf(dim - c))(sample, i0, c);
       }
     }
   }

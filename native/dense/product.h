@@ -225,10 +225,11 @@ INLINE ComingRows comingOfA(const Operand& a, int64_t m0, int64_t m, int64_t k0,
 template <typename Format>
 void product(float* c, const Operand& a, const Operand& b, const float* bias, bool relu, int64_t m,
              int64_t n, int64_t k, const Addends& plus = {}, const float* above = nullptr) {
-  constexpr int64_t blockK = Format::blockK;
   float* packedA = scratches().packedA.take<float>(packedM * stridedK);
   float* packedB = scratches().packedB.take<float>(packedK * blockN);
-  const int64_t kBlocks = k == 0 ? 1 : (k + blockK - 1) / blockK;
+  const int64_t kBlocks = k == 0 ? 1 : (k + Format::blockK - 1) / Format::blockK;
+  // Blocks of similar depth: in a shallow one, loads and stores of C would take much of the time.
+  const int64_t blockK = (k + 16 * kBlocks - 1) / (16 * kBlocks) * 16;
   for (int64_t n0 = 0; n0 < n; n0 += blockN) {
     const int64_t columns = n - n0 < blockN ? n - n0 : blockN;
     for (int64_t kBlock = 0; kBlock < kBlocks; kBlock++) {

@@ -221,7 +221,7 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
     for (int64_t i = 0; i < m; i += a.height, t.waiting += step) {
       const int64_t rows = m - i < a.height ? m - i : a.height;
       t.at = at + i * t.stride + j;
-      if (!spreadsLines && t.coming.operands != nullptr) t.coming.operands->askRow();
+      if (!spreadsLines) t.coming.operands->askRow();
       if (written != nullptr) {
         const float* c = written + i * t.stride + j;
         const int64_t nextRows = m - i - rows < rows ? m - i - rows : rows;

@@ -47,6 +47,14 @@ sets_of_processor() {
   "./$probe" 2>/dev/null
 }
 
+# The sets that this processor can run, from portable code to the best.
+runnable_sets() {
+  known=$(echo $(instruction_sets))
+  best=$(sets_of_processor) || best=$known
+  best=${best##* }
+  echo "${known%%"$best"*}$best"
+}
+
 # are_among SETS SOME: whether SETS has all of SOME.
 are_among() {
   for set in $2; do

@@ -1,16 +1,18 @@
 #!/bin/sh
 # Runs the kernels on random shapes under the address and undefined-behaviour sanitizers, and the
-# kernels in parts under the thread sanitizer. Fails where a sanitizer reports an error or a number
-# is wrong. Without a compiler it says so and exits
-# with success. CXX names another compiler, OSIRIS_JOBS the number of parts compiled at the same
-# time (default: one per core).
+# kernels in parts under the thread sanitizer. Fails where a sanitizer reports an error, a number is
+# wrong, or the compiler warns. Without a compiler it says so and exits with success. CXX names
+# another compiler, OSIRIS_JOBS the number of parts compiled at the same time (default: one per core).
 #
-#   sh native/sanitize.sh [--addon FILE]
+#   sh native/sanitize.sh [--portable | --addon FILE]
 #
+# --portable: runs portable code too, which takes as long again.
 # FILE: instead of running the kernels, compiles the addon under the sanitizers into this file,
 # which `npm run fuzz` loads; only where a source is newer.
 set -eu
 addon=
+more=
+[ "${1:-}" != --portable ] || more=portable
 if [ "${1:-}" = --addon ]; then
   addon=$(mkdir -p "$(dirname "$2")" && cd "$(dirname "$2")" && pwd)/$(basename "$2")
 fi
@@ -40,12 +42,17 @@ if [ -n "$addon" ]; then
   mv "$objects/addon" "$addon"
   exit 0
 fi
-# The sets that this processor runs, and portable code: other sets cannot run on this machine.
+# The sets that this processor uses; the code of others is parsed.
 sets=$(choose_sets native)
-are_among "$sets" portable || sets="portable $sets"
+are_among "$sets" portable || sets="$more $sets"
 warnings="-Wall -Wextra -Werror"
-# shellcheck disable=SC2086
-"$compiler" -fsyntax-only -std=c++17 $warnings -I . -I "$headers" bindings/addon.cc
+others=
+for set in $(instruction_sets); do are_among "$sets" "$set" || others="$others $set"; done
+for part in bindings/addon: $(list_parts "$others" | grep -v ':$'); do
+  # shellcheck disable=SC2086
+  "$compiler" -fsyntax-only -std=c++17 $warnings -DOSIRIS_ISA="${part#*:}" -I . -I "$headers" \
+    "${part%:*}.cc"
+done
 # Unoptimized, with line tables only: this compiles in a third of the time.
 # shellcheck disable=SC2086
 compile_parts "$objects" "$(list_parts "$sets" test/kernels-test:)" \

@@ -87,9 +87,10 @@ export class KeptRows {
     return Array.from({ length: place.count }, (_, i) => {
       const own: Held[] = [];
       const shards = new Set<number>();
-      for (const shard of shardsOf(layout.topology, place.first + i)) {
-        const found = shard.tier === "memory" ? byKey.get(tileKey(shard))?.shift() : undefined;
-        if (found === undefined) continue;
+      const rank = place.first + i;
+      for (const shard of shardsOf(layout.topology, rank)) {
+        const found = shard.tier === "memory" && byKey.get(tileKey(shard, rank))?.shift();
+        if (!found) continue;
         own.push(found);
         shards.add(shard.shard);
       }
@@ -143,5 +144,5 @@ export function keeperOf(
 ): RowKeeper | undefined {
   if (undoBytes === 0) return undefined;
   const name = `${spec.generation}/${rank}`;
-  return new RowKeeper({ given: tiles, at: cutOf(spec), undoBytes, name });
+  return new RowKeeper({ given: tiles, at: cutOf(spec), undoBytes, name, rank });
 }

@@ -260,7 +260,7 @@ function updatedSlab(isKept: boolean) {
   }).map((shard) => ({ ...shard, lookups: [{ pooling: "sum" as const }] }));
   const optimizer = sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.1 });
   const undoBytes = 4 * 2 ** 30;
-  const given = { given: [], at: initialCut, undoBytes, name: "bench" };
+  const given = { given: [], at: initialCut, undoBytes, name: "bench", rank: 0 };
   const keeper = isKept ? new RowKeeper(given) : undefined;
   const key = keyOf(3);
   const slab = createSlab({ kernels, specs, shards, optimizer, key, hasIncrements: true, keeper });

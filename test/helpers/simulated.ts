@@ -58,18 +58,20 @@ export interface StoryOptions {
   readonly at?: RunEvent["type"];
   /** The run to compare each committed step and the end with; if left out, nothing is compared. */
   readonly reference?: ReferenceRun;
+  /** Decides how threads interleave. @default 5 */
+  readonly seed?: number;
 }
 
 /** Runs the job of this number to its end. @throws what the monitor finds wrong. */
 export async function storyOf(job: number, options: StoryOptions = {}): Promise<SimulatedStory> {
-  const { devices = [1], leaseMs, breakIt, at = "run.checkpointed", reference } = options;
+  const { devices = [1], leaseMs, breakIt, at = "run.checkpointed", reference, seed = 5 } = options;
   const own = jobs[job];
   if (own === undefined) throw new RangeError(`There is no job ${job}`);
-  const world = new World(5);
+  const world = new World(seed);
   const speed = { turnMs: 0.5, startMs: 10 };
   const plain: ClusterShape = { devices, speed, delayMs: [0, 1] };
   const shape = leaseMs === undefined ? plain : { ...plain, leaseMs };
-  const cluster = new SimulatedCluster(world, { shape, job: own, seed: 5 });
+  const cluster = new SimulatedCluster(world, { shape, job: own, seed });
   try {
     const monitor = new Monitor(cluster, reference);
     let isBroken = false;

@@ -8,6 +8,9 @@
 //   K2. Until `tiles` is called, the log by which the tile came stays valid: putting rows back may
 //       be repeated, and no row changes otherwise.
 //   K3. A tile with a row whose hash is not the one that the last cut noted is not used.
+//   K4. A device that cuts a tile is given memory in which the cuts before noted marks, hashes and
+//       sums. The next digest is made of these sums; and the log does not have rows that only a cut
+//       changes, because it notes them for the first time.
 
 import {
   type Kernels,
@@ -46,15 +49,23 @@ export interface KeptTile {
   readonly undo: UndoMemory;
 }
 
-/** Tiles of one job with equal keys have memory of the same layout, for the same rows. */
-export function tileKey({
-  table,
-  firstBlock,
-  blocks,
-  firstQuantum,
-  quanta,
-}: Pick<Shard, "table" | "firstBlock" | "blocks" | "firstQuantum" | "quanta">): string {
-  return `${table}.${firstBlock}.${blocks}.${firstQuantum}.${quanta}`;
+/**
+ * Tiles of one job with equal keys have memory of the same layout, for the same rows, and cuts note
+ * marks and hashes in all of them or in none: of a replicated shard only device 0's copy is cut. K4
+ */
+export function tileKey(
+  {
+    table,
+    firstBlock,
+    blocks,
+    firstQuantum,
+    quanta,
+    device,
+  }: Pick<Shard, "table" | "firstBlock" | "blocks" | "firstQuantum" | "quanta" | "device">,
+  rank: number,
+): string {
+  const tile = `${table}.${firstBlock}.${blocks}.${firstQuantum}.${quanta}`;
+  return device === "all" && rank > 0 ? `${tile}.copy` : tile;
 }
 
 /** The memory of a tile: its rows, and what cuts note of them (changed-rows.ts). */
@@ -93,6 +104,7 @@ export class RowKeeper {
   readonly #at: CutId;
   readonly #undoBytes: number;
   readonly #name: string;
+  readonly #rank: number;
   readonly #tracked: Tracked[] = [];
   readonly #tiles: Omit<KeptTile, "undo">[] = [];
   readonly #roomOf = new WeakMap<TileRoom, KeptTile | Omit<KeptTile, "undo" | "tile">>();
@@ -104,16 +116,18 @@ export class RowKeeper {
   readonly #seen = new Set<UndoneTile>();
   #keptBytes = 0;
 
-  /** `given`: tiles of this device that former threads held. `name`: unique in the run. */
+  /** `given`: tiles of device `rank` that former threads held. `name`: unique in the run. */
   constructor(options: {
     readonly given: readonly KeptTile[];
     readonly at: CutId;
     readonly undoBytes: number;
     readonly name: string;
+    readonly rank: number;
   }) {
     this.#at = options.at;
     this.#undoBytes = options.undoBytes;
     this.#name = options.name;
+    this.#rank = options.rank;
     for (const tile of options.given) {
       this.#given.set(tile.key, [...(this.#given.get(tile.key) ?? []), tile]);
     }
@@ -126,7 +140,7 @@ export class RowKeeper {
 
   /** The memory of a shard: of a former thread, or new. `words`: of a row's hash. */
   roomFor(shard: Shard, sized: SizedRows, words: number, hasHashes: boolean): TileRoom {
-    const key = tileKey(shard);
+    const key = tileKey(shard, this.#rank);
     const { bytes } = rowsExtent(sized);
     const hashBytes = hasHashes ? wholeLines(4 * words * sized.rows) : 0;
     const given = this.#given.get(key)?.shift();

@@ -227,7 +227,13 @@ async function measure(
   const batch = randomBatch({ rows: [rows], idsMin: 0, idsMax: [16], dense: 4 }, 1, samples);
   const keepers = [0, 1].flatMap((rank) => {
     if (undoBytes === 0) return [];
-    return new RowKeeper({ given: [], at: initialCut, undoBytes: undoBytes / 2, name: `${rank}` });
+    return new RowKeeper({
+      given: [],
+      at: initialCut,
+      undoBytes: undoBytes / 2,
+      name: `${rank}`,
+      rank,
+    });
   });
   await collect();
   const before = process.memoryUsage().arrayBuffers;

@@ -2,12 +2,16 @@
 // they are, and only the rows of lost hosts are read.
 
 import test from "ava";
+import type { SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
 import { addJob, directory, jobs } from "../../../chaos/simulation/jobs.ts";
 import { referenceOf } from "../../../chaos/simulation/simulate.ts";
 import { loseThread, type StoryOptions, storyOf } from "../../helpers/simulated.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c", "d"].map((name) => ({ name, rows: 200, dim: 16 }));
+
+/** Bytes of the weights of a table. */
+const weightBytes = 200 * 16 * 4;
 
 /** One table a device; its bytes are those of weights and state of 200 rows. */
 const plain = {
@@ -70,3 +74,27 @@ test.serial(
     }
   },
 );
+
+test.serial("of a replicated table, cuts go on with the copy that they have noted", async (t) => {
+  const b = { name: "b", rows: 200, dim: 16, sharding: "data-parallel" } as const;
+  const model = { ...plain.model, tables: [{ name: "a", rows: 200, dim: 16 }, b] };
+  const checkpoint = { ...plain.checkpoint, differential: "one-shot" } as const;
+  const number = addJob({ ...plain, checkpoint, model });
+  const reference = await referenceOf(number);
+  for (const seed of [1, 2, 3]) {
+    // Generation 2 reads all rows: no cut has noted the hashes of the other device's copy.
+    const breakIt = (cluster: SimulatedCluster) => {
+      cluster.kill(0);
+      let isLost = false;
+      cluster.onEvent(({ type, generation }) => {
+        if (isLost || type !== "run.checkpointed" || generation === 1) return;
+        isLost = true;
+        loseThread(cluster, "device-1");
+      });
+    };
+    // The seed decides which thread is the first to report its copy.
+    const { events } = await storyOf(number, { devices: [2], breakIt, reference, seed });
+    const recovered = events.find((event) => event.type === "run.recovered");
+    t.true(recovered?.type === "run.recovered" && recovered.keptBytes > 3 * weightBytes);
+  }
+});

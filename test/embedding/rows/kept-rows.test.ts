@@ -38,7 +38,7 @@ function begin(of: {
   readonly undoBytes?: number;
 }) {
   const { given = [], at = initialCut, undoBytes = 1 << 20 } = of;
-  const keeper = new RowKeeper({ given, at, undoBytes, name: `${at.generation}` });
+  const keeper = new RowKeeper({ given, at, undoBytes, name: `${at.generation}`, rank: 0 });
   const kernels = (of.native ? createNative() : undefined) ?? createReference("float32");
   const key = keyOf(3);
   const slab = createSlab({ kernels, specs, shards, optimizer, key, hasIncrements: true, keeper });

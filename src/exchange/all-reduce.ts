@@ -21,7 +21,11 @@
 //   A2. No `close` is needed. A device that publishes a round has finished the round before, so the
 //       old sum may be overwritten. A device that has received the sum knows that all subtrees of
 //       the round were read. After a reduce-scatter alone, a barrier gives both guarantees.
-//   A3. A bucket's cells are stored in the order of its stages, and each after the bytes that it
+//   A3. A device may leave a step while its neighbours still update their rows of it, as it may have
+//       their folds before. So if a thread then ends, memory of the others is of two steps. Nothing
+//       goes on from that: a recovery puts rows back to a cut by their undo logs (row-keeper.ts) and
+//       reads all else, and a cut exists only once all devices have written their parts of it.
+//   A4. A bucket's cells are stored in the order of its stages, and each after the bytes that it
 //       publishes, whether the stage ran in `progress` or in `finish`.
 
 import type { Tensor } from "../kernels/contract/kernels.ts";
@@ -112,7 +116,6 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
     },
 
     progress() {
-      if (hosts.length === 1) return; // No bytes travel meanwhile.
       for (const own of buckets.slice(0, published)) {
         for (let stage = own.stages[own.done]; stage; stage = own.stages[own.done]) {
           const { peers, cellOf } = stage;
@@ -142,7 +145,7 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
 /** Number of stages of a reduce-scatter, and of an all-reduce. */
 const [scattered, gathered] = [2, 5];
 
-/** The stages of a bucket on a device (A3). */
+/** The stages of a bucket on a device (A4). */
 function stagesOf(
   { rank, cells, layout, around }: AllReduceOptions,
   bucket: BucketLayout,

@@ -3,8 +3,12 @@
 // numbers (rounds.ts).
 
 import test from "ava";
+import { createSoloCells } from "../../src/exchange/cells.ts";
 import type { Exchange, ExchangeShape, GradientRounding } from "../../src/exchange/exchange.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { subtreesOf } from "../../src/kernels/contract/slices.ts";
+import { openKernels } from "../../src/kernels/index.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { fc } from "../helpers/properties.ts";
 import { rounds } from "../helpers/thinned.ts";
@@ -91,6 +95,34 @@ test("any hosts, devices and buckets give the sum of one bucket on one device, b
     ),
     { numRuns: rounds("random all-reduces", 10, 400) },
   );
+});
+
+test("devices of one host fold what is ready while they compute, and wait for nobody then", async (t) => {
+  const shape = roundsShape(2);
+  const layout = layoutOf(shape);
+  const memory = new ArrayBuffer(layout.bytes);
+  const kernels = openKernels("reference");
+  const cells = createSoloCells(layout.cells); // A wait that does not end at once throws.
+  const exchanges = [0, 1].map((rank) => {
+    return createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
+  });
+  const whole = { first: 0, count: gradientLength };
+  for (const { gradients } of exchanges) await gradients.open();
+  for (const exchange of exchanges) {
+    writeGradients(shape, exchange, whole, 1);
+    exchange.gradients.start();
+    exchange.gradients.progress();
+  }
+  const [first, last] = exchanges;
+  await t.throwsAsync(async () => last?.gradients.finish(), { message: /device 0 to add up/ });
+  first?.gradients.progress();
+  // The last device needs what the first folded in its progress.
+  for (const { gradients } of [...exchanges].reverse()) {
+    const expected = Array.from({ length: gradientLength }, (_, n) => {
+      return sumOf({ first: 0, count: 8 }, n, 1, undefined);
+    });
+    t.deepEqual(Array.from(valuesOf(await gradients.finish())), expected);
+  }
 });
 
 test("rounded gradients take half the bytes between hosts that have whole grains", async (t) => {

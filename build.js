@@ -6,7 +6,8 @@
 //   node build.js --all      the tests, benches and examples too
 //   node build.js --package  declarations and the kernels of all sets too: for `npm pack`
 //
-// Types are not checked: `npm run check` does it. Parts are rebuilt only where a source is newer than
+// Types are checked only with the declarations of a package, of the same code as the rest of the
+// build; otherwise `npm run check` checks them. Parts are rebuilt only where a source is newer than
 // the last build, declarations always.
 
 import { spawn } from "node:child_process";
@@ -44,7 +45,7 @@ async function compileTypeScript() {
   rmSync(stamp, { force: true });
   // The compiler's state file would make the rollups look stale (src/ports/entry-file.ts).
   rmSync("dist/.tsbuildinfo", { force: true });
-  await compile(project, "--declaration", "false");
+  await compile("--noCheck", "--declaration", "false");
   for (const folder of [...product, ...beside]) removeLeftOvers(folder);
   const { default: rollups } = await import("./rolldown.config.js");
   writeEsModule(await build(rollups.map((one) => ({ ...one, onLog: tell }))));
@@ -52,14 +53,14 @@ async function compileTypeScript() {
   say(`compiled and rolled up the TypeScript in ${((Date.now() - startedMs) / 1000).toFixed(0)} s`);
 }
 
-/** Writes the declarations of the product, the compiler's slow part, beside the rest. */
+/** Checks all types, and writes the declarations: the compiler's slow part, beside the rest. */
 async function declareTypes() {
-  await compile("tsconfig.product.json", "--emitDeclarationOnly");
+  await compile("--emitDeclarationOnly");
 }
 
-async function compile(of, ...options) {
-  const alone = ["--noCheck", "--incremental", "false", "--tsBuildInfoFile", "null"];
-  await run("node_modules/.bin/tsc", ["-p", of, ...options, ...alone]);
+async function compile(...options) {
+  const alone = ["--incremental", "false", "--tsBuildInfoFile", "null"];
+  await run("node_modules/.bin/tsc", ["-p", project, ...options, ...alone]);
 }
 
 /** Whether the last build was of this kind, and no source has changed since. */

@@ -3,11 +3,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test from "ava";
 import { startAsyncThreads } from "../../../bench/step/async-threads.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { createPartTally } from "../../../src/training/checkpoint/part-names.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 function jobIn(directory: string) {
   const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8, rowBlocks: 2 }));
@@ -26,41 +26,45 @@ function jobIn(directory: string) {
   });
 }
 
-test.serial("threads of two trainers share an epoch, and what they save goes on", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-async-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  const job = jobIn(directory);
-  let saved: Pick<Manifest, "cut" | "generation" | "arithmetic" | "parts"> | undefined;
-  let after: unknown;
-  {
-    await using all = await startAsyncThreads(job, 2);
-    const { samples } = all.spec.data.training;
-    const steps = Math.ceil(samples / 32);
-    const before = await all.evaluate("evaluation");
-    const windows = [
-      { fromStep: 0, toStep: 9, plateau: 1 },
-      { fromStep: 9, toStep: steps, plateau: 1 },
-    ];
-    const reached = [];
-    for (const window of windows) reached.push(...(await all.run(window)));
-    t.is(
-      reached.reduce((sum, one) => sum + one.samples, 0),
-      samples,
-    );
-    const { pushes, exchanges } = all.updates();
-    t.is(pushes, 2 * steps); // Each batch has rows on both servers.
-    t.true(exchanges > steps / 8);
-    const parts = await all.save(steps);
-    const tally = createPartTally(job.model.tables);
-    for (const { name } of parts) tally.add(name);
-    t.true(tally.isWhole);
-    const { generation } = all.spec;
-    const { arithmetic } = all;
-    saved = { cut: steps, generation, arithmetic, parts };
-    after = await all.evaluate("evaluation");
-    t.true((before?.logLoss ?? 0) > 0.6 && (before?.samples ?? 0) > 250);
-    t.notDeepEqual(after, before);
-  }
-  await using all = await startAsyncThreads(job, 2, saved as Manifest);
-  t.deepEqual(await all.evaluate("evaluation"), after);
-});
+// In `npm test`, asynchronous-run.test.ts trains and saves with the same threads.
+testIf(testAll).serial(
+  "threads of two trainers share an epoch, and what they save goes on",
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), "osiris-async-"));
+    t.teardown(() => rmSync(directory, { recursive: true }));
+    const job = jobIn(directory);
+    let saved: Pick<Manifest, "cut" | "generation" | "arithmetic" | "parts"> | undefined;
+    let after: unknown;
+    {
+      await using all = await startAsyncThreads(job, 2);
+      const { samples } = all.spec.data.training;
+      const steps = Math.ceil(samples / 32);
+      const before = await all.evaluate("evaluation");
+      const windows = [
+        { fromStep: 0, toStep: 9, plateau: 1 },
+        { fromStep: 9, toStep: steps, plateau: 1 },
+      ];
+      const reached = [];
+      for (const window of windows) reached.push(...(await all.run(window)));
+      t.is(
+        reached.reduce((sum, one) => sum + one.samples, 0),
+        samples,
+      );
+      const { pushes, exchanges } = all.updates();
+      t.is(pushes, 2 * steps); // Each batch has rows on both servers.
+      t.true(exchanges > steps / 8);
+      const parts = await all.save(steps);
+      const tally = createPartTally(job.model.tables);
+      for (const { name } of parts) tally.add(name);
+      t.true(tally.isWhole);
+      const { generation } = all.spec;
+      const { arithmetic } = all;
+      saved = { cut: steps, generation, arithmetic, parts };
+      after = await all.evaluate("evaluation");
+      t.true((before?.logLoss ?? 0) > 0.6 && (before?.samples ?? 0) > 250);
+      t.notDeepEqual(after, before);
+    }
+    await using all = await startAsyncThreads(job, 2, saved as Manifest);
+    t.deepEqual(await all.evaluate("evaluation"), after);
+  },
+);

@@ -139,7 +139,8 @@ function checkFetched(t: ExecutionContext, store: Machine, host: Machine): void 
   t.true(got > whole / 4 && got < 2 * whole, `${got} bytes of ${whole}`);
 }
 
-// In `npm test`, many-hosts.test.ts kills processes that share a disk, and the simulator cuts hosts.
+// In `npm test`, many-hosts.test.ts kills processes that share a disk, and the simulator cuts hosts
+// off.
 testIf(testAll, natsServer, separateMachines).serial(
   "two machines train the model of one process, though one is cut off and an empty one replaces it",
   async (t) => {

@@ -18,6 +18,7 @@ import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoin
 import { only, runJob, smallData, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 import { setEnvironment } from "../../helpers/environment.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { bucketEnvironment } from "../../objects/bucket-server.ts";
 
 /** Starts a bucket's server in a thread of its own, as commands wait for it on this one. */
@@ -82,7 +83,8 @@ test.serial(
   },
 );
 
-test.serial(
+// In `npm test`, warm-start.test.ts begins with checkpoints of directories.
+testIf(testAll).serial(
   "a run begins with a checkpoint of an object store, and of a directory there",
   async (t) => {
     await startBucket(t);

@@ -10,13 +10,14 @@ import { type Cells, isAborted, isHeld, lieDown, wakeSleeper } from "./cells.ts"
 import type { WaitNote } from "./wait-notes.ts";
 
 /**
- * Polls before sleeping, of 10 ns each: sleeping costs a round trip through the kernel (45 us). A
- * thread that then sleeps for long polled in vain, and perhaps kept the core from the thread that
- * it waits for, as there may be more threads than cores: it halves its polls, down to the least.
- * After a sleep that was no longer than the round trip it doubles them.
+ * Polls before sleeping, of 10 ns each: sleeping costs a round trip through the kernel, of 45 us
+ * and more in a virtual machine, and devices of one host are often 100 us apart. A thread that then
+ * sleeps for long polled in vain, and perhaps kept the core from the thread that it waits for, as
+ * there may be more threads than cores: it halves its polls, down to the least. After a sleep that
+ * the most polls would have replaced it doubles them.
  */
-const spins = { least: 16, first: 500, most: 2000 };
-const shortSleepMs = 0.1;
+const spins = { least: 16, first: 500, most: 20_000 };
+const shortSleepMs = 0.2;
 
 /** Returns, or resolves, once `words[at]` is no longer `seen`, and after `ms` at the latest. */
 export type Sleep = (words: Int32Array, at: number, seen: number, ms: number) => unknown;

@@ -6,6 +6,7 @@
 import type { DensePrecision, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { gradientMemory } from "./gradients.ts";
 import {
+  type AxisPass,
   type Block,
   type Graph,
   groupPassOf,
@@ -24,7 +25,7 @@ interface Cell {
   readonly block: Block | undefined;
   /** Run the block, or repeat what it did in an earlier pass. */
   readonly run: { readonly forward: Run; readonly backward: Run };
-  /** (Bmax, …); for the dense features, the tensor of the current batch. */
+  /** (Bmax, …); a scorer sets its own (src/serving). */
   out: Tensor;
   /** (Bmax, …); undefined: no gradient is needed. */
   readonly dOut: Tensor | undefined;
@@ -42,10 +43,11 @@ export interface Network {
   readonly late: Half;
 }
 
-/** The nodes of a half of a pass, in the order of each direction. */
+/** The nodes of a half of a pass, in the order of each direction, and its runners as a whole. */
 interface Half {
   readonly forward: readonly number[];
   readonly backward: readonly number[];
+  readonly run: { readonly forward: Run; readonly backward: Run };
 }
 
 /** Columns of a tensor (B,·), from `column` on. */
@@ -76,10 +78,10 @@ export function createNetwork(options: {
   // inputs.
   const gradients = gradientMemory(graph, memoryOf);
   const replays = createReplays(kernels);
+  const runners = () => ({ forward: replays.runner(), backward: replays.runner() });
   for (const [index, node] of graph.nodes.entries()) {
     const { dOut, dParts = [] } = gradients[index] ?? {};
-    const isBatch = index === graph.dense?.node;
-    const out = isBatch ? kernels.tensor([0]) : memoryOf(node);
+    const out = memoryOf(node);
     const part = (of: Tensor | undefined, samples: number) => {
       if (of === undefined) throw new RangeError(`Node ${index} has no such tensor`);
       return kernels.part(of, 0, samples);
@@ -101,7 +103,6 @@ export function createNetwork(options: {
         const take = inputs[input];
         const from = node.inputs[input]?.node ?? -1;
         if (take === undefined) throw new RangeError(`Node ${index} has no input ${input}`);
-        if (from === graph.dense?.node) replays.refuse(); // R1
         return take(cells[from]?.out, samples);
       },
       dX: (input, samples) => shaped(gradientOf(input)?.to, input, samples),
@@ -124,13 +125,12 @@ export function createNetwork(options: {
     };
     const { axis, isEarly } = node;
     const block = node.start?.(memory);
-    const run = { forward: replays.runner(), backward: replays.runner() };
-    cells.push({ axis, dOut, dParts, out, isEarly, block, run });
+    cells.push({ axis, dOut, dParts, out, isEarly, block, run: runners() });
   }
   const halfOf = (isEarly: boolean): Half => {
     const isOwn = (node: number) => graph.nodes[node]?.isEarly === isEarly;
     const forward = [...graph.nodes.keys()].filter(isOwn);
-    return { forward, backward: backwardOrder(graph).filter(isOwn) };
+    return { forward, backward: backwardOrder(graph).filter(isOwn), run: runners() };
   };
   return { kernels, graph, flat, cells, early: halfOf(true), late: halfOf(false) };
 }
@@ -143,7 +143,7 @@ export function networkFloats(graph: Graph): number {
     return { shape };
   };
   gradientMemory(graph, count);
-  for (const [index, node] of graph.nodes.entries()) if (index !== graph.dense?.node) count(node);
+  for (const node of graph.nodes) count(node);
   return floats;
 }
 
@@ -167,8 +167,10 @@ type Done = Promise<void> | undefined;
 
 /** Runs the blocks that need no lookup. `dense` (B,·): the dense features. */
 export function forwardEarly(network: Network, dense: Tensor, pass: Pass): Done {
-  const cell = network.cells[network.graph.dense?.node ?? -1];
-  if (cell !== undefined) cell.out = dense;
+  const { kernels, cells, graph } = network;
+  const cell = cells[graph.dense?.node ?? -1];
+  // Copied, so that the calls of the first layers are those of every other batch. R1 of replay.ts
+  if (cell !== undefined) kernels.copy(kernels.part(cell.out, 0, pass.samples), dense);
   return forward(network, pass, network.early);
 }
 
@@ -178,10 +180,18 @@ export function forwardLate(network: Network, pass: Pass): Done {
 }
 
 function forward({ cells }: Network, pass: Pass, half: Half): Done {
-  return eachInTurn(half.forward, (node) => {
-    const { axis = 0, block, run } = cells[node] ?? {};
-    return block && run?.forward(passOn(pass, axis), (own) => block.forward(own));
-  });
+  const inTurn = (own: Pass, isWhole: boolean) =>
+    eachInTurn(half.forward, (node) => {
+      const { axis = 0, block, run } = cells[node] ?? {};
+      const on = passOn(own, axis);
+      if (isWhole) return block?.forward(on) ?? undefined;
+      return block && run?.forward(on, (one) => block.forward(one));
+    });
+  return half.run.forward(
+    pass,
+    (own) => inTurn(own, true),
+    (own) => inTurn(own, false),
+  );
 }
 
 /** Calls `run` on the nodes in order; synchronously, as long as it returns no promise. */
@@ -196,17 +206,25 @@ function eachInTurn(nodes: readonly number[], run: (node: number) => Done, first
 /** Called after the backward pass of a node: the gradients of its parameters are complete. */
 type Ended = (node: number) => void;
 
+/** What a backward pass calls. `isEach`: after each node, not only after the last of its half. */
+interface Progress {
+  readonly ended: Ended;
+  readonly isEach: boolean;
+}
+
+const unnoted: Progress = { ended: () => {}, isEach: false };
+
 /**
  * Computes the gradients of all lookups' vectors, and of the parameters of the blocks that need
  * lookups, from `dLogitsOf`, which it overwrites.
  */
-export function backwardLate(network: Network, pass: Pass, ended: Ended = () => {}): Done {
-  return backward(network, pass, network.late, ended);
+export function backwardLate(network: Network, pass: Pass, progress: Progress = unnoted): Done {
+  return backward(network, pass, network.late, progress);
 }
 
 /** Computes the gradients of the parameters of the early blocks. */
-export function backwardEarly(network: Network, pass: Pass, ended: Ended = () => {}): Done {
-  return backward(network, pass, network.early, ended);
+export function backwardEarly(network: Network, pass: Pass, progress: Progress = unnoted): Done {
+  return backward(network, pass, network.early, progress);
 }
 
 /** The nodes of a graph in the order of `backwardLate`, then of `backwardEarly`. */
@@ -216,18 +234,32 @@ export function backwardOrder({ nodes }: Graph): number[] {
   return [...trained.filter((node) => !isEarly(node)), ...trained.filter(isEarly)];
 }
 
-function backward(network: Network, pass: Pass, half: Half, ended: Ended): Done {
-  return eachInTurn(half.backward, (node) => {
-    const cell = network.cells[node];
-    if (cell === undefined) return undefined;
-    const waiting = cell.run.backward(passOn(pass, cell.axis), (own) => {
-      sumGradients(network, cell, own.samples);
-      return cell.block?.backward(own);
+function backward(network: Network, pass: Pass, half: Half, { ended, isEach }: Progress): Done {
+  const inTurn = (own: Pass, run: (cell: Cell, on: AxisPass, work: Work) => Done, after: Ended) =>
+    eachInTurn(half.backward, (node) => {
+      const cell = network.cells[node];
+      if (cell === undefined) return undefined;
+      const waiting = run(cell, passOn(own, cell.axis), (on) => {
+        sumGradients(network, cell, on.samples);
+        return cell.block?.backward(on);
+      });
+      return andThen(waiting, () => after(node));
     });
-    if (waiting !== undefined) return waiting.then(() => ended(node));
-    ended(node);
-    return undefined;
+  const each = (own: Pass) => inTurn(own, ({ run }, on, work) => run.backward(on, work), ended);
+  if (isEach) return each(pass);
+  const whole = (own: Pass) => inTurn(own, (_, on, work) => work(on) ?? undefined, unnoted.ended);
+  return andThen(half.run.backward(pass, whole, each), () => {
+    for (const last of half.backward.slice(-1)) ended(last);
   });
+}
+
+type Work = (on: AxisPass) => Promise<void> | void;
+
+/** Calls `after` now, or once what the pass waits for is there. */
+function andThen(waiting: Done, after: () => void): Done {
+  if (waiting !== undefined) return waiting.then(after);
+  after();
+  return undefined;
 }
 
 /** Sums the gradients of the readers of a node, if several blocks read its output. */

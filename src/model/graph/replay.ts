@@ -1,25 +1,33 @@
-// Replays of blocks. Most blocks make the same calls of kernels in every pass over as many samples:
-// these are recorded once (`Kernels.recorded`) and then repeated without the JavaScript of the
-// block, which for small batches takes longer than many of the calls.
+// Replays of blocks, of whole halves of a pass, and of stages of a step. Most of them make the same
+// calls of kernels for every batch of the same size: these are recorded once (`Kernels.recorded`)
+// and then repeated without the JavaScript that prepared them, which for small batches takes longer
+// than many of the calls.
 //
 // Invariant
-//   R1. A block is replayed only if its calls depended on nothing but the number of samples, the
-//       slices, and tensors of the network. A block that reads another field of the pass (masks,
-//       lengths, sums over the batch), or the dense features, which lie elsewhere in each step, or
-//       that waits for other devices, runs itself in every pass.
+//   R1. Calls are replayed only if they depended on nothing but the number of samples, the slices,
+//       and memory that stays in its place. A block that reads another field of the pass (masks,
+//       lengths, sums over the batch), or that waits for other devices, runs itself in every pass.
+//       A stage that depends on more says so (`refuse`).
 
 import type { Kernels } from "../../kernels/contract/kernels.ts";
 import type { AxisPass } from "./graph.ts";
 
 type Done = Promise<void> | undefined;
 
-/** Runs one direction of one block. */
-export type Run = (pass: AxisPass, work: (pass: AxisPass) => Promise<void> | void) => Done;
+/**
+ * Runs `work`, or repeats its calls. `otherwise`: runs instead, once calls cannot be replayed.
+ * @default `work`
+ */
+export type Run = <Pass extends Extent>(
+  pass: Pass,
+  work: (pass: Pass) => Promise<void> | void,
+  otherwise?: (pass: Pass) => Promise<void> | void,
+) => Done;
 
 export interface Replays {
-  /** The runner of one direction of one block, which remembers its calls. */
+  /** A runner for one work, whose calls it remembers. */
   runner(): Run;
-  /** Called while a block runs: its calls depend on more than the samples and slices. R1 */
+  /** Called while the work runs: its calls depend on more than the samples and slices. R1 */
   refuse(): void;
 }
 
@@ -28,7 +36,7 @@ export function createReplays(kernels: Pick<Kernels, "recorded">): Replays {
   const refuse = () => {
     isRefused = true;
   };
-  const watched = (pass: AxisPass) =>
+  const watched = <Pass extends Extent>(pass: Pass) =>
     new Proxy(pass, {
       get(of, name) {
         if (name !== "samples" && name !== "slices") refuse();
@@ -40,8 +48,8 @@ export function createReplays(kernels: Pick<Kernels, "recorded">): Replays {
     runner() {
       let known: (Extent & { readonly repeat: () => void }) | undefined;
       let isReplayable = true;
-      return (pass, work) => {
-        if (!isReplayable) return work(pass) ?? undefined;
+      return (pass, work, otherwise = work) => {
+        if (!isReplayable) return otherwise(pass) ?? undefined;
         if (known !== undefined && isSame(known, pass)) {
           known.repeat();
           return undefined;

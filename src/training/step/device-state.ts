@@ -14,6 +14,7 @@ import type { Kernels, LossTerm, Tensor } from "../../kernels/contract/kernels.t
 import { createDenseState, type DenseState } from "../../model/dense-optimizer.ts";
 import { createNetwork } from "../../model/graph/network.ts";
 import { initParameters } from "../../model/graph/parameters.ts";
+import { createReplays } from "../../model/graph/replay.ts";
 import { lossTermsOf } from "../../model/loss.ts";
 import type { LossSpec } from "../../model/loss-options.ts";
 import type { DenseOptimizerSpec } from "../../model/options.ts";
@@ -122,6 +123,7 @@ export function createDeviceState(options: {
   const own = { kernels, graph, precision, samplesMax, flats };
   const network = createNetwork(flat === undefined ? own : { ...own, flat });
   if (flat === undefined) initParameters(kernels, network.flat, graph.layout, key);
+  const replays = createReplays(kernels);
   const { sparse: optimizer } = recipe.optimizer;
   const tiers = backing && { backing, shapeOf: cachesOf(topology, rank, optimizer) };
   const held = { kernels, specs: spec.tables, optimizer, key, tiers, hasIncrements, keeper };
@@ -137,6 +139,8 @@ export function createDeviceState(options: {
     frames: framesOver(exchange, topology.isLong),
     backing,
     trace: options.trace ?? noTrace,
+    isAcross: new Set(topology.hostOf).size > 1,
+    repeats: { ...replays, vectors: replays.runner(), gradients: replays.runner() },
     key,
     network,
     plateau: { share: 1 },

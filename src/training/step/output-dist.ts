@@ -1,5 +1,5 @@
-// Stages 4 and 6 of a step, the output dist: forward, the devices of the rows send pooled vectors
-// to the devices of the samples; backward, these send back the vectors' gradients.
+// Stage 4 of a step, the output dist: the devices of the rows send pooled vectors to the devices of
+// the samples. In stage 6 these send back the vectors' gradients (vector-gradients.ts).
 //
 // A shard's vectors are the shard's columns of the pooled sums over its rows. Where a table has one
 // row block, the sums are columns of the table's vector. Where a table has more, the samples'
@@ -14,22 +14,21 @@ import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { RowDecay } from "../../embedding/tables/row-decay.ts";
-import type { Exchange } from "../../exchange/exchange.ts";
+import type { Exchange, Region } from "../../exchange/exchange.ts";
 import { aheadBytesMin } from "../../exchange/frame.ts";
-import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Bags, PooledPart } from "../../kernels/contract/kernels.ts";
 import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import { vectorsOf } from "../../model/graph/network.ts";
 import { isReadNext, type Read, rangeOf } from "../topology/fresh-and-stale.ts";
 import { type SendList, sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { tableOf } from "../topology/topology.ts";
-import { type Axes, copyToPlaces } from "./axes.ts";
+import type { Axes } from "./axes.ts";
 import { ColumnCopies } from "./column-copies.ts";
 import { type DistinctVectorsDevice, distinctVectors } from "./dedup/dedup-state.ts";
 import { patchVectors, type Resent } from "./deferred.ts";
-import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./group-vectors.ts";
+import { packSums, partIn, roundingOf, unpackSums } from "./group-vectors.ts";
 import {
   addPartials,
-  broadcastGradients,
   type HostReduceChannel,
   type HostReduceDevice,
   openPartials,
@@ -37,8 +36,8 @@ import {
 } from "./host-reduce.ts";
 import { FoundVectors, lookUp, sendOrder, tableGroups } from "./look-up.ts";
 import { type ReplicaVectorsDevice, replicaVectorsOf } from "./replicas.ts";
-import type { StepPlan } from "./step-plan.ts";
-import { copyGradient, type GradientDevice, isFolded, lengthsOf } from "./vector-gradients.ts";
+import { type StepPlan, wholeOf } from "./step-plan.ts";
+import { type GradientDevice, isFolded, lengthsOf } from "./vector-gradients.ts";
 
 /** The part of a device that the output dist needs. */
 export interface OutputDistDevice
@@ -51,12 +50,12 @@ export interface OutputDistDevice
   readonly slab: Pick<Slab, "columns" | "lookup">;
   /** Decay of each table; undefined where stored rows are the weights. */
   readonly decays: readonly (RowDecay | undefined)[];
+  /** Whether devices of other hosts take part. */
+  readonly isAcross: boolean;
 }
 
 /** Vectors of a shard group on the samples' device: one part for each of its trees. */
 type ShardGroupParts = readonly PooledPart[];
-
-// Vectors of rows that lie on one device each ----
 
 /**
  * Looks up the rows of a read for each device's samples, and sends the vectors. `axes` are by
@@ -162,10 +161,33 @@ export async function receiveVectors(
   steps: number,
   resent?: Resent,
 ): Promise<void> {
-  const { exchange, topology } = device;
+  const { exchange } = device;
+  const { fresh, stale } = device.topology.reads;
+  const inboxes = new Map<Read, Region>();
+  for (const read of [stale, fresh]) {
+    if (read.hasVectors) inboxes.set(read, await exchange[read.vectors].finish());
+  }
+  const place = () => placeVectors(device, rows, plan, inboxes, resent);
+  if (resent === undefined) void device.repeats.vectors(wholeOf(plan), place);
+  else place();
+  decayVectors(device, plan, steps);
+  if (fresh.hasVectors) exchange[fresh.vectors].close();
+  if (stale.hasVectors) exchange[stale.vectors].close(isReadNext(device.topology.reads, plan));
+}
+
+/** Writes the vectors in the inboxes, of this device, and of distinct rows into the model. */
+function placeVectors(
+  device: OutputDistDevice,
+  rows: SampleRows,
+  plan: StepPlan,
+  inboxes: ReadonlyMap<Read, Region>,
+  resent: Resent | undefined,
+): void {
+  const { topology } = device;
   const { fresh, stale } = topology.reads;
+  if (plan.axes.length > 1) device.repeats.refuse(); // Distinct lists differ from batch to batch.
   const parts: ShardGroupParts[] = [];
-  for (const read of [stale, fresh]) await receiveParts(device, plan, read, parts);
+  for (const [read, inbox] of inboxes) placeParts(device, plan, read, inbox, parts);
   if (resent !== undefined) patchVectors(device, resent, parts);
   for (const shardGroup of topology.replicatedGroups) {
     const read = fresh.has(shardGroup) ? fresh : stale;
@@ -181,23 +203,19 @@ export async function receiveVectors(
     });
   }
   assemble(device, rows, plan, parts);
-  decayVectors(device, plan, steps);
-  if (fresh.hasVectors) exchange[fresh.vectors].close();
-  if (stale.hasVectors) exchange[stale.vectors].close(isReadNext(topology.reads, plan));
 }
 
 /** Sets `parts` of a read's shard groups, from the inbox; valid until the channel is closed. */
-async function receiveParts(
+function placeParts(
   device: OutputDistDevice,
   plan: StepPlan,
   read: Read,
+  { buffer, byteOffset }: Region,
   parts: ShardGroupParts[],
-): Promise<void> {
-  if (!read.hasVectors) return;
-  const { exchange, kernels, rank, topology } = device;
+): void {
+  const { kernels, rank, topology } = device;
   const { forward } = topology.exchange;
   const rowsOn = (axis: number) => axisAt(plan.axes, axis).rows;
-  const { buffer, byteOffset } = await exchange[read.vectors].finish();
   let start = byteOffset;
   for (const peer of plan.counts.keys()) {
     const { own, hostSums } = sendListOf(read, peer, rank);
@@ -251,6 +269,7 @@ function assemble(
     const { table = -1, pooling } = topology.lookups[lookup] ?? {};
     const { rowBlocks } = tableOf(topology.input.model.tables, table);
     const lengths = pooling === "mean" ? lengthsOf(device, rows, plan, lookup) : undefined;
+    if (lengths !== undefined) device.repeats.refuse();
     const axis = topology.axisOf[lookup] ?? 0;
     const { of, column } = vectorsOf(network, lookup, axisAt(plan.axes, axis).rows);
     for (const run of runs) {
@@ -285,101 +304,4 @@ function decayVectors(device: OutputDistDevice, { axes }: StepPlan, steps: numbe
     const { dim } = tableOf(topology.input.model.tables, table);
     kernels.scaleColumns(of, column, dim, decay.shareAt(steps));
   }
-}
-
-// Their gradients ----
-
-/** Sends each shard group the gradient of its vectors. */
-export async function sendVectorGradients(
-  device: OutputDistDevice,
-  rows: SampleRows,
-  plan: StepPlan,
-): Promise<void> {
-  const { exchange, kernels, rank, topology, rounded } = device;
-  const { backward } = topology.exchange;
-  await exchange.dPooled.open(plan.bytes.dPooled);
-  const rowsOn = (axis: number) => axisAt(plan.axes, axis).rows;
-  const used = plan.counts.map(() => 0);
-  for (const peer of sendOrder(topology, rank)) {
-    const sendList = sendListOf(topology, peer, rank);
-    const shardGroups = [...sendList.own, ...sendList.hostSums];
-    const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
-    const total = shardGroups.reduce(
-      (sum, { axis, columns }) => sum + packedBytes(rowsOn(axis), columns, backward),
-      0,
-    );
-    const leave = (end: number) => {
-      used[peer] = end - byteOffset;
-      exchange.dPooled.sendAhead(peer, end - byteOffset, total);
-    };
-    const copies = new ColumnCopies(kernels);
-    let at = byteOffset;
-    if (backward === "float32" && topology.isPlain[peer] === true) {
-      for (const { axis, first, count, column, columns } of topology.blocksBy[peer] ?? []) {
-        const out = kernels.view(buffer, at, [rowsOn(axis), columns]);
-        for (const one of (topology.lookupsBy[peer] ?? []).slice(first, first + count)) {
-          copyGradient(device, rows, plan, copies, out, one, one.column - column);
-        }
-        copies.flush();
-        at += 4 * rowsOn(axis) * columns;
-        leave(at);
-      }
-      continue;
-    }
-    for (const shardGroup of shardGroups) {
-      const count = rowsOn(shardGroup.axis);
-      const own = kernels.reshape(rounded.scratch, [count, shardGroup.columns]);
-      copyGradient(device, rows, plan, copies, own, shardGroup, 0);
-      copies.flush();
-      const place = { buffer, byteOffset: at };
-      const { columns } = shardGroup;
-      kernels.packColumns(place, own, 0, columns, backward, topology.scales.backward);
-      at += packedBytes(count, columns, backward);
-      leave(at);
-    }
-  }
-  exchange.dPooled.start((peer) => used[peer] ?? 0);
-}
-
-/**
- * Receives the gradients (B,C) of this device's shards' vectors, of all samples in the order of the
- * batch: each at the place of its bag; unspecified for empty bags. Valid until
- * `exchange.dPooled.close`.
- */
-export async function receiveVectorGradients(
-  device: OutputDistDevice,
-  axes: readonly Axes[],
-  plan: StepPlan,
-): Promise<Tensor> {
-  const { exchange, kernels, rank, slab, topology } = device;
-  const { backward } = topology.exchange;
-  const inbox = await exchange.dPooled.finish();
-  await broadcastGradients(device, axes, plan, inbox);
-  const { buffer, byteOffset } = inbox;
-  const samples = plan.counts.reduce((sum, count) => sum + count, 0);
-  const isDirect = backward === "float32" && topology.isPlain[rank] === true;
-  const blocks = topology.blocksBy[rank] ?? [];
-  if (isDirect && blocks.every(({ axis }) => axis === 0)) {
-    return kernels.view(buffer, byteOffset, [samples, slab.columns]);
-  }
-  let start = byteOffset;
-  let first = 0;
-  for (const [peer, count] of plan.counts.entries()) {
-    const out = kernels.part(device.rounded.heldGradients, first, count);
-    const own = axes[peer] ?? [];
-    let at = start;
-    for (const { axis, column, columns } of isDirect ? blocks : []) {
-      const on = axisAt(own, axis);
-      const from = kernels.view(buffer, at, [on.rows, columns]);
-      copyToPlaces(kernels, out, column, from, 0, columns, on);
-      at += 4 * on.rows * columns;
-    }
-    for (const shardGroup of isDirect ? [] : sendListOf(topology, rank, peer).own) {
-      unpackGradient(device, shardGroup, out, { buffer, byteOffset: at }, own);
-      at += packedBytes(axisAt(own, shardGroup.axis).rows, shardGroup.columns, backward);
-    }
-    start += plan.bytes.dPooled(peer, rank);
-    first += count;
-  }
-  return kernels.part(device.rounded.heldGradients, 0, samples);
 }

@@ -110,6 +110,11 @@ export function planOf(
   };
 }
 
+/** What the places of all parts in the exchange depend on: R1 of replay.ts. */
+export function wholeOf({ samples, all: slices }: StepPlan): Pick<Pass, "samples" | "slices"> {
+  return { samples, slices };
+}
+
 /** The samples of devices, and the slices, in a batch of one size. */
 interface BatchExtent extends Pick<StepPlan, "counts" | "mine" | "all"> {
   readonly samples: number;

@@ -40,7 +40,6 @@ import {
   type NonFiniteRows,
   refuseNonFinite,
 } from "./non-finite.ts";
-import { receiveVectorGradients, sendVectorGradients } from "./output-dist.ts";
 import { countLabels, foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import { releaseRows, type StagedRows } from "./prefetch.ts";
 import {
@@ -57,6 +56,7 @@ import { applyReplicas, backwardReplicas } from "./replicas.ts";
 import { rowRulesOf } from "./row-rules.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
+import { receiveVectorGradients, sendVectorGradients } from "./vector-gradients.ts";
 
 export interface StepOutcome {
   /** Mean loss of the batch's samples, before the update. */
@@ -146,11 +146,14 @@ export async function finishStep(
 
   enter(device, plan, "backwardLate");
   await exchange.gradients.open();
-  const ended = (node: number) => {
-    exchange.gradients.start(topology.readyAfter[node]);
-    exchange.gradients.progress();
+  const progress = {
+    ended(node: number) {
+      exchange.gradients.start(topology.readyAfter[node]);
+      exchange.gradients.progress();
+    },
+    isEach: device.isAcross, // On one host no bytes travel meanwhile.
   };
-  await backwardLate(network, pass, ended);
+  await backwardLate(network, pass, progress);
 
   // Stage 6: output dist, backward; and the blocks that need no vectors.
   enter(device, plan, "sendGradients");
@@ -158,7 +161,7 @@ export async function finishStep(
   exchange.gradients.progress();
   await sendRowGradients(device, rows, requested, plan);
   enter(device, plan, "backwardEarly");
-  await backwardEarly(network, pass, ended); // Overlaps the sending.
+  await backwardEarly(network, pass, progress); // Overlaps the sending.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   exchange.gradients.progress();

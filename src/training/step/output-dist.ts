@@ -12,9 +12,8 @@
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
-import type { Slab } from "../../embedding/rows/slab.ts";
 import type { RowDecay } from "../../embedding/tables/row-decay.ts";
-import type { Exchange, Region } from "../../exchange/exchange.ts";
+import type { Region } from "../../exchange/exchange.ts";
 import { aheadBytesMin } from "../../exchange/frame.ts";
 import type { Bags, PooledPart } from "../../kernels/contract/kernels.ts";
 import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
@@ -27,31 +26,19 @@ import { ColumnCopies } from "./column-copies.ts";
 import { type DistinctVectorsDevice, distinctVectors } from "./dedup/dedup-state.ts";
 import { patchVectors, type Resent } from "./deferred.ts";
 import { packSums, partIn, roundingOf, unpackSums } from "./group-vectors.ts";
-import {
-  addPartials,
-  type HostReduceChannel,
-  type HostReduceDevice,
-  openPartials,
-  packPartials,
-} from "./host-reduce.ts";
+import { addPartials, openPartials, packPartials } from "./host-reduce.ts";
 import { FoundVectors, lookUp, sendOrder, tableGroups } from "./look-up.ts";
 import { type ReplicaVectorsDevice, replicaVectorsOf } from "./replicas.ts";
 import { type StepPlan, wholeOf } from "./step-plan.ts";
-import { type GradientDevice, isFolded, lengthsOf } from "./vector-gradients.ts";
+import { isFolded, lengthsOf, type VectorGradientsDevice } from "./vector-gradients.ts";
 
 /** The part of a device that the output dist needs. */
 export interface OutputDistDevice
-  extends HostReduceDevice,
+  extends VectorGradientsDevice,
     ReplicaVectorsDevice,
-    GradientDevice,
     DistinctVectorsDevice {
-  readonly exchange: Pick<Exchange, HostReduceChannel | "dPooled">;
-  /** Rows of the shards that this device holds and pools. */
-  readonly slab: Pick<Slab, "columns" | "lookup">;
   /** Decay of each table; undefined where stored rows are the weights. */
   readonly decays: readonly (RowDecay | undefined)[];
-  /** Whether devices of other hosts take part. */
-  readonly isAcross: boolean;
 }
 
 /** Vectors of a shard group on the samples' device: one part for each of its trees. */

@@ -4,6 +4,8 @@
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
+import type { Slab } from "../../embedding/rows/slab.ts";
+import type { Exchange } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { gradientsAt, type Network } from "../../model/graph/network.ts";
@@ -14,9 +16,12 @@ import { type Axes, atPlaces, copyToPlaces } from "./axes.ts";
 import type { BagLengthsDevice } from "./bag-lengths.ts";
 import { ColumnCopies } from "./column-copies.ts";
 import { unpackGradient } from "./group-vectors.ts";
-import { broadcastGradients } from "./host-reduce.ts";
+import {
+  broadcastGradients,
+  type HostReduceChannel,
+  type HostReduceDevice,
+} from "./host-reduce.ts";
 import { sendOrder } from "./look-up.ts";
-import type { OutputDistDevice } from "./output-dist.ts";
 import { type StepPlan, wholeOf } from "./step-plan.ts";
 
 /** The part of a device that the gradient of pooled vectors needs. */
@@ -29,9 +34,19 @@ export interface GradientDevice extends Pick<BagLengthsDevice, "bagLengths"> {
   readonly repeats: Pick<Replays, "refuse"> & { readonly vectors: Run; readonly gradients: Run };
 }
 
+/** The part of a device that sending and receiving the gradients needs. */
+export interface VectorGradientsDevice extends GradientDevice, HostReduceDevice {
+  readonly kernels: Kernels;
+  readonly exchange: Pick<Exchange, HostReduceChannel | "dPooled">;
+  /** Rows of the shards that this device holds and pools. */
+  readonly slab: Pick<Slab, "columns" | "lookup">;
+  /** Whether devices of other hosts take part. */
+  readonly isAcross: boolean;
+}
+
 /** Sends each shard group the gradient of its vectors. */
 export async function sendVectorGradients(
-  device: OutputDistDevice,
+  device: VectorGradientsDevice,
   rows: SampleRows,
   plan: StepPlan,
 ): Promise<void> {
@@ -47,7 +62,7 @@ export async function sendVectorGradients(
 
 /** Writes the gradients for each device, and lets them leave. Returns the bytes for each. */
 function writeVectorGradients(
-  device: OutputDistDevice,
+  device: VectorGradientsDevice,
   rows: SampleRows,
   plan: StepPlan,
 ): readonly number[] {
@@ -103,7 +118,7 @@ function writeVectorGradients(
  * `exchange.dPooled.close`.
  */
 export async function receiveVectorGradients(
-  device: OutputDistDevice,
+  device: VectorGradientsDevice,
   axes: readonly Axes[],
   plan: StepPlan,
 ): Promise<Tensor> {

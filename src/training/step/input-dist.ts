@@ -106,8 +106,9 @@ export async function receiveBags(
   const received = await device.frames.ids.finish();
   const shards = topology.distinctBy[rank] ?? [];
   const batchSamples = plan.all.bounds.at(-1) ?? 0;
+  const groups = topology.input.ikjt?.length ?? 0;
   const parts = received.map((frame, peer) => {
-    const { bounds } = slicesIn(topology, peer, batchSamples);
+    const bounds = groups > 0 ? slicesIn(topology, peer, batchSamples).bounds : undefined;
     const subtrees = distinctTreesIn(topology, peer);
     return { ints: intsOf(frame), samples: plan.counts[peer] ?? 0, bounds, subtrees };
   });
@@ -116,7 +117,6 @@ export async function receiveBags(
     return { ...part, ints: part.ints.subarray(distinctFrameInts(part, shards.length)) };
   });
   const finders = findersOf(device, plan);
-  const groups = topology.input.ikjt?.length ?? 0;
   const axes = frames.map((frame) => axesIn(frame, groups));
   const bags = plan.lane.bags.gather(frames, topology.lookupsBy[rank] ?? [], finders, groups);
   const stopAfter = frames[0]?.ints[0] ?? -1;

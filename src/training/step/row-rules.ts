@@ -19,37 +19,32 @@ export interface RowRulesDevice {
   readonly decays: readonly (RowDecay | undefined)[];
 }
 
-/** The rules of the last step of each slab. */
-const last = new WeakMap<Slab, readonly RowRule[]>();
+/** Rules that no step changes but by its rate, by slab: of the last step, and without a penalty. */
+const last = new WeakMap<Slab, { readonly base: RowRule; readonly rules: readonly RowRule[] }>();
 
 export function rowRulesOf(
   { decays, key, recipe, topology }: RowRulesDevice,
   slab: Slab,
   at: OptimizerStep,
 ): readonly RowRule[] {
-  const before = last.get(slab) ?? [];
   const { sparse } = recipe.optimizer;
+  const base = rowRuleOf(sparse, 0, at);
+  const known = last.get(slab);
+  if (known !== undefined && areEqual(known.base, base)) return known.rules;
   const byPenalty = new Map<number, RowRule>();
-  const ruleOf = (l2: number, place: number) => {
-    const known = byPenalty.get(l2);
-    if (known !== undefined) return known;
-    const made = rowRuleOf(sparse, l2, at);
-    const old = before[place];
-    const rule = old !== undefined && areEqual(old, made) ? old : made;
-    byPenalty.set(l2, rule);
-    return rule;
-  };
+  let isSteady = true;
   const rules = slab.shards.map(({ table }, place) => {
-    const rule = ruleOf(tableOf(topology.input.model.tables, table).l2, place);
+    const { l2 } = tableOf(topology.input.model.tables, table);
+    const rule = byPenalty.get(l2) ?? rowRuleOf(sparse, l2, at);
+    byPenalty.set(l2, rule);
     const decay = decays[table];
     const own = decay ? decayedRule(rule, decay.shareAt(at.step + 1)) : rule;
     const isRounded = slab.rowsOf[place]?.precision !== "float32";
+    isSteady &&= decay === undefined && !isRounded;
     return isRounded ? roundedRule(own, key, table, at.step) : own;
   });
-  const isSame = rules.length === before.length && rules.every((rule, i) => rule === before[i]);
-  const list = isSame ? before : rules;
-  last.set(slab, list);
-  return list;
+  if (isSteady) last.set(slab, { base, rules });
+  return rules;
 }
 
 /** Whether two rules have the same numbers; a rule with parts of its own equals no other. */

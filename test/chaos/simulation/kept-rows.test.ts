@@ -98,3 +98,31 @@ test.serial("of a replicated table, cuts go on with the copy that they have note
     t.true(recovered?.type === "run.recovered" && recovered.keptBytes > 3 * weightBytes);
   }
 });
+
+test.serial("a thread that ends in a step that its neighbour has left: one model", async (t) => {
+  const reference = await referenceOf(plainJob);
+  for (const devices of [[2], [1, 1]]) {
+    let isLost = false;
+    const breakIt = (cluster: SimulatedCluster) => {
+      /** Rounds of dense gradients that device 0 has the sums of, and that device 1 waits for. */
+      let [left, reached] = [0, 0];
+      cluster.threads.cellsOver = (cells, thread) => {
+        const [isFirst, isLast] = ["0", "1"].map((rank) => thread.name.endsWith(`/device-${rank}`));
+        return {
+          ...cells,
+          async waitUntil(wait, isTrue, of) {
+            const [, round = "0"] = /add up the dense gradients \(round (\d+)/.exec(wait()) ?? [];
+            if (isLast === true) reached = Math.max(reached, Number(round));
+            await cells.waitUntil(wait, isTrue, of);
+            if (isFirst === true) left = Math.max(left, Number(round));
+            if (isLost || isLast !== true || left <= reached || left < 5) return;
+            isLost = true;
+            thread.lose("it ended");
+          },
+        };
+      };
+    };
+    await storyOf(plainJob, { devices, breakIt, reference, at: "run.prepared" });
+    t.true(isLost, `${devices}`);
+  }
+});

@@ -48,7 +48,7 @@ are_among "$sets" portable || sets="$more $sets"
 warnings="-Wall -Wextra -Werror"
 others=
 for set in $(instruction_sets); do are_among "$sets" "$set" || others="$others $set"; done
-for part in bindings/addon: $(list_parts "$others" | grep -v ':$'); do
+for part in $(list_parts "$others" bindings/addon: | grep -E '^bindings|:.'); do
   # shellcheck disable=SC2086
   "$compiler" -fsyntax-only -std=c++17 $warnings -DOSIRIS_ISA="${part#*:}" -I . -I "$headers" \
     "${part%:*}.cc"

@@ -49,11 +49,11 @@ struct Gradients {
 
 /// Stable radix sort by row in `passes` passes, least significant digit first. All digits are
 /// counted before the first pass. Returns `from` or `to`, whichever has the result.
-template <int passes>
+template <int passes, int widthMax>
 inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int width) {
   const uint64_t mask = (1u << width) - 1;
-  int32_t starts[passes][2048];
-  std::memset(starts, 0, sizeof starts);
+  int32_t starts[passes][1 << widthMax];
+  for (auto& digits : starts) std::memset(digits, 0, (mask + 1) * sizeof(int32_t));
   for (int64_t k = 0; k < count; k++) {
     UNROLL for (int p = 0; p < passes; p++) starts[p][from[k] >> (32 + p * width) & mask]++;
   }
@@ -71,12 +71,15 @@ inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int width) {
   return from;
 }
 
+/// Sorts by row. Two passes of 12 bits have 8192 counters to clear and to add up, and so replace
+/// three passes only from some thousands of lookups on.
 inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int64_t rows) {
   int bits = 1;
   while (((rows - 1) >> bits) > 0) bits++;
-  if (bits <= 11) return sortLookups<1>(from, to, count, bits);
-  if (bits <= 22) return sortLookups<2>(from, to, count, (bits + 1) / 2);
-  return sortLookups<3>(from, to, count, (bits + 2) / 3);
+  if (bits <= 11) return sortLookups<1, 11>(from, to, count, bits);
+  const bool isLong = count >= 1 << 13;
+  if (bits <= (isLong ? 24 : 22)) return sortLookups<2, 12>(from, to, count, (bits + 1) / 2);
+  return sortLookups<3, 11>(from, to, count, (bits + 2) / 3);
 }
 
 inline const int32_t* slicesOfSamples(const Slices& slices) {
@@ -162,9 +165,11 @@ inline const float* besideOf(const float* d, int64_t columns, int64_t samples, i
       return {order,  all,    sliceOf, offsets, d,       columns, t.dim,
               t.mean, stack, nullptr, nullptr, nullptr, nullptr};
     }
+    const RowRange within = rows;  // A copy that no store can alias.
+    const int32_t* ids = bags.ids;
     for (int64_t b = 0; b < bags.samples; b++) {
       for (int64_t k = offsets[b]; k < offsets[b + 1]; k++) {
-        count = listIfWithin(from, count, bags.ids[k], static_cast<uint64_t>(b), rows);
+        count = listIfWithin(from, count, ids[k], static_cast<uint64_t>(b), within);
       }
     }
     const Lookup* sorted = sortLookups(from, to, count, t.rows);

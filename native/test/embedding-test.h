@@ -20,6 +20,34 @@ inline int64_t stateWidth(RuleKind kind, int64_t dim) {
   }
 }
 
+/// Sorts lookups by row, and those of one row in the order of samples, in all numbers of passes;
+/// compared with the standard library's sort.
+inline void testOrderOfLookups(const Kernels& k) {
+  for (const int64_t rows : {1 << 11, 1 << 22, (1 << 23) + 5, 1 << 24, 1 << 27}) {
+    for (const int64_t samples : {300, 9000}) {
+      std::vector<int32_t> ids, offsets{0};
+      std::vector<uint64_t> expected, order(samples);
+      for (int64_t s = 0; s < samples; s++) {
+        // Many rows far apart, and some rows with many lookups.
+        ids.push_back(static_cast<int32_t>(below(2) == 0 ? below(rows) : rows - 1 - below(9)));
+        offsets.push_back(static_cast<int32_t>(s + 1));
+        expected.push_back(static_cast<uint64_t>(ids.back()) << 32 | static_cast<uint64_t>(s));
+      }
+      std::sort(expected.begin(), expected.end());
+      Table table{};
+      table.rows = rows;
+      table.dim = 1;
+      table.rule.kind = RuleKind::rowWiseAdagrad;
+      Buffer d(samples);
+      const int32_t bounds[] = {0, static_cast<int32_t>(samples)};
+      const Bags bags{1, samples, offsets.data(), ids.data(), nullptr};
+      float* squares = nullptr;
+      k.rowSquares(&squares, &table, 0, bags, d.data(), 1, {0, 1, bounds}, order.data());
+      expect(order == expected, k.name, "order of lookups");
+    }
+  }
+}
+
 /// Updates tables of all kinds. SGD is compared with a scatter in double; the other rules only run.
 inline void testEmbedding(const Kernels& k, RuleKind kind) {
   const int64_t samples = 1 + below(40), count = int64_t{1} << below(5), tableCount = 3;

@@ -74,6 +74,7 @@ static void testSet(const Kernels& set) {
     for (int kind = 0; kind < 4; kind++) testRecords(kernels, static_cast<Precision>(kind));
     for (int kind = 1; kind < 4; kind++) testCodes(kernels, static_cast<Precision>(kind));
     for (int kind = 0; kind < 9; kind++) testEmbedding(kernels, static_cast<RuleKind>(kind));
+    testOrderOfLookups(kernels);
   }
 }
 

@@ -1,8 +1,9 @@
 // Question: how close are lookups and updates of random rows to what memory allows, on one thread
 // and on two? The limit is a bare loop in C over a table of the same size, measured in turn; for
-// rows in fewer bits, our float32. Row-wise Adagrad has a second row, with `.lines` in its name:
-// its bare loop also writes the state and the mark of each row, which are in cache lines of their
-// own.
+// rows in fewer bits, our float32. A bare update reads and writes rows alone, with prefetches, in the
+// order of the lookups; in rows that end in `.sorted`, in ascending order, which no one has to sort
+// first. In rows that end in `.lines` it also writes the state and the mark of each row, which are
+// in cache lines of their own.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -39,7 +40,7 @@ export function rowMeasurements(gib: number, rounds: number): Measurement[] {
     const works = threads === 1 ? [...float32, ...coded] : float32;
     return works.flatMap((work) => {
       const name = threads === 1 ? nameOf(work) : `${nameOf(work)}.${threads}`;
-      const row = (rowName: string, update: "update" | "updateLines") => {
+      const row = (rowName: string, update: Bare) => {
         const isCoded = work.precision !== "float32";
         // The bare loop in C writes its whole table first: about a second a gibibyte.
         const seconds = 3 + rounds * (2 * roundSeconds + (isCoded ? 0.1 : 0.7 * gib));
@@ -47,13 +48,26 @@ export function rowMeasurements(gib: number, rounds: number): Measurement[] {
           measured(rowName, work, pool(threads), rounds, update),
         );
       };
-      const hasLines =
-        work.precision === "float32" && work.kind === "update" && work.rule !== "sgd";
-      const own = row(name, "update");
-      return hasLines ? [own, row(`${name}.lines`, "updateLines")] : [own];
+      const rows = [row(name, bares.update)];
+      if (work.precision !== "float32" || work.kind !== "update") return rows;
+      rows.push(row(`${name}.sorted`, bares.sorted));
+      return work.rule === "sgd" ? rows : [...rows, row(`${name}.lines`, bares.lines)];
     });
   });
 }
+
+/** A bare update: its command of limits.cc, whether its ids are ascending, and what it is. */
+interface Bare {
+  readonly command: string;
+  readonly order: readonly string[];
+  readonly is: string;
+}
+
+const bares = {
+  update: { command: "update", order: [], is: "bare update in C" },
+  sorted: { command: "update", order: ["sorted"], is: "bare update in C of ascending rows" },
+  lines: { command: "updateLines", order: [], is: "bare update of rows, state, marks" },
+} as const satisfies Record<string, Bare>;
 
 /** Threads, each with its own table, and the rows of a table. */
 interface Pool {
@@ -84,15 +98,14 @@ async function measured(
   work: RowsWork,
   { rows, workers }: Pool,
   rounds: number,
-  update: "update" | "updateLines",
+  update: Bare,
 ): Promise<BenchRow> {
   const isCoded = work.precision !== "float32";
   const words =
     work.kind === "lookup"
       ? ["gather", rows, work.length, roundSeconds]
-      : [update, rows, roundSeconds];
-  const updateIs = update === "update" ? "bare update in C" : "bare update of rows, state, marks";
-  const bare = work.kind === "lookup" ? "bare gather in C" : updateIs;
+      : [update.command, rows, roundSeconds, ...update.order];
+  const bare = work.kind === "lookup" ? "bare gather in C" : update.is;
   const rate = async (work: RowsWork) => {
     const rates = await Promise.all(workers.map((worker) => rateOf(worker, work)));
     return rates.reduce((sum, rate) => sum + rate, 0) / 1e6;

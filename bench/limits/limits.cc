@@ -149,6 +149,18 @@ constexpr size_t vectors = dim / lanes;
 /// How many ids ahead a row is prefetched: covers the latency of memory, fits the miss buffers.
 constexpr size_t ahead = 64;
 
+/// Memory on large pages, all of it written.
+template <typename Element>
+Element *largeMemory(size_t count, Element value) {
+  const size_t bytes = std::max<size_t>(count * sizeof(Element), 1);
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  auto *elements = static_cast<Element *>(memory);
+  std::fill(elements, elements + count, value);
+  return elements;
+}
+
 struct Table {
   float *rows;  // `width` floats apart
   size_t lookups = 1 << 20;
@@ -156,13 +168,7 @@ struct Table {
 };
 
 Table makeTable(size_t rows, size_t width = dim) {
-  const size_t bytes = rows * width * sizeof(float);
-  void *memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) std::abort();
-  madvise(memory, bytes, MADV_HUGEPAGE);
-  Table table{static_cast<float *>(memory)};
-  for (size_t i = 0; i < rows * width; i++) table.rows[i] = 1.0f;
+  Table table{largeMemory(rows * width, 1.0f)};
   table.ids.resize(table.lookups + ahead);
   uint64_t state = 88172645463325252ull;
   for (auto &id : table.ids) {
@@ -212,8 +218,8 @@ double update(size_t rows, double seconds, bool isSorted) {
     std::sort(table.ids.begin() + at, table.ids.begin() + at + batch);
   }
   const Vector gradient = Vector{} + 1e-6f;
-  std::vector<float> state(kept == State::lines ? rows : 0);
-  std::vector<uint8_t> marks(kept == State::lines ? rows : 0);
+  float *state = largeMemory(kept == State::lines ? rows : 0, 0.0f);
+  uint8_t *marks = largeMemory<uint8_t>(kept == State::lines ? rows : 0, 0);
   return best(seconds, double(table.lookups), [&] {
     const uint32_t *id = table.ids.data();
     for (size_t k = 0; k < table.lookups; k++, id++) {

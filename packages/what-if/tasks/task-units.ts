@@ -208,10 +208,11 @@ function missedShare(
 const countedMax = 64;
 
 /**
- * The same where `batches` come again in each epoch: a cache then holds the `hot` rows that most of
- * them need. A row is needed by a Poisson number of batches, and by none of them in any epoch.
+ * Share of a batch's distinct rows outside a cache of `hot` rows, where `batches` batches of `draws`
+ * ids come again in each epoch: the cache holds the rows that most of these batches need. Zipf's law
+ * gives the mean number of batches that need a row; the number itself is taken as Poisson's.
  */
-function repeatedMisses(
+export function repeatedMisses(
   { rows, zipf, draws }: Readonly<Record<"rows" | "zipf" | "draws", number>>,
   hot: number,
   batches: number,

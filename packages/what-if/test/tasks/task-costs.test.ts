@@ -4,16 +4,18 @@ import test from "ava";
 import {
   graphOf,
   planJob,
+  RandomStream,
   resolveJob,
   stepTasks,
   waitedFor,
   workloadOf,
 } from "../../../../internal.ts";
 import { serverConstants } from "../../../../src/planner/cost/constants.ts";
+import { stepFactsOfPlan } from "../../predict/step-facts.ts";
 import { fitTaskCosts, taskSeconds } from "../../tasks/task-costs.ts";
-import { plannedProbe, usualProbing } from "../../tasks/task-probes.ts";
+import { plannedProbe, usualProbing, withJitter } from "../../tasks/task-probes.ts";
 import { taskTimesOf } from "../../tasks/task-times.ts";
-import { taskUnitsOf } from "../../tasks/task-units.ts";
+import { repeatedMisses, taskUnitsOf } from "../../tasks/task-units.ts";
 
 const constants = { ...serverConstants, memoryBytes: 8e9 };
 
@@ -96,6 +98,63 @@ test("a timeline is divided into the tasks and waits of a step, by their means",
     t.true(Math.abs((tasks[name] ?? 0) - seconds) < 1e-12, `${name}: ${tasks[name]}`);
   }
   t.true(Math.abs((between ?? 0) - (0.056 - 0.05 / 2 + 0.033)) < 1e-12);
+});
+
+test("of batches that come again, a cache of the most needed rows misses what it misses of drawn ids", (t) => {
+  const [rows, draws, batches] = [4096, 512, 64];
+  for (const zipf of [0.8, 1.2]) {
+    const whole = Array.from({ length: rows }, (_, k) => (k + 1) ** -zipf);
+    const bounds: number[] = [];
+    for (const own of whole) bounds.push((bounds.at(-1) ?? 0) + own);
+    const random = new RandomStream(5, 6, 7);
+    const needed = new Array<number>(rows).fill(0);
+    for (let batch = 0; batch < batches; batch++) {
+      const ids = Array.from({ length: draws }, () => {
+        const at = random.uniform() * (bounds.at(-1) ?? 0);
+        return bounds.findIndex((bound) => bound > at);
+      });
+      for (const id of new Set(ids)) needed[id] = (needed[id] ?? 0) + 1;
+    }
+    needed.sort((a, b) => b - a);
+    const all = needed.reduce((sum, own) => sum + own, 0);
+    const seen = needed.filter((own) => own > 0).length;
+    for (const hot of [40, 400, 1000, seen - 100]) {
+      const missed = needed.slice(hot).reduce((sum, own) => sum + own, 0) / all;
+      const found = repeatedMisses({ rows, zipf, draws }, hot, batches);
+      t.true(Math.abs(found - missed) <= 0.02, `${zipf}, ${hot}: ${found} for ${missed}`);
+    }
+    t.is(repeatedMisses({ rows, zipf, draws }, Math.ceil(1.1 * seen), batches), 0);
+  }
+});
+
+test("waits that a simulation of a probe's tasks has are not added to them; others are", (t) => {
+  const { job, counted } = plannedProbe(
+    { index: 4, devices: [2], ...usualProbing.limits },
+    "none",
+    constants,
+  );
+  const facts = stepFactsOfPlan({ job, plan: counted.plan, devices: { hosts: 1, perHost: 2 } });
+  const unitsOf = taskUnitsOf(counted);
+  const tasks = { lookup: 2e-3, forwardLate: 3e-3, backwardLate: 4e-3, updateRows: 1e-3 };
+  const probed = (rank: number, times: Record<string, number>) => {
+    return { probe: 4, devices: 2, facts, units: unitsOf(rank), times };
+  };
+  const near = (found: number | undefined, expected: number) =>
+    t.true(Math.abs((found ?? 0) - expected) <= 1e-9, `${found} for ${expected}`);
+  // The first device looks up for longer, and the other waits for it.
+  const uneven = [
+    probed(0, { ...tasks, lookup: 3e-3 }),
+    probed(1, { ...tasks, "wait.pooled": 1e-3 }),
+  ];
+  const [first, second] = withJitter(uneven);
+  near(first?.times.lookup, 3e-3);
+  near(second?.times.forwardLate, 3e-3);
+  // Both wait for a tenth of their tasks; the wait for a batch is no wait for the other.
+  const waits = { "wait.gradients": 1e-3, "wait.batch": 5e-3 };
+  for (const { times } of withJitter([0, 1].map((rank) => probed(rank, { ...tasks, ...waits })))) {
+    near(times.lookup, 1.1 * tasks.lookup);
+    near(times["wait.batch"], 5e-3);
+  }
 });
 
 test("the fit finds the costs by which tasks were timed", (t) => {

@@ -1,7 +1,9 @@
 // Question: how far are predicted steps from measured ones, over random jobs on this machine? The
 // machine is measured as `osiris calibrate --machine` does before every block of jobs, as it has
 // two levels of speed, and jobs are predicted by that hardware file. No figure of a job reaches its
-// prediction. Other programs disturb a job: such a job is measured again, once.
+// prediction. Of the windows in which a job is measured the fastest counts, as of the passes of the
+// calibration: neighbours of a virtual machine make its cores slower for seconds at a time. Other
+// programs of this machine disturb a job, too: such a job is measured again, once.
 //
 //   alone.N   on one or two devices of a process
 //   links.N   on two machines with a core each, and a cable of 1 or 10 Gb/s (bench/machines)
@@ -52,14 +54,14 @@ interface ValidationOptions {
 const tolerance = 0.15;
 /** Jobs behind one calibration. */
 const blockJobs = 20;
-const [calibrationSeconds, jobSeconds, cableSeconds] = [230, 17, 30];
+const [calibrationSeconds, jobSeconds, cableSeconds] = [310, 17, 30];
 /** A job is measured again where other programs kept more cores busy than this. */
 const othersMax = 0.1;
 
 export const validationBench: Bench<ValidationOptions> = {
   question: "predicted beside measured steps of random jobs",
   options: [
-    new Option("--jobs <count>", "random jobs").argParser(positive).default(10),
+    new Option("--jobs <count>", "random jobs").argParser(positive).default(6),
     new Option("--seed <number>", "that they are drawn from").argParser(positive).default(1),
     new Option("--skip <count>", "jobs of the seed before the first").argParser(Number).default(0),
   ],
@@ -184,8 +186,9 @@ function prediction(
 }
 
 function rowOf({ job, predicted, tasks, measured, noise, level }: Outcome): BenchRow {
-  const { median, spread } = quantiles(measured.windows);
-  const figure = predicted / median;
+  const { spread } = quantiles(measured.windows);
+  const fastest = Math.min(...measured.windows);
+  const figure = predicted / fastest;
   const ms = (seconds: number) => `${(1000 * seconds).toPrecision(3)} ms`;
   // A prediction has the waits for a batch and for tiers in the tasks of these names.
   const { "wait.batch": batch = 0, "wait.tiers": tiers = 0, ...stages } = measured.stages;
@@ -196,7 +199,7 @@ function rowOf({ job, predicted, tasks, measured, noise, level }: Outcome): Benc
     })
     .sort((a, b) => Math.abs(b.ours - b.real) - Math.abs(a.ours - a.real));
   const limitIs =
-    `${job.text}: predicted ${ms(predicted)}, measured ${ms(median)}; most wrong ` +
+    `${job.text}: predicted ${ms(predicted)}, measured ${ms(fastest)}; most wrong ` +
     `${wrong?.task}, ${ms(wrong?.ours ?? 0)} for ${ms(wrong?.real ?? 0)}` +
     (noise === undefined
       ? ""
@@ -210,7 +213,7 @@ function rowOf({ job, predicted, tasks, measured, noise, level }: Outcome): Benc
 
 function shareOf(outcomes: readonly Outcome[]): BenchRow {
   const errors = outcomes.map(({ predicted, measured }) => {
-    return Math.abs(predicted / quantiles(measured.windows).median - 1);
+    return Math.abs(predicted / Math.min(...measured.windows) - 1);
   });
   const share = errors.filter((error) => error <= tolerance).length / errors.length;
   const limitIs = `at least; the median error is ${(100 * quantiles(errors).median).toFixed(1)} %`;

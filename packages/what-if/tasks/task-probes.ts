@@ -53,10 +53,8 @@ export const briefProbing: Probing = {
   filling: { warmUpSteps: 6, longestMs: 1000 },
 };
 
-/** In the first pass, V8 compiles most of the programs. */
+/** In the first pass V8 compiles most of the programs; probes with cached tables miss it. */
 const passes = 3;
-/** The pass in which probes with cached tables are timed: once, as their warm-up is long. */
-const cachedPass = 1;
 
 /** The seed of all probes: the usual ones have steps of 1 to 50 ms on one core. */
 const probeSeed = 4242;
@@ -110,7 +108,7 @@ async function probeTasks(
     const runs = Array.from({ length: passes }, (_, pass) =>
       timed.flatMap((one, at) => {
         const isCached = one.job.model.tables.some(({ tier }) => tier === "cached");
-        if (isCached && pass !== cachedPass) return [];
+        if (isCached && pass === 0) return [];
         return { at, ...one, times: { ...counting, ...(isCached && filling) } };
       }),
     ).flat();
@@ -121,14 +119,14 @@ async function probeTasks(
     });
     return jobs.flatMap(({ probe, counted, job }, index) => {
       const unitsOf = taskUnitsOf(counted);
-      // On a busy machine a pass may end before a whole step did.
-      const whole = taken.filter((own, run) => {
-        return runs[run]?.at === index && own.every((times) => Object.keys(times).length > 0);
-      });
-      if (whole.length === 0) return [];
-      const times = Array.from({ length: devices }, (_, rank) =>
-        medianOf(whole.map((own) => own[rank] ?? {})),
-      );
+      // On a busy machine a pass may end before a whole step did. Of the others the fastest counts:
+      // a virtual machine's neighbours make its cores slower, for seconds at a time.
+      const [times] = taken
+        .filter((own, run) => {
+          return runs[run]?.at === index && own.every((of) => Object.keys(of).length > 0);
+        })
+        .sort((one, other) => stepOf(one) - stepOf(other));
+      if (times === undefined) return [];
       const facts = stepFactsOfPlan({
         job,
         plan: counted.plan,
@@ -161,15 +159,12 @@ export function plannedProbe(
   return { job, counted: { ...counted, repeated: repeatedBatches(job) } };
 }
 
-/** Of each task the median of the passes: a neighbour may disturb one of them. */
-function medianOf(all: readonly TaskTimes[]): TaskTimes {
-  const names = new Set(all.flatMap((own) => Object.keys(own)));
-  return Object.fromEntries(
-    [...names].map((name) => {
-      const sorted = all.map((own) => own[name] ?? 0).sort((a, b) => a - b);
-      return [name, sorted[Math.floor(sorted.length / 2)] ?? 0];
-    }),
+/** Seconds of a step: its tasks and waits, on the device that has most of them. */
+function stepOf(ranks: readonly TaskTimes[], isCounted: (name: string) => boolean = () => true) {
+  const steps = ranks.map((times) =>
+    Object.entries(times).reduce((sum, [name, own]) => sum + (isCounted(name) ? own : 0), 0),
   );
+  return Math.max(...steps);
 }
 
 /** The machine of a simulated probe: its devices share memory, so that their tasks copy. */
@@ -207,10 +202,11 @@ export function withJitter(ranks: readonly ProbedTasks[]): MeasuredTasks[] {
   const costs = { hosts: 1, perHost: ranks.length, classes, serverHosts: 0 };
   const reading = { seconds: 0, readers: 1 };
   const simulated = simulateSteps(facts, { ...costs, reading }, sharing, { traced: 0 }).step;
-  const steps = ranks.map(({ times }) =>
-    Object.entries(times).reduce((sum, [name, own]) => sum + (ownWaits.has(name) ? 0 : own), 0),
+  const step = stepOf(
+    ranks.map(({ times }) => times),
+    (name) => !ownWaits.has(name),
   );
-  const factor = Math.max(1, Math.max(...steps) / simulated);
+  const factor = Math.max(1, step / simulated);
   return ranks.map(({ units, times }) => {
     const own = Object.entries(times).map(([name, took]) => {
       return [name, isWork(name) ? factor * took : took];

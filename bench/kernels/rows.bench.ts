@@ -1,8 +1,8 @@
 // Question: how close are lookups and updates of random rows to what memory allows, on one thread
 // and on two? The limit is a bare loop in C over a table of the same size, measured in turn; for
-// rows in fewer bits, our float32. A bare update reads and writes rows alone, with prefetches, in the
-// order of the lookups; in rows that end in `.sorted`, in ascending order, which no one has to sort
-// first. In rows that end in `.lines` it also writes the state and the mark of each row, which are
+// rows in fewer bits, our float32. A bare update reads and writes rows alone, with prefetches, in
+// the order of the lookups; in rows that end in `.sorted`, in ascending order, which no one has to
+// sort first. In rows that end in `.lines` it also writes the state and the mark of each row, which are
 // in cache lines of their own.
 
 import { once } from "node:events";
@@ -50,8 +50,9 @@ export function rowMeasurements(gib: number, rounds: number): Measurement[] {
       };
       const rows = [row(name, bares.update)];
       if (work.precision !== "float32" || work.kind !== "update") return rows;
-      rows.push(row(`${name}.sorted`, bares.sorted));
-      return work.rule === "sgd" ? rows : [...rows, row(`${name}.lines`, bares.lines)];
+      if (work.rule === "sgd") return rows;
+      if (threads === 1) rows.push(row(`${name}.sorted`, bares.sorted));
+      return [...rows, row(`${name}.lines`, bares.lines)];
     });
   });
 }

@@ -177,7 +177,8 @@ function addWriting(
 /**
  * Rows that miss the cache of a device: by the planner's miss curve, each is read from the host's
  * memory, and a changed row is written back for it. What misses the host's cache, too, which also
- * holds most rows of the device's, is read from the disk. A device that computes in the host's memory copies rows itself, as the planner counts.
+ * holds most rows of the device's, is read from the disk. A device that computes in the host's
+ * memory copies rows itself, as the planner counts.
  */
 function addMisses(
   cluster: CostedCluster,

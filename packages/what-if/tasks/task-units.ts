@@ -208,9 +208,10 @@ function missedShare(
 const countedMax = 64;
 
 /**
- * Share of a batch's distinct rows outside a cache of `hot` rows, where `batches` batches of `draws`
- * ids come again in each epoch: the cache holds the rows that most of these batches need. Zipf's law
- * gives the mean number of batches that need a row; the number itself is taken as Poisson's.
+ * Share of a batch's distinct rows outside a cache of `hot` rows, where `batches` batches of
+ * `draws` ids come again in each epoch: the cache holds the rows that most of these batches need.
+ * Zipf's law gives the mean number of batches that need a row; the number itself is taken as
+ * Poisson's.
  */
 export function repeatedMisses(
   { rows, zipf, draws }: Readonly<Record<"rows" | "zipf" | "draws", number>>,

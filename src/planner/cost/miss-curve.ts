@@ -73,7 +73,10 @@ export function distinctIds(options: {
   return Math.min(draws, sumOverRanks(hot, rows, seen));
 }
 
-/** Sum of f(k) over the ranks k = from+1 .. to; beyond the first rows by the midpoint rule over log(k). */
+/**
+ * Sum of f(k) over the ranks k = from+1 .. to; beyond the first rows by the midpoint rule over
+ * log(k).
+ */
 export function sumOverRanks(from: number, to: number, f: (k: number) => number): number {
   const middle = Math.min(to, from + firstRows);
   let sum = 0;

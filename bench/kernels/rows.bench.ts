@@ -57,10 +57,13 @@ export function rowMeasurements(gib: number, rounds: number): Measurement[] {
   });
 }
 
-/** A bare update: its command of limits.cc, whether its ids are ascending, and what it is. */
+/** A loop in C that an update is compared with. */
 interface Bare {
+  /** The command of bench/limits/limits.cc that runs it. */
   readonly command: string;
+  /** The last argument of the command: `sorted` for ascending ids, or none. */
   readonly order: readonly string[];
+  /** The name of the loop in the printed row. */
   readonly is: string;
 }
 

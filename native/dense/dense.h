@@ -131,9 +131,10 @@ INLINE void addPanels(float* sums, const float* panels, int64_t depth, int64_t n
   }
 }
 
-/// Adds the samples of a run to the column sums of a block of outputs, from its packed gradients
-/// while they are in a cache, and writes the sums of finished subtrees to dB. The bits are those of
-/// `dBias`. `sums`: packedM floats for the sums, and for each slot of the tree.
+/// The bias gradient of a block of outputs: sums the packed output gradients of a run of samples,
+/// here because packing has just brought them into a cache. The sum of a subtree of samples is
+/// written to dB once its last sample is added. Sums are added in the order of `dBias`, so the bits
+/// are equal. `sums`: packedM floats for the sums, and for each slot of the tree.
 inline void sumPanels(float* sums, const float* panels, int64_t rows, const SampleRun& run,
                       float* const* dB, int64_t i0) {
   float* const waiting = sums + packedM;
@@ -305,7 +306,8 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
                               some, depth);
               });
               if (sumsPacked && n0 == 0) sumPanels(sums, panels, rows, run, dB, i0);
-              // The next run's gradients are prefetched, then those of the next outputs.
+              // Prefetches the gradients that are packed next: those of the next run of samples, or
+              // after the last run, those of the next block of outputs.
               const int64_t to = i + 1 < count ? i0 : i0 + blockM;
               const SampleRun& next = runs[(i + 1) % count];
               const int64_t some = outputs.end - to < blockM ? outputs.end - to : blockM;

@@ -65,7 +65,8 @@ float treeOf(int64_t first, int64_t count, const SumOf& sumOf) {
 }
 
 /// Tests weight gradients of some slices of a batch, short or longer than a block of samples.
-/// `rounded`: with operands in bfloat16, whose sums take the odd sample of each pair first.
+/// `rounded`: the operands are in bfloat16. Its product adds samples in pairs, the second of a pair
+/// before the first, and so does the reference here.
 inline void testWeights(const Kernels& k, bool rounded) {
   const bool isLong = below(4) == 0;
   const int64_t samples = isLong ? 1 + below(1500) : 1 + below(90);

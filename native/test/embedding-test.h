@@ -20,8 +20,8 @@ inline int64_t stateWidth(RuleKind kind, int64_t dim) {
   }
 }
 
-/// Sorts lookups by row, and those of one row in the order of samples, in all numbers of passes;
-/// compared with the standard library's sort.
+/// Lookups are sorted by row, and lookups of the same row by sample, as std::sort sorts them. The
+/// row counts of the tables are chosen so that the radix sort takes one, two and three passes.
 inline void testOrderOfLookups(const Kernels& k) {
   for (const int64_t rows : {1 << 11, 1 << 22, (1 << 22) + 5, 1 << 24, 1 << 27}) {
     for (const int64_t samples : {300, 9000}) {

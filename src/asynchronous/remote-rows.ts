@@ -28,7 +28,10 @@ export interface RemoteRowsOptions {
   readonly held: readonly SlabShard[];
   /** All shards on servers. */
   readonly shards: readonly Shard[];
-  /** A step waits until at most so many batches have gradients that servers did not confirm. */
+  /**
+   * Most batches whose gradients were sent and are not confirmed by the servers yet: a step waits
+   * until no more are.
+   */
   readonly pushesMax: number;
 }
 

@@ -60,7 +60,10 @@ export function soloInput(input: TopologyInput): TopologyInput {
   return weighted === undefined ? solo : { ...solo, weighted };
 }
 
-/** A batch whose rows the servers send. Another batch may use its memory once it is trained. */
+/**
+ * A batch that is trained next, while servers send its rows. Its memory is given to a later batch
+ * once it is trained.
+ */
 interface Ahead {
   readonly device: DeviceState;
   readonly step: number;

@@ -169,7 +169,8 @@ type Done = Promise<void> | undefined;
 export function forwardEarly(network: Network, dense: Tensor, pass: Pass): Done {
   const { kernels, cells, graph } = network;
   const cell = cells[graph.dense?.node ?? -1];
-  // Copied, so that the calls of the first layers are those of every other batch. R1 of replay.ts
+  // Each batch lies elsewhere. Copied to one place, all batches have the same calls of kernels in
+  // the first layers, so that these can be replayed (R1 of replay.ts).
   if (cell !== undefined) kernels.copy(kernels.part(cell.out, 0, pass.samples), dense);
   return forward(network, pass, network.early);
 }

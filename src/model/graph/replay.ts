@@ -25,7 +25,7 @@ export type Run = <Pass extends Extent>(
 ) => Done;
 
 export interface Replays {
-  /** A runner for one work, whose calls it remembers. */
+  /** Makes the runner of one block, half or stage. It records the kernel calls of that work. */
   runner(): Run;
   /** Called while the work runs: its calls depend on more than the samples and slices. R1 */
   refuse(): void;

@@ -18,8 +18,7 @@ inline float chained(const Kernels& k, float a, float b, float c) {
   return std::fma(a, b, c);
 }
 
-inline void testLayer(const Kernels& k) {
-  const int64_t samples = 1 + below(90), inputs = someInputs(), outputs = 1 + below(100);
+inline void testLayer(const Kernels& k, int64_t samples, int64_t inputs, int64_t outputs) {
   Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);
   k.linear(out.data(), x.data(), w.data(), b.data(), samples, inputs, outputs, true);
   for (int64_t s = 0; s < samples; s++) {

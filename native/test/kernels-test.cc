@@ -45,6 +45,11 @@ static void testInput() {
 
 static void testSet(const Kernels& set) {
   testLarge(set);
+  // One more than whole blocks of a sum, and than the rows and columns of whole tiles.
+  for (const int64_t depth : {257, 513}) {
+    testLayer(set, 85, depth, 33);
+    testLayer(set, 7, 17, depth);
+  }
   for (int round = 0; round < 12; round++) {
     // Every third round runs in parts, however small they are.
     useThreads(round % 3 == 2 ? 3 : 1, 1e-9);
@@ -52,7 +57,7 @@ static void testSet(const Kernels& set) {
     testRankProducts(kernels);
     testColumns(kernels);
     testDistinctLists(kernels);
-    testLayer(kernels);
+    testLayer(kernels, 1 + below(90), someInputs(), 1 + below(100));
     for (const bool rounded : {false, true}) testWeights(kernels, rounded);
     testBfloat16(kernels);
     testLeastNormal(kernels);

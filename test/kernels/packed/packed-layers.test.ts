@@ -14,9 +14,11 @@ const shapes = [
   [2, 5, 65],
   [3, 530, 200],
   [7, 17, 31],
+  [7, 257, 17], // One more than whole blocks of a sum, and than whole tiles.
   [8, 64, 130],
   [15, 9, 3],
   [29, 1, 67],
+  [85, 513, 33],
 ] as const;
 
 function isAlike(k: Kernels, stream: RandomStream): string[] {

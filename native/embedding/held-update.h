@@ -108,7 +108,8 @@ template <int vectors, bool adagrad, bool placed>
   const auto change = [&](const RowGroup<vectors>& group, int r) INLINE_LAMBDA {
     float* w = t.weights + group.rows[r] * vectors * lanes;
     const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
-    Finite own;  // So that the sums of a row do not wait for those of the row before.
+    // The sums of a row of several vectors do not wait for those of the row before.
+    Finite own = vectors == 1 ? seen : Finite();
     UNROLL for (int v = 0; v < vectors; v++) {
       // An unsummed gradient may contain -0, which a sum from 0 would turn into +0.
       const Vec share = add(zero(), load(group.d[r] + v * lanes));
@@ -116,7 +117,8 @@ template <int vectors, bool adagrad, bool placed>
       own.look(changed);
       store(w + v * lanes, changed);
     }
-    seen.also(own);
+    if (vectors == 1) seen = own;
+    else seen.also(own);
     t.touched[group.rows[r]] = 1;
   };
   for (int turn = 0; from < g.count || groups[1 - turn % 2].n > 0; turn++) {

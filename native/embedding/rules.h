@@ -29,13 +29,14 @@ INLINE void clipRow(float* out, const float* g, float most, int64_t n) {
   }
 }
 
-/// w -= rate * g. Checks that w is finite while it is in a register.
+/// w -= rate * g. Checks that w, or g if `ofG`, is finite while it is in a register.
+template <bool ofG = false>
 INLINE Finite applySgd(float rate, float* w, const float* g, int64_t n) {
   Finite finite;
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
-    const Vec sum = fnma(broadcast(rate), loadSome(g + c, some), loadSome(w + c, some));
-    finite.look(sum);
+    const Vec d = loadUpTo(g + c, some), sum = fnma(broadcast(rate), d, loadUpTo(w + c, some));
+    finite.look(ofG ? d : sum);
     storeSome(w + c, some, sum);
   }
   return finite;
@@ -216,10 +217,13 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
   const int64_t chunk = rule.isLamb() ? n : flatChunk;
   for (int64_t at = 0; at < n; at += chunk) {
     const int64_t size = n - at < chunk ? n - at : chunk;
-    finite.look(g + at, size);
     if (rule.kept != 1) shrink(w + at, rule.kept, size);
-    if (rule.kind == RuleKind::sgd) applySgd(rule.rate, w + at, g + at, size);
-    else applyOther(rule, w + at, state + at, second + at, g + at, size, {});
+    if (rule.kind == RuleKind::sgd) {
+      finite.also(applySgd<true>(rule.rate, w + at, g + at, size));
+      continue;
+    }
+    finite.look(g + at, size);
+    applyOther(rule, w + at, state + at, second + at, g + at, size, {});
   }
   return finite.all();
 }

@@ -137,9 +137,9 @@ export {
 export { evaluate, type Metrics } from "./internal.ts";
 
 // A plan: which shard goes where, and why ----
-export { calibrate, countedStatistics, type JobPlan, planJob, schemes } from "./internal.ts";
+export { countedStatistics, type JobPlan, planJob, schemes } from "./internal.ts";
 export { trainCostNetworks } from "./packages/sharding/index.ts";
-export { simulateCluster } from "./packages/what-if/index.ts";
+export { calibrate, simulateCluster } from "./packages/what-if/index.ts";
 
 // Errors: compare `code`, never the message ----
 export { RemoteError, TrainingError } from "./internal.ts";

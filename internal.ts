@@ -161,7 +161,7 @@ export type { Damage, Descent } from "./storage/checkpoints/store/checkpoint-sto
 export { evaluate, type Metrics, type ThresholdMetrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
-export { calibrate, type CalibrationOptions } from "./actors/calibration/calibrate.ts";
+export { briefSize, measureRates, type RateOptions } from "./actors/calibration/measure-rates.ts";
 export {
   countedStatistics,
   type CountedStatistics,
@@ -502,8 +502,9 @@ export {
   type ProbeLimits,
   setProbe,
 } from "./actors/threads/costs/cost-probes.ts";
-export { type SampleTimes, timeSteps } from "./actors/calibration/time-steps.ts";
+export { quietest, type SampleTimes, timeSteps } from "./actors/calibration/time-steps.ts";
 export { prepareData } from "./actors/threads/data/prepare-data.ts";
+export type { DataPlan } from "./actors/threads/generation-spec.ts";
 export {
   gainMin,
   type OwnVerdict,
@@ -577,8 +578,14 @@ export { distinctIn } from "./src/training/topology/lookups.ts";
 export { treesOf } from "./src/training/topology/shard-groups.ts";
 export { exactExchange, tableOf, topologyOf } from "./src/training/topology/topology.ts";
 export { sliceRunsOf } from "./src/planner/placement.ts";
-export { readSeconds } from "./src/planner/assess.ts";
-export { measuredSlices } from "./src/planner/cost/step-costs.ts";
+export { assessPlan, readSeconds } from "./src/planner/assess.ts";
+export {
+  deviceCostNames,
+  measuredSlices,
+  noStepCosts,
+  readCostNames,
+  type StepCosts,
+} from "./src/planner/cost/step-costs.ts";
 export { allReduceSeconds, gradientShare } from "./src/planner/cost/all-reduce.ts";
 export type { Workload } from "./src/planner/shards.ts";
 export { startBrokerThread } from "./src/wire/broker/broker-thread.ts";
@@ -692,6 +699,5 @@ export { denseOf } from "./src/data/text/columns.ts";
 export { columnTexts } from "./src/data/file-rows.ts";
 
 export type { ProbePorts, TimedJob } from "./actors/calibration/time-steps.ts";
-export { leastSquares } from "./src/planner/cost/fit-step-costs.ts";
 export type { TimelineRecord } from "./src/ports/timeline.ts";
 export type { ExchangeSpec } from "./src/exchange/options.ts";

@@ -10,7 +10,7 @@ import {
   readKept,
   withMeasured,
 } from "../threads/kept-constants.ts";
-import { type CalibrationOptions, calibrate, quickSize } from "./calibrate.ts";
+import { quickSize, type RateOptions } from "./measure-rates.ts";
 
 export interface MachineConstantsOptions {
   readonly arithmetic?: "auto" | "native" | "reference";
@@ -20,10 +20,7 @@ export interface MachineConstantsOptions {
   readonly isRenewed?: boolean;
   /** Called with the reason before the machine is measured. */
   readonly onMeasure?: (reason: string) => void;
-  /** Called while the machine is measured, with the share of all measurements that is done. */
-  readonly onProgress?: ((done: number) => void) | undefined;
-  /** @default calibrate */
-  readonly measure?: (options: CalibrationOptions) => Promise<MachineConstants>;
+  readonly measure: (options: RateOptions) => Promise<MachineConstants>;
 }
 
 /** The constants of this machine, and whether they are kept. */
@@ -41,18 +38,16 @@ const memoryShare = 0.75;
 const devicesMax = 8;
 
 /** Returns the kept constants of this machine; if there are none, measures them in some seconds. */
-export async function machineConstants(
-  options: MachineConstantsOptions = {},
-): Promise<KnownMachine> {
+export async function machineConstants(options: MachineConstantsOptions): Promise<KnownMachine> {
   const { path = machineConstantsPath(), arithmetic = "auto", isRenewed = false } = options;
-  const { onMeasure, onProgress, measure = calibrate } = options;
+  const { onMeasure, measure } = options;
   const key = machineKeyOf(arithmetic);
   const kept = isRenewed ? "it is measured anew" : readKept(path, key);
   if (typeof kept !== "string") return { constants: kept, path };
   onMeasure?.(kept);
   const cores = availableParallelism();
   const constants = await measure({
-    ...{ arithmetic, onProgress, size: quickSize(key.arithmetic), stepsOn: measuredDevices(cores) },
+    ...{ arithmetic, size: quickSize(key.arithmetic), stepsOn: measuredDevices(cores) },
     devices: Math.min(2, cores),
     memoryBytes: Math.floor(memoryShare * totalmem()),
     source: key.processor,

@@ -193,3 +193,21 @@ async function lossOf<Command, Report>({ ended }: Thread<Command, Report>): Prom
   if (end.kind === "failed") throw new RemoteError(end.error);
   throw new PeerLostError("calibrate", end.kind === "lost" ? end.reason : "it ended unexpectedly");
 }
+
+/**
+ * Returns the least of the passes' medians: the typical value on an otherwise idle machine. 0:
+ * nothing was sampled.
+ */
+export function quietest(
+  passes: readonly (readonly StepTimes[])[],
+  of: (times: StepTimes) => number,
+): number {
+  const medians = passes.flatMap((samples) => {
+    const sorted = samples
+      .map(of)
+      .filter((value) => value > 0)
+      .sort((a, b) => a - b);
+    return sorted[Math.floor(sorted.length / 2)] ?? [];
+  });
+  return medians.length === 0 ? 0 : Math.min(...medians);
+}

@@ -10,8 +10,7 @@ import { workerLauncher } from "../../src/ports/launcher.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
 import { prepareData } from "../threads/data/prepare-data.ts";
 import { machineKeyOf } from "../threads/kept-constants.ts";
-import { quietest } from "./step-probes.ts";
-import { type ProbePorts, type SampleTimes, timeSteps } from "./time-steps.ts";
+import { type ProbePorts, quietest, type SampleTimes, timeSteps } from "./time-steps.ts";
 
 export interface TrialOptions {
   /** Devices of one host. */

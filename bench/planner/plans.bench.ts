@@ -13,7 +13,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
-import { calibrate } from "../../actors/calibration/calibrate.ts";
+import { calibrate } from "../../packages/what-if/index.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { type Assessment, assessPlan } from "../../src/planner/assess.ts";

@@ -4,7 +4,7 @@
 // prediction by constants that are measured just before is a share of the same.
 
 import { Option } from "commander";
-import { calibrate } from "../../actors/calibration/calibrate.ts";
+import { calibrate } from "../../packages/what-if/index.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { modelOptions } from "../../src/model/options.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";

@@ -4,12 +4,10 @@
 import { readFileSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { briefCalibration } from "../../actors/calibration/calibrate.ts";
 import { constantsOfDevice } from "../../actors/calibration/machine-constants.ts";
 import { constantsOfRun } from "../../actors/threads/kept-constants.ts";
 import {
-  type CalibrationOptions,
-  calibrate,
+  briefSize,
   chooseDevices,
   countedStatistics,
   type DeviceChoice,
@@ -19,7 +17,14 @@ import {
   type MachineConstants,
   machineConstants,
 } from "../../internal.ts";
-import { constantsOf, hardwareNames, readHardware } from "../../packages/what-if/index.ts";
+import {
+  briefProbing,
+  calibrate,
+  constantsOf,
+  hardwareNames,
+  type MachineOptions,
+  readHardware,
+} from "../../packages/what-if/index.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import { withFiles } from "../../src/job/job-files.ts";
 import { areKnown, checkConstants, defaultConstants } from "../../src/planner/cost/constants.ts";
@@ -69,12 +74,11 @@ export async function constantsFor(
   }
   const { constants, path, notKept } = await machineConstants({
     arithmetic,
-    measure: calibrateHere,
+    measure: (options) => calibrateHere(options, say),
     onMeasure: (reason) => {
       const time = isBrief() ? "briefly" : "for twenty seconds, or some minutes on a busy machine";
       say(`Measuring this machine, ${time}, as ${reason} ...`);
     },
-    onProgress: tenths((tenth) => say(`  ${tenth}0 %`)),
   });
   if (notKept !== undefined)
     say(`The constants of this machine are not kept in ${path}: ${notKept}`);
@@ -91,13 +95,24 @@ export function planWith(given: string | undefined): void {
   process.env.OSIRIS_CONSTANTS = given; // The threads that plan have a copy of the environment.
 }
 
-/** Measures this machine; briefly, where the variable `OSIRIS_CALIBRATION` is `brief`. */
-export function calibrateHere(options: CalibrationOptions): Promise<MachineConstants> {
-  return calibrate(isBrief() ? { ...options, ...briefCalibration } : options);
+/** Measures this machine for the planner. */
+export function calibrateHere(
+  options: MachineOptions,
+  say: (line: string) => void,
+): Promise<MachineConstants> {
+  return calibrate({ ...options, ...measuringHere(say) });
+}
+
+/** How this machine is measured: briefly, where the variable `OSIRIS_CALIBRATION` is `brief`. */
+export function measuringHere(
+  say: (line: string) => void,
+): Pick<MachineOptions, "size" | "probing" | "onProgress"> {
+  const onProgress = tenths((tenth) => say(`  ${tenth}0 %`));
+  return { onProgress, ...(isBrief() && { size: briefSize, probing: briefProbing }) };
 }
 
 /** @throws InvalidOptionError where the variable is anything but `brief` or nothing */
-export function isBrief(): boolean {
+function isBrief(): boolean {
   const { OSIRIS_CALIBRATION: given = "" } = process.env;
   if (given === "" || given === "brief") return given === "brief";
   throw new InvalidOptionError(

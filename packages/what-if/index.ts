@@ -5,3 +5,4 @@ export { constantsOf, withCachesOf } from "./hardware/constants-of.ts";
 export { hardwareNames, readHardware } from "./hardware/read-hardware.ts";
 export { paperModel } from "./papers/models.ts";
 export { type PredictOptions, predictCluster, simulateCluster } from "./predict/predict-cluster.ts";
+export { briefProbing, calibrate, type MachineOptions } from "./tasks/task-probes.ts";

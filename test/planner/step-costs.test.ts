@@ -1,11 +1,9 @@
-// Fixed costs of a step besides bytes and products: by the number of devices, in a prediction, and
-// fitted to measured steps.
+// Fixed costs of a step besides bytes and products: by the number of devices, and in a prediction.
 
 import test from "ava";
 import { assessPlan, readSeconds } from "../../src/planner/assess.ts";
 import { defaultConstants, serverConstants, slowed } from "../../src/planner/cost/constants.ts";
 import { costOf, type Setting } from "../../src/planner/cost/cost.ts";
-import { fitStepCosts, leastSquares } from "../../src/planner/cost/fit-step-costs.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "../../src/planner/cost/step-costs.ts";
 import { searchPlan } from "../../src/planner/search.ts";
 import type { Plan } from "../../src/planner/shards.ts";
@@ -234,58 +232,6 @@ test("the default constants have no fixed step costs", (t) => {
   const { stages } = assessPlan(setting, best?.plan ?? { devices: setting.devices, shards: [] });
   t.is(stages.overhead, 0);
   t.is(stages.read, 0);
-});
-
-test("fitting recovers the fixed costs and speeds behind generated steps", (t) => {
-  const sizes = [1, 3, 9, 27].flatMap((tables) =>
-    [16, 256, 2048].map((batch) => ({ tables, batch })),
-  );
-  const measured = [8, 64, 256].flatMap((slices) =>
-    sizes.map(({ tables, batch }) => {
-      const small = smallSetting(tables, 2, batch);
-      const setting = { ...small, workload: { ...small.workload, slices } };
-      const { best } = searchPlan(setting);
-      const plan = best?.plan ?? { devices: setting.devices, shards: [] };
-      const { step, stages } = assessPlan(setting, plan);
-      return { setting, plan, seconds: step - stages.read, readSeconds: readSeconds(setting) };
-    }),
-  );
-  const fitted = fitStepCosts({ devices: 2, rowSpeed: 1, denseSpeed: 1 }, measured);
-  for (const { setting, plan } of measured) {
-    const again = { ...setting, constants: { ...setting.constants, steps: [fitted] } };
-    near(t, assessPlan(again, plan).step, assessPlan(setting, plan).step, 0.02);
-  }
-  near(t, fitted.step, onTwo.step, 0.05);
-  near(t, fitted.sliceParameter, onTwo.sliceParameter, 0.1);
-});
-
-test("no fitted cost is below 0, whatever the times", (t) => {
-  const number = fc.double({ min: -10, max: 10, noNaN: true });
-  const row = fc.tuple(number, number, number);
-  fc.assert(
-    fc.property(fc.array(fc.tuple(row, number), { minLength: 1, maxLength: 6 }), (rows) => {
-      const a = rows.map(([own]) => own);
-      const b = rows.map(([, value]) => value);
-      const x = leastSquares(a, b);
-      const excess = (of: readonly number[]) =>
-        a.reduce((sum, own, i) => {
-          const value = own.reduce((all, one, j) => all + one * (of[j] ?? 0), 0);
-          return sum + (value - (b[i] ?? 0)) ** 2;
-        }, 0);
-      return x.every((one) => one >= 0) && excess(x) <= excess([0, 0, 0]) + 1e-9;
-    }),
-    { numRuns: 50 },
-  );
-  t.deepEqual(
-    leastSquares(
-      [
-        [1, 0],
-        [0, 1],
-      ],
-      [3, -2],
-    ).map((one) => Math.round(one)),
-    [3, 0],
-  );
 });
 
 test("a machine slower by a factor is predicted so: in every stage, on one plan", (t) => {

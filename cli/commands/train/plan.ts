@@ -10,6 +10,7 @@ import {
   machineConstants,
   measuredDevices,
   placementKinds,
+  type RateOptions,
   type Scheme,
   schemes,
 } from "../../../internal.ts";
@@ -230,10 +231,11 @@ async function comparedPlans(
 
 /** Measures this machine's constants. Without `--devices` they are also kept for later runs. */
 async function measure({ devices, memory, out, json }: PlanArguments): Promise<number> {
+  const calibrated = (own: RateOptions) => calibrateHere(own, (line) => console.error(line));
   const constants =
     devices === undefined || devices === "auto"
-      ? (await machineConstants({ isRenewed: true, measure: calibrateHere })).constants
-      : await calibrateHere({
+      ? (await machineConstants({ isRenewed: true, measure: calibrated })).constants
+      : await calibrated({
           devices,
           memoryBytes: memory ?? Math.floor((memoryShare * totalmem()) / devices),
           source: `${cpus()[0]?.model.trim() ?? "this machine"}, ${devices} threads`,

@@ -6,10 +6,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { calibrate } from "../../../actors/calibration/calibrate.ts";
 import { batchSize } from "../../../bench/planner/ranked-tables.ts";
 import { type BenchRow, meanOf, meanRow } from "../../../bench/row.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
+import { calibrate } from "../../what-if/index.ts";
 import { readCostNetworks } from "../files/cost-networks-file.ts";
 import { type CostLayer, type CostNetworks, placedCost } from "../search/cost-networks.ts";
 import { greedyCosts } from "../search/greedy.ts";

@@ -10,13 +10,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { calibrate } from "../../../actors/calibration/calibrate.ts";
 import { machineKeyOf } from "../../../actors/threads/kept-constants.ts";
 import { batchSize, trainInTurns } from "../../../bench/planner/ranked-tables.ts";
 import { type BenchRow, meanOf, meanRow, quantiles, rankCorrelation } from "../../../bench/row.ts";
 import { assessPlan } from "../../../src/planner/assess.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { Plan } from "../../../src/planner/shards.ts";
+import { calibrate } from "../../what-if/index.ts";
 import { readCostNetworks } from "../files/cost-networks-file.ts";
 import { type CostNetworks, placedCost } from "../search/cost-networks.ts";
 import { runProbes } from "../training/measure-costs.ts";

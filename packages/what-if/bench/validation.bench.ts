@@ -13,18 +13,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
-import { calibrate, quickSize } from "../../../actors/calibration/calibrate.ts";
+import { quickSize } from "../../../actors/calibration/measure-rates.ts";
 import { type Bench, type Measurement, positive } from "../../../bench/bench.ts";
 import { lacksForMachines } from "../../../bench/machines/machines.ts";
 import { type BenchRow, quantiles } from "../../../bench/row.ts";
-import {
-  Cluster,
-  measuredDevices,
-  planJob,
-  realClock,
-  resolveJob,
-  workerLauncher,
-} from "../../../internal.ts";
+import { Cluster, measuredDevices, planJob, realClock, resolveJob } from "../../../internal.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { constantsOf } from "../hardware/constants-of.ts";
 import type { ClusterDevices, Hardware } from "../hardware/hardware.ts";
@@ -32,7 +25,7 @@ import { measureDisk, measuredHardware } from "../hardware/measured-hardware.ts"
 import { readHardware } from "../hardware/read-hardware.ts";
 import { predictPlanned } from "../predict/predict-cluster.ts";
 import { stepFactsOfPlan } from "../predict/step-facts.ts";
-import { measureTasks } from "../tasks/task-probes.ts";
+import { measureMachine } from "../tasks/task-probes.ts";
 import { cables, measureLinked, measureMovers, type Predicted } from "./linked-steps.ts";
 import {
   jobIn,
@@ -155,13 +148,10 @@ async function* measureBlock(jobs: readonly PlacedJob[]): AsyncGenerator<Outcome
 async function measureHardware(home: string): Promise<Hardware> {
   const cores = availableParallelism();
   const disk = measureDisk(home, realClock);
-  const counts = measuredDevices(cores);
-  const constants = await calibrate({
+  const { constants, tasks } = await measureMachine({
     ...{ devices: Math.min(2, cores), memoryBytes: totalmem() / 2, source: "this bench" },
-    ...{ stepsOn: counts, size: quickSize(openKernels("auto").arithmetic) },
+    ...{ stepsOn: measuredDevices(cores), size: quickSize(openKernels("auto").arithmetic) },
   });
-  const ports = { launcher: workerLauncher, clock: realClock };
-  const tasks = await measureTasks(constants, counts, ports);
   const path = join(home, "machine.yaml");
   writeFileSync(path, measuredHardware(constants, tasks, { cores, memoryBytes: totalmem(), disk }));
   return readHardware(path);

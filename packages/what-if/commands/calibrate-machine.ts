@@ -4,16 +4,11 @@ import { writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname, resolve } from "node:path";
 import { parse } from "yaml";
-import { calibrateHere, isBrief } from "../../../cli/support/machine.ts";
-import {
-  InputUnusableError,
-  machineConstants,
-  measuredDevices,
-  realClock,
-  workerLauncher,
-} from "../../../internal.ts";
+import { measuringHere } from "../../../cli/support/machine.ts";
+import { InputUnusableError, machineConstants, realClock } from "../../../internal.ts";
 import { measureDisk, measuredHardware } from "../hardware/measured-hardware.ts";
-import { briefProbing, measureTasks, usualProbing } from "../tasks/task-probes.ts";
+import type { TaskCosts } from "../tasks/task-costs.ts";
+import { measureMachine } from "../tasks/task-probes.ts";
 
 export interface MachineArguments {
   readonly out?: string;
@@ -25,11 +20,18 @@ export async function calibrateMachine({ out, json }: MachineArguments): Promise
   const disk = measured(out, () =>
     measureDisk(out === undefined ? "." : dirname(resolve(out)), realClock),
   );
-  const { constants } = await machineConstants({ isRenewed: true, measure: calibrateHere });
+  console.error("Measuring this machine ...");
+  const how = measuringHere((line) => console.error(line));
+  let tasks: readonly TaskCosts[] = [];
+  const { constants } = await machineConstants({
+    isRenewed: true,
+    async measure(options) {
+      const found = await measureMachine({ ...options, ...how });
+      tasks = found.tasks;
+      return found.constants;
+    },
+  });
   const parts = { cores: availableParallelism(), memoryBytes: totalmem(), disk };
-  const ports = { launcher: workerLauncher, clock: realClock };
-  const probing = isBrief() ? briefProbing : usualProbing;
-  const tasks = await measureTasks(constants, measuredDevices(parts.cores), ports, probing);
   const text = measuredHardware(constants, tasks, parts);
   if (out !== undefined) measured(out, () => writeFileSync(out, text));
   const report = { report: "calibrate", ...(out !== undefined && { file: out }) };

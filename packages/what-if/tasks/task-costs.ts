@@ -3,7 +3,8 @@
 // cost below 0. And the seconds of a device's tasks by these costs.
 
 import { z } from "zod";
-import { leastSquares, stepTasks } from "../../../internal.ts";
+import { stepTasks } from "../../../internal.ts";
+import { leastSquares } from "./fit-step-costs.ts";
 import type { TaskTimes } from "./task-times.ts";
 import { type CostedTask, type TaskUnits, type Units, unitNames } from "./task-units.ts";
 

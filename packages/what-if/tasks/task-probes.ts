@@ -1,62 +1,90 @@
-// Task probes: random small jobs, whose tasks are timed on this machine, so that the costs of their
-// units can be fitted (task-costs.ts). All train on the same threads, in a few passes.
+// Measures this machine: rates of kernels and of the exchange, and steps of small jobs, the probes.
+// The planner's costs of a step and the simulator's costs of tasks are both fitted to these. All
+// probes train on the same threads, in a few passes.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import {
+  type DataPlan,
   graphOf,
   type JobOptions,
+  type JobSpec,
   type MachineConstants,
+  measureRates,
   type ProbePorts,
   planJob,
   prepareData,
+  quietest,
+  type RateOptions,
+  realClock,
   realDisk,
   resolveJob,
   type SampleTimes,
+  type StepCosts,
   type StepFacts,
+  type StepTimes,
   type TimedJob,
   timeSteps,
+  workerLauncher,
   workloadOf,
 } from "../../../internal.ts";
 import { simulateSteps } from "../engine/simulate-steps.ts";
 import { hardwareSchema } from "../hardware/hardware.ts";
 import type { DeviceCosts } from "../model.ts";
 import { stepFactsOfPlan } from "../predict/step-facts.ts";
+import { fitStepCosts, type MeasuredStep } from "./fit-step-costs.ts";
 import { cachedBatches, type JobDraw, type RandomJob, randomJob } from "./random-jobs.ts";
+import {
+  type StepProbe,
+  type StepProbeTimes,
+  stepJob,
+  stepProbes,
+  stepProbeTimes,
+} from "./step-probes.ts";
 import { fitTaskCosts, type MeasuredTasks, type TaskCosts } from "./task-costs.ts";
 import { type TaskTimes, taskTimesOf } from "./task-times.ts";
 import { repeatedBatches, taskUnitsOf } from "./task-units.ts";
 
-/** How many probes are timed, and for how long. */
+/** Which probes are timed, and for how long. */
 export interface Probing {
+  readonly steps: readonly StepProbe[];
+  readonly stepTimes: StepProbeTimes;
+  /** Random probes; 0: the costs of tasks are not measured. */
   readonly probes: number;
-  /** Most ids of a batch; and multiplications and additions of its dense layers. */
+  /** Most ids of a random probe's batch; and multiplications and additions of its dense layers. */
   readonly limits: Pick<JobDraw, "idsMax" | "flopMax">;
-  /** A step is counted if it began in the sample. */
+  /** Of a random probe. A step is counted if it began in the sample. */
   readonly counting: SampleTimes;
   /** The warm-up of cached tables: all batches, so that each new row replaces another one. */
   readonly filling: Pick<SampleTimes, "warmUpSteps" | "longestMs">;
 }
 
 export const usualProbing: Probing = {
+  ...{ steps: stepProbes, stepTimes: stepProbeTimes },
   ...{ probes: 40, limits: { idsMax: 120_000, flopMax: 1.6e9 } },
   counting: { warmUpMs: 250, warmUpSteps: 6, longestMs: 500, sampleMs: 300, samples: 1 },
   filling: { warmUpSteps: cachedBatches + 8, longestMs: 6000 },
 };
 
+const brief = { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2 };
+
 /** Takes a second, for approximate costs. */
 export const briefProbing: Probing = {
+  ...{ steps: stepProbes.slice(0, 2) },
+  stepTimes: { compiling: { ...brief, samples: 0 }, counting: { ...brief, samples: 3 } },
   ...{ probes: 3, limits: { idsMax: 30_000, flopMax: 3e8 } },
   counting: { warmUpMs: 1, warmUpSteps: 6, longestMs: 1000, sampleMs: 2, samples: 1 },
   filling: { warmUpSteps: 6, longestMs: 1000 },
 };
 
-/** In the first pass V8 compiles most of the programs; probes with cached tables miss it. */
-const passes = 3;
+/** In the first pass V8 compiles the programs of step probes, and most of those of others. */
+const passes = 4;
+/** Random probes miss the first pass, and those with cached tables the second one, too. */
+const firstPassOf = (isCached: boolean) => (isCached ? 2 : 1);
 
-/** The seed of all probes: the usual ones have steps of 1 to 50 ms on one core. */
+/** The seed of all random probes: the usual ones have steps of 1 to 50 ms on one core. */
 const probeSeed = 4242;
 
 /**
@@ -65,6 +93,9 @@ const probeSeed = 4242;
  */
 const compileSoon = "--interrupt-budget=16000";
 
+/** Share of the time that rates take, where the planner's constants alone are measured. */
+const ratesShare = 0.2;
+
 /** A device of a probe; its tasks without waits. */
 export interface ProbedTasks extends MeasuredTasks {
   readonly probe: number;
@@ -72,88 +103,196 @@ export interface ProbedTasks extends MeasuredTasks {
   readonly facts: StepFacts;
 }
 
-/** Times the probes, and fits the costs, on each of the given numbers of devices. */
-export async function measureTasks(
-  constants: MachineConstants,
-  counts: readonly number[],
-  ports: ProbePorts,
-  probing: Probing = usualProbing,
-  onProbed: (probed: readonly ProbedTasks[]) => void = () => {},
-): Promise<TaskCosts[]> {
-  setFlagsFromString(compileSoon);
-  const found: TaskCosts[] = [];
-  for (const devices of counts) {
-    const probed = await probeTasks(constants, devices, ports, probing);
-    onProbed(probed.flat());
-    found.push(fitTaskCosts(devices, probed.flatMap(withJitter)));
-  }
-  return found;
+export interface MachineOptions extends RateOptions {
+  readonly probing?: Probing;
+  /** Called repeatedly with the share of all measurements that is done. */
+  readonly onProgress?: ((done: number) => void) | undefined;
+  /** Called with the random probes on a number of devices. */
+  readonly onProbed?: (probed: readonly ProbedTasks[]) => void;
 }
 
-async function probeTasks(
+/** This machine, measured once for both uses. */
+export interface MeasuredMachine {
+  /** What the planner needs: rates, and costs of whole steps on each number of `stepsOn`. */
+  readonly constants: MachineConstants;
+  /** What the simulator needs besides; empty without random probes. */
+  readonly tasks: readonly TaskCosts[];
+}
+
+/**
+ * Measures this machine, in twenty seconds or, with random probes, in some minutes.
+ * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
+ */
+export async function measureMachine(
+  options: MachineOptions,
+  ports: ProbePorts = { launcher: workerLauncher, clock: realClock },
+): Promise<MeasuredMachine> {
+  const { probing = usualProbing, onProgress, onProbed, arithmetic = "auto" } = options;
+  const rates = await measureRates(options, ports.launcher);
+  const { steps: speeds } = rates;
+  if (speeds.length > 0) onProgress?.(ratesShare);
+  const measuresTasks = probing.probes > 0;
+  if (measuresTasks) setFlagsFromString(compileSoon);
+  const steps: StepCosts[] = [];
+  const tasks: TaskCosts[] = [];
+  for (const [i, own] of speeds.entries()) {
+    const found = await timeProbes(rates, own.devices, { probing, arithmetic }, ports, (done) => {
+      onProgress?.(ratesShare + ((1 - ratesShare) * (i + done)) / speeds.length);
+    });
+    steps.push(fitStepCosts(own, found.steps));
+    if (!measuresTasks) continue;
+    onProbed?.(found.tasks.flat());
+    tasks.push(fitTaskCosts(own.devices, found.tasks.flatMap(withJitter)));
+  }
+  return { constants: { ...rates, steps }, tasks };
+}
+
+/** The planner's constants of this machine. */
+export async function calibrate(options: MachineOptions): Promise<MachineConstants> {
+  const probing = { ...(options.probing ?? usualProbing), probes: 0 };
+  return (await measureMachine({ ...options, probing })).constants;
+}
+
+/** What is timed of a probe: whole steps by the meters of its devices, or its tasks. */
+interface Probe extends ReturnType<typeof plannedJob> {
+  /** Of a random one its number. */
+  readonly number: number | undefined;
+  /** By pass. */
+  readonly times: readonly (SampleTimes | undefined)[];
+}
+
+/** A probe's figures in a pass. */
+interface Pass {
+  readonly probe: Probe;
+  readonly samples: readonly StepTimes[];
+  /** By rank. */
+  readonly tasks: readonly TaskTimes[];
+}
+
+async function timeProbes(
   constants: MachineConstants,
   devices: number,
+  how: { readonly probing: Probing; readonly arithmetic: JobSpec["arithmetic"] },
   ports: ProbePorts,
-  { probes, limits, counting, filling }: Probing,
-): Promise<ProbedTasks[][]> {
+  onProgress: (done: number) => void,
+): Promise<{ readonly steps: MeasuredStep[]; readonly tasks: ProbedTasks[][] }> {
   const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
   try {
-    const jobs = Array.from({ length: probes }, (_, probe) => {
-      const own = { index: probe, devices: [devices], ...limits };
-      return { probe, ...plannedProbe(own, join(home, `${probe}`), constants) };
+    const probes = probesIn(home, constants, devices, how);
+    const data: DataPlan[] = [];
+    for (const { job } of probes) data.push(await prepareData(job, realDisk, () => {}));
+    const runs: (TimedJob & { readonly probe: Probe })[] = [];
+    for (let pass = 0; pass < passes; pass++) {
+      for (const [i, probe] of probes.entries()) {
+        const [times, plan] = [probe.times[pass], data[i]];
+        if (times === undefined || plan === undefined) continue;
+        runs.push({ probe, job: probe.job, data: plan, times });
+      }
+    }
+    const tasks: TaskTimes[][] = [];
+    const { sampleMs } = how.probing.counting;
+    const samples = await timeSteps(runs, devices, ports, (done, recordsOf) => {
+      const timesOf = (rank: number) => taskTimesOf(recordsOf(rank), sampleMs);
+      tasks.push(Array.from({ length: devices }, (_own, rank) => timesOf(rank)));
+      onProgress(done / runs.length);
     });
-    const timed: Omit<TimedJob, "times">[] = [];
-    for (const { job } of jobs)
-      timed.push({ job, data: await prepareData(job, realDisk, () => {}) });
-    const runs = Array.from({ length: passes }, (_, pass) =>
-      timed.flatMap((one, at) => {
-        const isCached = one.job.model.tables.some(({ tier }) => tier === "cached");
-        if (isCached && pass === 0) return [];
-        return { at, ...one, times: { ...counting, ...(isCached && filling) } };
+    const found = runs.map(({ probe }, i): Pass => {
+      return { probe, samples: samples[i] ?? [], tasks: tasks[i] ?? [] };
+    });
+    const passesOf = (probe: Probe) => found.filter((pass) => pass.probe === probe);
+    const random = probes.filter(({ number }) => number !== undefined);
+    const ofSteps = probes.filter(({ number }) => number === undefined);
+    return {
+      steps: ofSteps.flatMap((probe) => measuredStep(probe, passesOf(probe)) ?? []),
+      tasks: random.flatMap((probe) => {
+        const own = probedTasks(probe, devices, passesOf(probe));
+        return own === undefined ? [] : [own];
       }),
-    ).flat();
-    const taken: TaskTimes[][] = [];
-    await timeSteps(runs, devices, ports, (_, recordsOf) => {
-      const timesOf = (rank: number) => taskTimesOf(recordsOf(rank), counting.sampleMs);
-      taken.push(Array.from({ length: devices }, (_own, rank) => timesOf(rank)));
-    });
-    return jobs.flatMap(({ probe, counted, job }, index) => {
-      const unitsOf = taskUnitsOf(counted);
-      // On a busy machine a pass may end before a whole step did. Of the others the fastest counts:
-      // a virtual machine's neighbours make its cores slower, for seconds at a time.
-      const [times] = taken
-        .filter((own, run) => {
-          return runs[run]?.at === index && own.every((of) => Object.keys(of).length > 0);
-        })
-        .sort((one, other) => stepOf(one) - stepOf(other));
-      if (times === undefined) return [];
-      const facts = stepFactsOfPlan({
-        job,
-        plan: counted.plan,
-        devices: { hosts: 1, perHost: devices },
-      });
-      return [
-        times.map((own, rank) => ({ probe, devices, facts, units: unitsOf(rank), times: own })),
-      ];
-    });
+    };
   } finally {
     rmSync(home, { recursive: true, force: true });
   }
 }
 
-/** A probe with the plan that its run would follow. */
+function probesIn(
+  home: string,
+  constants: MachineConstants,
+  devices: number,
+  { probing, arithmetic }: Parameters<typeof timeProbes>[2],
+): Probe[] {
+  const { steps, stepTimes, probes, limits, counting, filling } = probing;
+  const ofSteps = steps.map((probe): Probe => {
+    const { compiling } = stepTimes;
+    const times = Array.from({ length: passes }, (_, i) =>
+      i === 0 ? compiling : stepTimes.counting,
+    );
+    const options = { ...stepJob(probe, home), arithmetic };
+    return { number: undefined, times, ...plannedJob(options, devices, constants) };
+  });
+  const random = Array.from({ length: probes }, (_, number): Probe => {
+    const draw = { index: number, devices: [devices], ...limits };
+    const planned = plannedProbe(draw, join(home, `${number}`), constants, arithmetic);
+    const isCached = planned.job.model.tables.some(({ tier }) => tier === "cached");
+    const own = { ...counting, ...(isCached && filling) };
+    const times = Array.from({ length: passes }, (_own, i) => {
+      return i < firstPassOf(isCached) ? undefined : own;
+    });
+    return { number, times, ...planned };
+  });
+  return [...ofSteps, ...random];
+}
+
+/** The whole step of a probe, in the passes that count; undefined: none was sampled. */
+function measuredStep({ counted }: Probe, found: readonly Pass[]): MeasuredStep | undefined {
+  const samples = found.map((pass) => pass.samples);
+  const seconds = quietest(samples, ({ stepMs, shares }) => stepMs * (1 - shares.batch)) / 1000;
+  const readSeconds = quietest(samples, ({ readMs }) => readMs) / 1000;
+  const { setting, plan } = counted;
+  return seconds > 0 ? { setting, plan, seconds, readSeconds } : undefined;
+}
+
+/**
+ * The tasks of a probe on each device. On a busy machine a pass may end before a whole step did. Of
+ * the others the fastest counts: a virtual machine's neighbours make its cores slower, for seconds
+ * at a time.
+ */
+function probedTasks(
+  { number = 0, job, counted }: Probe,
+  devices: number,
+  found: readonly Pass[],
+): ProbedTasks[] | undefined {
+  const [times] = found
+    .map(({ tasks }) => tasks)
+    .filter((own) => own.every((of) => Object.keys(of).length > 0))
+    .sort((one, other) => stepOf(one) - stepOf(other));
+  const unitsOf = taskUnitsOf(counted);
+  const facts = stepFactsOfPlan({
+    job,
+    plan: counted.plan,
+    devices: { hosts: 1, perHost: devices },
+  });
+  return times?.map((own, rank) => {
+    return { probe: number, devices, facts, units: unitsOf(rank), times: own };
+  });
+}
+
+/** A random probe with the plan that its run would follow. */
 export function plannedProbe(
   probe: Omit<JobDraw, "seed" | "mayCache">,
   home: string,
   constants: MachineConstants,
+  arithmetic: JobSpec["arithmetic"] = "auto",
 ) {
   const drawn = randomJob({ seed: probeSeed, mayCache: true, ...probe });
-  const options = jobOf(drawn, home);
-  const on = { hosts: 1, perHost: drawn.devices };
-  const found = planJob(resolveJob(options), { devices: on, constants });
+  return plannedJob({ ...jobOf(drawn, home), arithmetic }, drawn.devices, constants);
+}
+
+function plannedJob(options: JobOptions, perHost: number, constants: MachineConstants) {
+  const devices = { hosts: 1, perHost };
+  const found = planJob(resolveJob(options), { devices, constants });
   if (!found.isFeasible) throw new RangeError("A probe fits any device");
   const job = resolveJob({ ...options, plan: JSON.parse(found.text) });
-  const setting = { workload: workloadOf(job), devices: on, constants };
+  const setting = { workload: workloadOf(job), devices, constants };
   const { exchange, model } = job;
   const counted = { setting, plan: found.plan, graph: graphOf(model), exchange };
   return { job, counted: { ...counted, repeated: repeatedBatches(job) } };
@@ -169,15 +308,15 @@ function stepOf(ranks: readonly TaskTimes[], isCounted: (name: string) => boolea
 
 /** The machine of a simulated probe: its devices share memory, so that their tasks copy. */
 const sharing = (() => {
-  const memory = { bytes: 1, bandwidth: 1 };
+  const [rate, memory] = [1e9, { bytes: 1e9, bandwidth: 1e9 }];
   return hardwareSchema.parse({
     ...{ name: "probes", source: "none" },
-    host: { devices: 1, memory, ingestion: 1 },
+    host: { devices: 1, memory, ingestion: rate },
     device: {
-      memory: { ...memory, lookups: 1 },
-      ...{ flops: { float32: 1 }, gemmShare: 1, idSort: 0, hostLink: 1 },
+      memory: { ...memory, lookups: rate },
+      ...{ flops: { float32: rate }, gemmShare: 1, idSort: 0, hostLink: rate },
     },
-    scaleOut: { latency: 1, bandwidth: 1, isShared: true },
+    scaleOut: { latency: 1, bandwidth: rate, isShared: true },
   });
 })();
 

@@ -1,6 +1,6 @@
 // Costs of a step besides the bytes and products that the other constants count: the calls,
-// synchronisation and copies that dominate small steps. Calibration measures whole steps, and fits
-// these costs to them (fit-step-costs.ts); without a calibration they are 0.
+// synchronisation and copies that dominate small steps. They are fitted to measured steps
+// (packages/what-if/tasks/fit-step-costs.ts), and 0 on a machine that was not measured.
 
 /**
  * The costs of a step on `devices` devices of one host. All but the speeds are seconds on one

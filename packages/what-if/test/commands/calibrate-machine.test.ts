@@ -1,4 +1,5 @@
-// osiris calibrate --machine: the file that it writes is one that predictions read.
+// osiris calibrate --machine: the file that it writes is one that predictions read, and one run of
+// probes is behind all of its costs.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -17,12 +18,26 @@ test.serial(
     const { code, stdout, stderr } = await startCli(args, directory, env).ended;
     t.is(code, 0, stderr);
     const hardware = readHardware(join(directory, "mine.yaml"));
-    const { host, device, constants, name } = hardware;
+    const { host, device, constants, name, tasks = [] } = hardware;
     t.is(name, "this-machine");
     t.like(JSON.parse(stdout), { report: "calibrate", file: "mine.yaml", hardware: { name } });
     t.is(device.memory.lookups, constants?.memoryBandwidth ?? 0);
     t.is(device.flops.float32, constants?.denseFlops);
-    t.true((constants?.steps.length ?? 0) > 0);
+    // One run of probes gives the planner's costs of a step and the simulator's costs of tasks.
+    const steps = constants?.steps ?? [];
+    t.true(steps.length > 0);
+    t.deepEqual(
+      tasks.map(({ devices }) => devices),
+      steps.map(({ devices }) => devices),
+    );
+    for (const { step, shard, readBatch, readSample, readBag, readId } of steps) {
+      t.true(step + shard > 1e-6 && step + shard < 1, `${step} and ${shard}`);
+      t.true(readBatch + readSample + readBag + readId > 0);
+    }
+    for (const { tasks: of } of tasks) {
+      t.true(Object.values(of.forward ?? {}).some((cost) => cost > 0));
+    }
+    t.regex(stderr, /^Measuring this machine \.\.\.\n( {2}\d0 %\n)+/m);
     t.true((host.disk?.bandwidth ?? 0) > 1e6);
     t.deepEqual(readdirSync(directory).sort(), ["cache", "mine.yaml"]);
   },

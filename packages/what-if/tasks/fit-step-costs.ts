@@ -1,11 +1,17 @@
-// Fits the costs of a step to measured times of whole steps: least squares of relative errors, with
-// no cost below 0. The cost model itself gives the count of each cost in a step, so that the fit
-// matches the predictions.
+// Fits the planner's costs of a step to measured times of whole steps: least squares of relative
+// errors, with no cost below 0. The planner itself gives the count of each cost in a step, so that
+// the fit matches its predictions.
 
-import { assessPlan, readSeconds } from "../assess.ts";
-import type { Plan } from "../shards.ts";
-import type { Setting } from "./cost.ts";
-import { deviceCostNames, noStepCosts, readCostNames, type StepCosts } from "./step-costs.ts";
+import {
+  assessPlan,
+  deviceCostNames,
+  noStepCosts,
+  type Plan,
+  readCostNames,
+  readSeconds,
+  type Setting,
+  type StepCosts,
+} from "../../../internal.ts";
 
 /** A job whose steps were measured. */
 export interface MeasuredStep {

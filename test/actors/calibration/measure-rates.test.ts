@@ -1,7 +1,7 @@
 // Calibration: threads measure at the same time, and their results are constants for a plan.
 
 import test from "ava";
-import { calibrate } from "../../../actors/calibration/calibrate.ts";
+import { measureRates } from "../../../actors/calibration/measure-rates.ts";
 import { solveRowCosts } from "../../../actors/threads/calibration-rows.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { checkConstants, defaultConstants } from "../../../src/planner/cost/constants.ts";
@@ -24,7 +24,7 @@ test.serial("two threads measure their exchange, and the constants survive JSON"
   // The least of eight rounds: on a busy machine some rounds wait for a processor.
   const rounds = { ...size, rounds: 8 };
   const options = { memoryBytes: 5e9, source: "a test", arithmetic: "reference" } as const;
-  const constants = await calibrate({ ...options, size: rounds, devices: 2 });
+  const constants = await measureRates({ ...options, size: rounds, devices: 2 });
   t.deepEqual(checkConstants(JSON.parse(JSON.stringify(constants))), constants);
   t.regex(constants.source, /^a test, reference/);
   t.is(constants.memoryBytes, 5e9);
@@ -82,14 +82,14 @@ test("row costs are solved exactly from the step times that they add up to", (t)
 
 test.serial("a single thread measures no exchange and keeps the default constants", async (t) => {
   const options = { memoryBytes: 1, source: "a test", arithmetic: "reference", size } as const;
-  const { insideHost } = await calibrate({ ...options, devices: 1 });
+  const { insideHost } = await measureRates({ ...options, devices: 1 });
   t.deepEqual(insideHost, defaultConstants.insideHost);
 });
 
 test.serial("a calibration thread that fails rejects the calibration with its error", async (t) => {
   const broken = { ...size, samples: -1 };
   const options = { devices: 1, memoryBytes: 1, source: "", arithmetic: "reference" } as const;
-  await t.throwsAsync(calibrate({ ...options, size: broken }, workerLauncher), {
+  await t.throwsAsync(measureRates({ ...options, size: broken }, workerLauncher), {
     instanceOf: RemoteError,
   });
 });

@@ -1,5 +1,5 @@
-// Calibration: measures the planner's constants on this machine, with as many device threads as
-// will train on it.
+// Calibration: measures the rates of this machine that the planner knows, with as many device
+// threads as will train on it. Costs of whole steps come from probes (packages/what-if).
 
 import { availableParallelism } from "node:os";
 import {
@@ -8,7 +8,7 @@ import {
   type MachineConstants,
 } from "../../src/planner/cost/constants.ts";
 import { type RowCosts, rowCostNames } from "../../src/planner/cost/row-costs.ts";
-import { type Clock, realClock } from "../../src/ports/clock.ts";
+import { noStepCosts, type StepCosts } from "../../src/planner/cost/step-costs.ts";
 import { type Launcher, workerLauncher } from "../../src/ports/launcher.ts";
 import {
   type CalibrationTask,
@@ -17,9 +17,8 @@ import {
 } from "../threads/calibration-program.ts";
 import type { CalibrationSize, RowRates } from "../threads/calibration-rows.ts";
 import { type MeasuringThread, measureOnThreads } from "../threads/measuring.ts";
-import { measureSteps, type ProbeOptions, type Speeds, usualProbes } from "./step-probes.ts";
 
-export interface CalibrationOptions {
+export interface RateOptions {
   /** Device threads that measure in parallel. */
   readonly devices: number;
   /** Bytes of memory of each device; not measured. */
@@ -28,17 +27,9 @@ export interface CalibrationOptions {
   readonly source: string;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly size?: CalibrationSize;
-  /**
-   * Numbers of devices on which whole steps are measured; left out or empty: `steps` stays empty.
-   */
+  /** Numbers of devices for which `steps` has speeds. @default none */
   readonly stepsOn?: readonly number[];
-  readonly probes?: Pick<ProbeOptions, "probes" | "times">;
-  /** Called repeatedly with the share of all measurements that is done. */
-  readonly onProgress?: ((done: number) => void) | undefined;
 }
-
-/** Share of the time that the rates take; whole steps take the rest. */
-const ratesShare = 0.2;
 
 /**
  * The default size, which takes seconds on one core: tables larger than any CPU cache, and parts as
@@ -62,31 +53,20 @@ export function quickSize(kernels: string): CalibrationSize {
   return { ...usualSize, tableBytes: 2 ** 27 };
 }
 
-/** A calibration that takes a second or two, for approximate constants. */
-export const briefCalibration: Pick<CalibrationOptions, "size" | "probes"> = {
-  size: {
-    ...{ tableBytes: 2 ** 20, samples: 64, idsPerBag: 8, partBytes: 2 ** 16 },
-    ...{ gradientLength: 2 ** 14, productExtent: 64, rounds: 2 },
-  },
-  probes: {
-    probes: usualProbes.slice(0, 2),
-    times: {
-      compiling: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 0 },
-      counting: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 3 },
-      passes: 1,
-    },
-  },
+/** A size that takes part of a second, for approximate rates. */
+export const briefSize: CalibrationSize = {
+  ...{ tableBytes: 2 ** 20, samples: 64, idsPerBag: 8, partBytes: 2 ** 16 },
+  ...{ gradientLength: 2 ** 14, productExtent: 64, rounds: 2 },
 };
 
 /**
- * Measures the constants of this machine. Links between hosts, the tier below memory and the
- * factors of operations that the runtime does not have yet keep their defaults.
+ * Measures the rates of this machine. Links between hosts, the tier below memory and the factors of
+ * operations that the runtime does not have yet keep their defaults; `steps` has speeds alone.
  * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
  */
-export async function calibrate(
-  options: CalibrationOptions,
+export async function measureRates(
+  options: RateOptions,
   launcher: Launcher = workerLauncher,
-  clock: Clock = realClock,
 ): Promise<MachineConstants> {
   const { devices, memoryBytes, source, arithmetic = "auto" } = options;
   const size = options.size ?? (arithmetic === "reference" ? referenceSize : usualSize);
@@ -128,31 +108,28 @@ export async function calibrate(
     },
     cores: availableParallelism(),
   });
-  const { stepsOn = [], probes, onProgress } = options;
-  if (stepsOn.length === 0) return constants;
+  const { stepsOn = [] } = options;
   const [alone] = stepsOn.includes(1) && devices > 1 ? await ratesOn(1) : [];
-  onProgress?.(ratesShare);
-  const onStep = (done: number) => onProgress?.(ratesShare + (1 - ratesShare) * done);
-  const on = stepsOn.map((count) => speedsOn(count, count === 1 ? alone : undefined, rates));
-  const how = { ...probes, devices: on, arithmetic, onProgress: onStep };
-  return { ...constants, steps: await measureSteps(constants, how, { launcher, clock }) };
+  const steps = stepsOn.map((count) => speedsOn(count, count === 1 ? alone : undefined, rates));
+  return { ...constants, steps };
 }
 
 /**
  * Returns the speed of a single device relative to the slowest of the devices that measured in
  * parallel; the row speed is the median over three widths.
  */
-export function speedsOn(
+function speedsOn(
   devices: number,
   alone: DeviceRates | undefined,
   together: readonly DeviceRates[],
-): Speeds {
-  if (alone === undefined) return { devices, rowSpeed: 1, denseSpeed: 1 };
+): StepCosts {
+  if (alone === undefined) return { ...noStepCosts, devices };
   const faster = (of: (rates: DeviceRates) => number) =>
     Math.max(1, of(alone) / Math.min(...together.map(of)));
   const widths = [0, 1, 2].map((at) => faster(({ rows }) => rows.lookup[at] ?? 1));
   const [, rowSpeed = 1] = widths.sort((a, b) => a - b);
-  return { devices, rowSpeed, denseSpeed: faster(({ denseFlops }) => denseFlops) };
+  const denseSpeed = faster((own) => own.denseFlops);
+  return { ...noStepCosts, devices, rowSpeed, denseSpeed };
 }
 
 /** The costs of each row width, each on the device where it is highest. */

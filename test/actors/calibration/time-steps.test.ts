@@ -1,58 +1,19 @@
-// Step probes: whole steps are trained on real threads, and their times become constants.
+// Timed steps: jobs train on threads of their own, one after another.
 
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { measureSteps, quietest } from "../../../actors/calibration/step-probes.ts";
-import { timeSteps } from "../../../actors/calibration/time-steps.ts";
+import { quietest, timeSteps } from "../../../actors/calibration/time-steps.ts";
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
-import { defaultConstants } from "../../../src/planner/cost/constants.ts";
 import { realClock } from "../../../src/ports/clock.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
 
 const ports = { launcher: workerLauncher, clock: realClock };
 const counting = { warmUpMs: 20, warmUpSteps: 5, longestMs: 1000, sampleMs: 4, samples: 5 };
-const times = { compiling: { ...counting, samples: 0 }, counting, passes: 2 };
-const speeds = { rowSpeed: 1, denseSpeed: 1.5 };
-const probe = {
-  ...{ tables: 2, dim: 8, idsPerBag: 1, batchSize: 16 },
-  ...{ bottom: [8], top: [1], interaction: "cat" as const },
-};
-const leftovers = () =>
-  readdirSync(tmpdir()).filter((name) => name.startsWith("osiris-calibrate-"));
-
-test.serial("step probes yield costs for 1 and 2 devices, and leave no file", async (t) => {
-  const done: number[] = [];
-  const before = leftovers();
-  const found = await measureSteps(
-    defaultConstants,
-    {
-      devices: [1, 2].map((devices) => ({ devices, ...speeds })),
-      ...{ arithmetic: "reference", times },
-      probes: [probe, { ...probe, tables: 6 }],
-      onProgress: (share) => void done.push(share),
-    },
-    ports,
-  );
-  t.deepEqual(
-    found.map(({ devices }) => devices),
-    [1, 2],
-  );
-  for (const { denseSpeed } of found) t.is(denseSpeed, 1.5);
-  for (const { step, shard, readBatch, readSample, readBag, readId } of found) {
-    t.true(step + shard > 1e-6 && step + shard < 1, `${step} and ${shard}`);
-    t.true(readBatch + readSample + readBag + readId > 0);
-  }
-  t.deepEqual(
-    done.map((share) => Math.round(6 * share)),
-    [1, 2, 3, 4, 5, 6],
-  );
-  t.deepEqual(leftovers(), before);
-});
 
 test("a probe's figure is the median of its fastest pass; unsampled values (0) are ignored", (t) => {
   const pass = (...readMs: number[]) =>

@@ -115,7 +115,7 @@ export type TrainerCommand =
   | { readonly type: "end" };
 
 export type TrainerReport =
-  | { readonly type: "ready"; readonly arithmetic: string }
+  | { readonly type: "ready"; readonly arithmetic: string; readonly set: string }
   | ({ readonly type: "reached" } & ReachedWindow)
   | { readonly type: "evaluated"; readonly metrics: Metrics | null };
 

@@ -89,6 +89,7 @@ export function adoptCheckpoint(
     parts,
     modelDigest: manifest.modelDigest,
     arithmetic,
+    ...(manifest.sets && { sets: manifest.sets }),
     metrics: null,
     position: { step: manifest.cut },
     best: false,

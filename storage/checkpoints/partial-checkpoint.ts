@@ -132,6 +132,7 @@ export async function commitPartial(
     ...{ run, generation, cut, parts, createdBy },
     modelDigest: digestOf(leaves, tables),
     arithmetic: latest.arithmetic,
+    ...(latest.sets && { sets: latest.sets }),
     metrics: { ...metrics, lost: addLost(metrics.lost ?? nothingLost, lost) },
     position: { step: cut },
     means: latest.means,

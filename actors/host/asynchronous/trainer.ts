@@ -86,7 +86,8 @@ export interface SaveServers {
 export interface TrainerContext extends TrainerInput, Questioned {
   /** The answers of its threads to the command in progress; at the start, that they are ready. */
   readonly reports: ReadonlyMap<number, TrainerReport>;
-  readonly arithmetic: string;
+  /** How its first thread computes. */
+  readonly kernels: { readonly arithmetic: string; readonly set: string };
   /** The newest parts of its servers. */
   readonly saved: ServersSaved | undefined;
 }
@@ -138,14 +139,16 @@ const machine = setup({
         event.type === "thread.reported"
           ? new Map(context.reports).set(event.thread, event.report)
           : context.reports,
-      arithmetic: ({ context, event }) =>
-        event.type === "thread.reported" && event.report.type === "ready" && event.thread === 0
-          ? event.report.arithmetic
-          : context.arithmetic,
+      kernels: ({ context, event }) => {
+        if (event.type !== "thread.reported" || event.thread !== 0) return context.kernels;
+        const { report } = event;
+        if (report.type !== "ready") return context.kernels;
+        return { arithmetic: report.arithmetic, set: report.set };
+      },
     }),
-    sendReady: ({ context: { mailbox, seat, spec, arithmetic, storeBytes } }) => {
+    sendReady: ({ context: { mailbox, seat, spec, kernels, storeBytes } }) => {
       const restored = { memoryBytes: 0, storeBytes, keptBytes: 0 };
-      const body = { device: seat.device, step: spec.fromStep, arithmetic, restored };
+      const body = { device: seat.device, step: spec.fromStep, ...kernels, restored };
       mailbox.send(coordinator, "device.ready", body);
     },
     note: assign(({ context, event }) => {
@@ -201,7 +204,7 @@ const machine = setup({
     ...input,
     ...unasked(input.network, input.spec, input.seat.device),
     reports: new Map(),
-    arithmetic: "",
+    kernels: { arithmetic: "", set: "" },
     saved: undefined,
   }),
   entry: "startThreads",

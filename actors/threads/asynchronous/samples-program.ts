@@ -71,7 +71,7 @@ export async function runSamples(
     ...(spec.data.test === undefined ? [] : (["test"] as const)),
     ...(["evaluation", "training"] as const),
   ];
-  report({ type: "ready", arithmetic: "" });
+  report({ type: "ready", arithmetic: "", set: "" });
   for (;;) {
     let next: { readonly stream: Stream; readonly ticket: number } | undefined;
     const hasRoom = () => {

@@ -104,7 +104,8 @@ export async function runTrainer(task: TrainerTask, ports: TrainerPorts): Promis
       () => cells.load(begun) === 1,
       0,
     );
-    report({ type: "ready", arithmetic: kernels.arithmetic });
+    const { arithmetic, set } = kernels;
+    report({ type: "ready", arithmetic, set });
     for (;;) {
       let command: TrainerCommand | undefined;
       const what = () => "a command";

@@ -160,10 +160,12 @@ async function write(
   const own: Importing = { ...model, progress, counts };
   const { step } = state;
   checkStep(job, step);
+  const { arithmetic, set } = openKernels(job.arithmetic);
   const fields = {
     run: job.name,
     cut: step,
-    arithmetic: openKernels(job.arithmetic).arithmetic,
+    arithmetic,
+    sets: [set],
     metrics: null,
     position: { step },
     ...(model.means && { means: model.means }),

@@ -98,7 +98,7 @@ export const manifestSchema = z.object({
   modelDigest: z.string(),
   /** The arithmetic that the run began with. */
   arithmetic: z.string(),
-  /** The instruction sets of the devices that trained to the cut; they change no bit. */
+  /** The instruction sets that trained or imported the model; they change no bit. */
   sets: z.array(z.string()).optional(),
   /** JSON: the metrics at this cut, and the state of early stopping. */
   metrics: z.unknown().default(null),

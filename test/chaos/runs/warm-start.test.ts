@@ -6,6 +6,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, type ThreadFault } from "../../../internal.ts";
 import { exportModel } from "../../../packages/formats/exports/export-model.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
 import { openExistingStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
@@ -105,6 +106,9 @@ test.serial(
     t.like(JSON.parse(store.jobText).warmStart, { from: join(days.home, "first"), step: 20 });
     rmSync(join(days.home, "first"), { recursive: true });
     t.is((await runJob(place, job)).result.digest, result.digest);
+    // Its first checkpoint has the rows of the source, and names the kernels behind them.
+    const adopted = store.list().manifests.find(({ cut }) => cut === 20);
+    t.deepEqual(adopted?.sets, [openKernels("auto").set]);
     await runJob(place, days.jobOf("first", ["tuesday"]));
     const error = await t.throwsAsync(runJob(place, job), { instanceOf: RemoteError });
     t.is(error.code, "CHECKPOINT_FOREIGN");

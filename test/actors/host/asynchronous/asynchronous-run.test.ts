@@ -4,6 +4,7 @@
 import test, { type ExecutionContext } from "ava";
 import { connect, listCheckpoints, loadModel, verifyRun } from "../../../../index.ts";
 import type { JobOptions } from "../../../../internal.ts";
+import { openKernels } from "../../../../src/kernels/index.ts";
 import {
   inEpochs,
   only,
@@ -62,7 +63,9 @@ onCluster.test(
     const { logLoss, auc } = await model.evaluate();
     t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-5, `${logLoss}, ${result.logLoss}`);
     t.true(Math.abs(auc - (result.auc ?? 0)) < 1e-5, `${auc}, ${result.auc}`);
-    t.is(listCheckpoints(result.directory).checkpoints[0]?.mode, "async");
+    const { set } = openKernels("auto");
+    t.deepEqual(only(events, "run.started")[0]?.sets, [set]);
+    t.like(listCheckpoints(result.directory).checkpoints[0], { mode: "async", sets: [set] });
     await t.throwsAsync(verifyRun(result.directory), {
       code: "NOT_REPLAYABLE",
       message: /trainers and servers kept no common order of updates \(mode: "async"\)/,

@@ -170,9 +170,7 @@ function deviceLines({ assessment }: Feasible): string[] {
     line(["device", "load", "memory", "shards"]),
     ...shown,
     `Largest load         ${shortTime(assessment.score)}, ${balance.toFixed(3)} of the mean`,
-    ...(mostOnHost > 0
-      ? [`Memory of hosts      ${bytes(mostOnHost)} of rows below caches on the fullest`]
-      : []),
+    ...(mostOnHost > 0 ? [`Rows below caches    ${bytes(mostOnHost)} on the fullest host`] : []),
     ...(lacksBytes > 0
       ? [
           `Too little memory    ${bytes(lacksBytes)} on the fullest device or host: plan anew, without --plan, or ` +

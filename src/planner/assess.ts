@@ -2,6 +2,7 @@
 // Everything is computed from the plan alone, so a plan from a file is judged like a new one.
 
 import { allReduceSeconds, gradientShare } from "./cost/all-reduce.ts";
+import { belowBytesOf } from "./cost/constants.ts";
 import {
   costOf,
   loadOf,
@@ -14,7 +15,6 @@ import {
   type StageSeconds,
   stages,
   stepCostsIn,
-  trainersOf,
 } from "./cost/cost.ts";
 import { measuredSlices } from "./cost/step-costs.ts";
 import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
@@ -26,6 +26,7 @@ import {
   tableQuanta,
   tileColumns,
   tileRows,
+  trainersOf,
 } from "./shards.ts";
 
 export interface DeviceAssessment {
@@ -44,7 +45,7 @@ export interface Assessment {
   readonly devices: readonly DeviceAssessment[];
   /** Seconds of the slowest device: the score of a plan, as in TorchRec's planner. */
   readonly score: number;
-  /** Bytes on each host of the memory that its devices share. */
+  /** Bytes on each host of the rows below its devices' caches, where these are counted. */
   readonly hostBytes: readonly number[];
   /** Bytes of memory that the fullest device, or host, lacks. 0: the plan fits. */
   readonly lacksBytes: number;
@@ -120,10 +121,10 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   };
   const alike = busy.dense + sum + denseOverhead(setting);
   const byStage = withReading(setting, busy);
-  const { hostMemoryBytes = Infinity } = constants;
+  const below = belowBytesOf(constants) ?? Infinity;
   const lacks = [
     ...devices.map(({ bytes }, rank) => bytes - memoryOf(setting, rank)),
-    ...onHosts.map((bytes) => bytes - hostMemoryBytes),
+    ...onHosts.map((bytes) => bytes - below),
   ];
   return {
     devices: devices.map(({ seconds, speed: _, ...device }, rank) => {

@@ -3,6 +3,7 @@
 // TorchRec's EmbeddingShardingPlanner). The plan is a function of the arguments: the effort is
 // limited in placed parts, never in time.
 
+import { belowBytesOf } from "./cost/constants.ts";
 import { memoryOf, reserveOf, type Setting } from "./cost/cost.ts";
 import { partitionByDifferencing } from "./differencing.ts";
 import { enumerateOptions, type Group, type Option } from "./enumerate.ts";
@@ -104,7 +105,7 @@ export function roomOf(setting: Setting): Room {
   const { devices, fleet } = setting;
   const reserve = reserveOf(setting);
   const bytesAt = (device: number) => Math.max(0, memoryOf(setting, device) - reserve);
-  const { hostMemoryBytes: hostBytes } = setting.constants;
+  const hostBytes = belowBytesOf(setting.constants);
   if (fleet === undefined) return { devices, bytes: bytesAt(0), hostBytes };
   const bytes = Float64Array.from(fleet, (_, device) => bytesAt(device));
   const slowness = Float64Array.from(fleet, ({ rowSpeed }) => 1 / rowSpeed);

@@ -195,6 +195,15 @@ export function deviceCount({ hosts, perHost }: Devices): number {
   return hosts * perHost;
 }
 
+/** Number of devices that run samples: all but servers, which have no dense speed. */
+export function trainersOf(on: {
+  readonly devices: Devices;
+  readonly fleet?: readonly PlannedDevice[] | undefined;
+}): number {
+  const { devices, fleet } = on;
+  return fleet?.filter(({ denseSpeed }) => denseSpeed > 0).length ?? deviceCount(devices);
+}
+
 /** Number of column quanta of a table; the last may be narrower. */
 export function tableQuanta({ dim }: Pick<PlannedTable, "dim">): number {
   return Math.ceil(dim / quantumColumns);

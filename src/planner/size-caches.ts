@@ -196,7 +196,8 @@ export function fillCaches(setting: Setting, plan: Plan): Plan {
     const ddr = shareBytes(claims, budgets.ddrBytes);
     for (const [i, { shard, hostBytes }] of cached.entries()) {
       // Memory that devices share has all rows; each device's own has a cache of them.
-      const ddrBytes = hostBytes || (budgets.ddrBytes && (ddr[i] ?? 0));
+      const hasAll = setting.constants.hostMemoryBytes !== undefined;
+      const ddrBytes = hasAll ? hostBytes : budgets.ddrBytes && (ddr[i] ?? 0);
       cacheOf.set(shard, { hbmBytes: hbm[i] ?? 0, ddrBytes });
     }
   }

@@ -22,7 +22,7 @@ import { plannedTiers } from "../../src/planner/table-tiers.ts";
 import { unmetNeeds } from "../../src/planner/unmet.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
-import { plannedTable, settingOf } from "../helpers/stores/plans.ts";
+import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 import { rounds, someOrAll } from "../helpers/thinned.ts";
 
 test("a miss curve by Zipf's law equals that of a cache over random batches", (t) => {
@@ -220,6 +220,35 @@ test("tables below caches share their host's memory, and what hosts lack is refu
   t.is(need?.kind, "host");
   t.regex(need?.sentence ?? "", /All tables need \d+ bytes at least.*2 hosts have \d+ for them/);
   t.true((need?.lacksBytes ?? 0) > 0);
+});
+
+test("tables below caches are spread over disks, by their bytes and their seconds", (t) => {
+  const tables = ["A", "B", "C", "D", "E", "F"].map((name, i) => {
+    const cut = { schemes: ["table-wise", "row-wise"], rowBlocks: 4 } as const;
+    return plannedTable(name, { rows: 10_000 * (i + 1), tiers: ["cached"], ...cut });
+  });
+  const bytes = tables.reduce((sum, { rows, dim }) => sum + rows * (4 * dim), 0);
+  const of = (share: number, bandwidth = 1e12): Setting => {
+    const setting = withBudgets(tables, { hosts: 2, perHost: 2 }, 12e6, 4_000_000);
+    const disk = { bytes: share * bytes, bandwidth };
+    const { workload, constants } = setting;
+    const budgets = workload.budgets && { ...workload.budgets, ddrBytes: 4_000_000 };
+    return {
+      ...setting,
+      workload: { ...workload, budgets },
+      constants: { ...constants, disk },
+    };
+  };
+  const plan = planWithCaches(of(0.53)).best?.plan;
+  if (plan === undefined) return t.fail();
+  const { hostBytes, lacksBytes, stages } = assessPlan(of(0.53), plan);
+  t.is(lacksBytes, 0);
+  for (const held of hostBytes) t.true(held >= 0.47 * bytes && held <= 0.53 * bytes, `${held}`);
+  t.true(assessPlan(of(0.4), plan).lacksBytes > 0);
+  // The caches of devices and of hosts have the same rows: what misses them is read, and written.
+  const missing = assessPlan(of(0.53, 1e6), plan).stages.prefetch;
+  near(t, assessPlan(of(0.53, 1e5), plan).stages.prefetch, 10 * missing);
+  t.true(missing > 10 * stages.prefetch, `${missing} ${stages.prefetch}`);
 });
 
 test("a miss curve counted by a run replaces Zipf's law", (t) => {

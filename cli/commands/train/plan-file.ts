@@ -34,6 +34,7 @@ import {
   readCostNetworks,
   readPolicy,
 } from "../../../packages/sharding/index.ts";
+import { belowBytesOf } from "../../../src/planner/cost/constants.ts";
 import { withLinks } from "../../../src/planner/fleet.ts";
 import { expected } from "../../../src/ports/check-options.ts";
 import type { ChangeArguments } from "../../support/arguments.ts";
@@ -198,10 +199,11 @@ function checkSeconds({ seconds, costModel, policy, plan, from }: PlanningArgume
 function checkFits(
   path: string,
   found: JobPlan,
-  { memoryBytes, hostMemoryBytes = 0 }: MachineConstants,
+  constants: MachineConstants,
   { devices: asked, hosts }: PlanningArguments,
 ): void {
   if (!found.isFeasible) return;
+  const { memoryBytes } = constants;
   const { plan, assessment } = found;
   const { hosts: ownHosts, perHost } = plan.devices;
   const count = ownHosts * perHost;
@@ -220,7 +222,7 @@ function checkFits(
     throw new InputUnusableError(
       path,
       `Cannot use the plan ${path}: host ${assessment.hostBytes.indexOf(most)} needs ${most} bytes ` +
-        `below caches, and has ${hostMemoryBytes}: plan anew without \`--from\`, or for more hosts`,
+        `below caches, and has ${belowBytesOf(constants) ?? 0}: plan anew without \`--from\`, or for more hosts`,
     );
   }
   throw new InputUnusableError(

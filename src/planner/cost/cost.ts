@@ -15,6 +15,7 @@ import {
   type Tile,
   tileColumns,
   tileRows,
+  trainersOf,
   type Workload,
 } from "../shards.ts";
 import { allReduceSeconds } from "./all-reduce.ts";
@@ -55,7 +56,7 @@ export interface ShardCost {
   readonly work: number;
   /** Bytes of weights, optimizer state (a cache's share of both) and buffers. */
   readonly bytes: number;
-  /** Bytes of the memory that the devices of a host share; 0 where they share none. */
+  /** Bytes of all its rows below a cache, in the host's memory or on its disk (belowBytesOf). */
   readonly hostBytes: number;
 }
 
@@ -71,11 +72,6 @@ export interface Setting {
 /** Bytes of memory of a device. */
 export function memoryOf({ constants, fleet }: Setting, device: number): number {
   return constants.memoryBytes * (fleet?.[device]?.memory ?? 1);
-}
-
-/** Number of devices that run samples: all but servers, which have no dense speed. */
-export function trainersOf({ devices, fleet }: Pick<Setting, "devices" | "fleet">): number {
-  return fleet?.filter(({ denseSpeed }) => denseSpeed > 0).length ?? deviceCount(devices);
 }
 
 /** Zero seconds in each stage. */
@@ -103,10 +99,12 @@ export function costOf(
   return { seconds, cost, work, bytes, hostBytes: hostBytesOf(setting, table, tier, tile) };
 }
 
-/** Behind a cache, all rows lie in the memory of the host. */
 function hostBytesOf(setting: Setting, table: PlannedTable, tier: Tier, tile: Tile): number {
-  if (tier === "memory" || setting.constants.hostMemoryBytes === undefined) return 0;
-  return tileRows(table, tile) * placeBytesOf(setting, table, tileColumns(table, tile));
+  const { hostMemoryBytes, disk } = setting.constants;
+  if (tier === "memory") return 0;
+  const [rows, columns] = [tileRows(table, tile), tileColumns(table, tile)];
+  if (hostMemoryBytes !== undefined) return rows * placeBytesOf(setting, table, columns);
+  return disk === undefined ? 0 : rows * rowBytesOf(table, columns);
 }
 
 /** Scales the time of rows to the speed with this number of devices on a host. */
@@ -316,10 +314,11 @@ function exchangesOf(
 
 /**
  * Seconds to fetch the rows that miss the cache from the backing store: by the miss curve, or,
- * without a curve, for the distinct ids outside the most popular rows.
+ * without a curve, for the distinct ids outside the most popular rows. Where a disk counts, rows
+ * that miss the host's cache, too, are read from it, and as many are written.
  */
 function prefetchOf(
-  { workload, constants }: Setting,
+  { workload, constants: { disk, lowerBandwidth }, devices }: Setting,
   table: PlannedTable,
   work: Work,
   load: number,
@@ -327,12 +326,19 @@ function prefetchOf(
   const { rows, zipf, poolingFactor, missCurve } = table;
   const draws = workload.batchSize * poolingFactor;
   const distinct = distinctRows(table, workload.batchSize);
-  const fetched =
-    missCurve === undefined
-      ? Math.min(distinct, distinctIds({ rows, draws, zipf, hot: Math.floor(rows * load) }))
-      : distinct * missRatioAt(missCurve, rows * load);
   const share = distinct > 0 ? work.distinct / distinct : 0;
-  return (fetched * share * work.columns * table.weightBytes) / constants.lowerBandwidth;
+  const missed = (held: number) => {
+    const fetched =
+      missCurve === undefined
+        ? Math.min(distinct, distinctIds({ rows, draws, zipf, hot: Math.floor(rows * held) }))
+        : distinct * missRatioAt(missCurve, rows * held);
+    return fetched * share * work.columns * table.weightBytes;
+  };
+  const above = missed(load) / lowerBandwidth;
+  if (disk === undefined) return above;
+  const { hbmBytes = 0, ddrBytes = 0 } = workload.budgets ?? {};
+  const held = Math.min(1, load * Math.max(1, ddrBytes / Math.max(1, hbmBytes)));
+  return Math.max(above, (2 * missed(held) * devices.perHost) / disk.bandwidth);
 }
 
 function penaltyOf({ narrowPenalty }: MachineConstants, columns: number): number {

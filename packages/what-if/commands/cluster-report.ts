@@ -167,7 +167,8 @@ export function tableLines(path: string, offers: readonly (Offer | AssessedOffer
     ];
   });
   const refused = offers.flatMap(({ hardware, hosts, prediction }) => {
-    return typeof prediction === "string" ? [`  ${hardware}, ${hosts}: ${prediction}`] : [];
+    if (typeof prediction === "string") return [`  ${hardware}, ${hosts}: ${prediction}`];
+    return prediction.missing.map((sentence) => `  ! ${hardware}, ${hosts}: ${sentence}`);
   });
   return [`${path}:`, ...aligned([head, ...rows]), ...refused];
 }

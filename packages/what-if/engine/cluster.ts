@@ -38,6 +38,7 @@ export interface SimulatedDevice {
   readonly weight: number;
   readonly host: SimulatedHost;
   readonly costs: DeviceCosts;
+  /** From the host, or as `inside` has it where that is the same link. */
   readonly hostLink: SharedResource;
   /** To devices of its host, and of others. */
   readonly inside: Ports | undefined;
@@ -92,10 +93,10 @@ export function clusterOf(
       disk: new SharedResource(queue),
     };
     for (const { rank, weight, costs } of own) {
+      const inside = perHost > 1 ? portsOf(scaleUp) : undefined;
       const device: SimulatedDevice = {
-        ...{ index: devices.length, rank, weight, costs, host },
-        hostLink: new SharedResource(queue),
-        inside: perHost > 1 ? portsOf(scaleUp) : undefined,
+        ...{ index: devices.length, rank, weight, costs, host, inside },
+        hostLink: (scaleUp.isHostLink ? inside?.in : undefined) ?? new SharedResource(queue),
         across: shared ?? acrossOf(),
         sharing: shared === undefined ? 1 : weight,
       };

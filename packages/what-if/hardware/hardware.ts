@@ -5,12 +5,24 @@ import { z } from "zod";
 import { constantsSchema, type Quantity, quantityExpected, quantityIn } from "../../../internal.ts";
 import { taskCostsSchema } from "../tasks/task-costs.ts";
 
+/** A number outside these has another unit than its field: `200`, where 200 Gb/s are meant. */
+const plausible: Readonly<Record<Quantity, readonly [least: number, most: number]>> = {
+  bytes: [1e6, 1e18],
+  "bytes per second": [1e3, 1e17],
+  "operations per second": [1e6, 1e21],
+  seconds: [1e-12, 10],
+};
+
 /** A figure of this kind, as a number or with a unit. */
 function quantity(kind: Quantity) {
-  const message = quantityExpected(kind);
-  return z.union([z.number(), z.string()], { error: message }).transform((given, context) => {
+  const expected = quantityExpected(kind);
+  const [least, most] = plausible[kind];
+  const unlikely = `between ${least} and ${most}, as numbers without a unit count ${kind}`;
+  const schema = z.union([z.number(), z.string()], { error: expected });
+  return schema.transform((given, context) => {
     const value = typeof given === "string" ? quantityIn(given, kind) : given;
-    if (value !== undefined && value > 0) return value;
+    if (value !== undefined && value >= least && value <= most) return value;
+    const message = value !== undefined && value > 0 ? unlikely : expected;
     context.addIssue({ code: "custom", message, input: given });
     return z.NEVER;
   });
@@ -34,9 +46,15 @@ const link = z.strictObject({
   allReduceShare: share.default(1),
 });
 
+const scaleUp = link.extend({
+  /** Whether it is `device.hostLink`: devices exchange through the host's memory. */
+  isHostLink: z.boolean().default(false),
+});
+
 /** The link of devices that share memory: their tasks copy the bytes, so it adds no time. */
-const sharedMemory: z.output<typeof link> = {
+const sharedMemory: z.output<typeof scaleUp> = {
   ...{ latency: 0, bandwidth: Number.POSITIVE_INFINITY, allToAllShare: 1, allReduceShare: 1 },
+  isHostLink: false,
 };
 
 /** Formats of products. `tensorFloat32`: float32 with a short mantissa, on tensor cores. */
@@ -86,7 +104,7 @@ export const hardwareSchema = z
     host,
     device,
     /** Between devices of a host; left out: they share memory. */
-    scaleUp: link.default(sharedMemory),
+    scaleUp: scaleUp.default(sharedMemory),
     /** Between hosts: of each device, or shared by those of a host. */
     scaleOut: link.extend({
       isShared: z.boolean(),
@@ -98,7 +116,7 @@ export const hardwareSchema = z
     /** Of such a machine, the measured costs of tasks on some numbers of devices. */
     tasks: z.array(taskCostsSchema).min(1).optional(),
   })
-  .superRefine(({ device: { memory, flops }, ...all }, context) => {
+  .superRefine(({ device: { memory, flops, hostLink }, ...all }, context) => {
     const refuse = (path: string[], message: string, input: unknown) =>
       context.addIssue({ code: "custom", path, message, input });
     const { lookups, bandwidth } = memory;
@@ -109,7 +127,12 @@ export const hardwareSchema = z
     if (flops.float32 === undefined) {
       refuse(["device", "flops", "float32"], quantityExpected("operations per second"), undefined);
     }
-    const isShared = all.scaleUp.bandwidth === sharedMemory.bandwidth;
+    const { isHostLink, bandwidth: up } = all.scaleUp;
+    if (isHostLink && up !== hostLink) {
+      const message = `\`device.hostLink\`, ${hostLink} bytes per second, as \`isHostLink\` says`;
+      refuse(["scaleUp", "bandwidth"], message, up);
+    }
+    const isShared = up === sharedMemory.bandwidth;
     if (isShared && all.host.devices > 1 && all.constants === undefined) {
       const message =
         "a link, as `host.devices` is not 1 and no `constants` count copies in memory";

@@ -27,34 +27,51 @@ export interface MeasuredChange extends Pick<Change, "name" | "of"> {
   readonly gain: number;
 }
 
-/** The changes of a cluster that may be tried. */
+/** The changes of a cluster that may be tried: of several kinds of machines, those of each. */
 export function changesOf({ job, devices }: PlannedCluster, hardware: Hardware): Change[] {
-  const { hosts } = devices;
+  const { hosts, perHost } = devices;
   const isAlone = deviceCount(devices) === 1;
-  const more = Math.round((job.data.batchSize / hosts) * (hosts + 1));
+  const { servers } = hardware;
+  const trainers = hosts - (servers === undefined ? 0 : job.placement.servers / perHost);
+  const more = Math.round((job.data.batchSize / trainers) * (trainers + 1));
+  const ofKind = servers === undefined ? "" : ` of ${hardware.name}`;
   return [
-    ...hardwareChanges(hardware)
-      .filter(({ name }) => !(hosts === 1 && name.startsWith("scale-out")))
-      .filter(({ name }) => !(devices.perHost === 1 && name.startsWith("scale-up"))),
-    ...(hardware.constants === undefined
+    ...kindChanges(hardware, (kind) => ({ ...kind, servers }), ofKind),
+    ...(servers === undefined
       ? []
-      : [
-          {
-            name: "one more reader",
-            of: "job",
-            job: { ...job, readers: job.readers + 1 },
-          } as const,
-        ]),
-    { name: "twice the batch", of: "job", job: withBatch(job, 2 * job.data.batchSize) },
-    // Measured tasks have costs of float32 rows alone.
-    ...(rowsAreWide(job) && hardware.tasks === undefined
-      ? [{ name: "float16 rows", of: "job", job: withHalfRows(job) } as const]
-      : []),
-    ...(isAlone || job.exchange.forward !== "float32"
-      ? []
-      : [{ name: "bfloat16 exchange", of: "job", job: withHalfExchange(job) } as const]),
-    { name: "one more host", of: "hosts", hosts: hosts + 1, job: withBatch(job, more) },
-  ];
+      : kindChanges(servers, (kind) => ({ ...hardware, servers: kind }), ` of ${servers.name}`)
+    ).filter(({ name }) => !/^(compute|ingestion)/.test(name)), // They run no samples.
+  ]
+    .filter(({ name }) => !(hosts === 1 && name.startsWith("scale-out")))
+    .filter(({ name }) => !(perHost === 1 && name.startsWith("scale-up")))
+    .concat([
+      ...(hardware.constants === undefined
+        ? []
+        : [
+            {
+              name: "one more reader",
+              of: "job",
+              job: { ...job, readers: job.readers + 1 },
+            } as const,
+          ]),
+      { name: "twice the batch", of: "job", job: withBatch(job, 2 * job.data.batchSize) },
+      // Measured tasks have costs of float32 rows alone.
+      ...(rowsAreWide(job) && hardware.tasks === undefined
+        ? [{ name: "float16 rows", of: "job", job: withHalfRows(job) } as const]
+        : []),
+      ...(isAlone || job.exchange.forward !== "float32"
+        ? []
+        : [{ name: "bfloat16 exchange", of: "job", job: withHalfExchange(job) } as const]),
+      { name: `one more host${ofKind}`, of: "hosts", hosts: hosts + 1, job: withBatch(job, more) },
+      ...(servers === undefined
+        ? []
+        : [
+            {
+              ...{ name: `one more host of ${servers.name}`, of: "hosts", hosts: hosts + 1 },
+              job: withServers(job, perHost),
+            } as const,
+          ]),
+    ]);
 }
 
 /** Measures the changes; the largest gain first. A change that does not fit is left out. */
@@ -95,12 +112,16 @@ function predictionWith(planned: PlannedCluster, hardware: Hardware, change: Cha
 
 const twice = 2;
 
-/** Each resource of the machines, twice as fast. */
-function hardwareChanges(hardware: Hardware): Change[] {
+/** Each resource of a kind of machines, twice as fast. `inCluster`: the cluster with that kind. */
+function kindChanges(
+  hardware: Hardware,
+  inCluster: (kind: Hardware) => Hardware,
+  ofKind: string,
+): Change[] {
   const { host, device, scaleUp, scaleOut, constants, tasks } = hardware;
   const of = "hardware" as const;
   const changed = (name: string, change: Partial<Hardware>): Change => {
-    return { name, of, hardware: { ...hardware, ...change } };
+    return { name: name + ofKind, of, hardware: inCluster({ ...hardware, ...change }) };
   };
   const flops = Object.fromEntries(
     Object.entries(device.flops).map(([precision, peak]) => [precision, twice * (peak ?? 0)]),
@@ -111,6 +132,7 @@ function hardwareChanges(hardware: Hardware): Change[] {
     return { ...part, bandwidth: twice * part.bandwidth };
   };
   const { disk, cores } = host;
+  const withHostLink = { device: { ...device, hostLink: twice * device.hostLink } };
   return [
     changed("compute x2", {
       device: { ...device, flops },
@@ -122,14 +144,17 @@ function hardwareChanges(hardware: Hardware): Change[] {
       constants: constants && withMemory(constants),
       tasks: tasks && withUnits(tasks, memoryUnits),
     }),
-    ...(Number.isFinite(scaleUp.bandwidth)
+    ...(Number.isFinite(scaleUp.bandwidth) && !scaleUp.isHostLink
       ? [changed("scale-up x2", { scaleUp: faster(scaleUp) })]
       : []),
     changed("scale-out x2", { scaleOut: faster(scaleOut) }),
     changed("scale-out latency / 2", {
       scaleOut: { ...scaleOut, latency: scaleOut.latency / twice },
     }),
-    changed("host link x2", { device: { ...device, hostLink: twice * device.hostLink } }),
+    changed("host link x2", {
+      ...withHostLink,
+      ...(scaleUp.isHostLink && { scaleUp: faster(scaleUp) }),
+    }),
     changed("host memory x2", { host: { ...host, memory: faster(host.memory) } }),
     ...(disk ? [changed("disk x2", { host: { ...host, disk: faster(disk) } })] : []),
     changed("ingestion x2", { host: { ...host, ingestion: twice * host.ingestion } }),
@@ -201,6 +226,11 @@ function scaled<Costs extends Readonly<Record<string, number>>>(costs: Costs, by
 
 function withBatch(job: JobSpec, batchSize: number): JobSpec {
   return { ...job, data: { ...job.data, batchSize } };
+}
+
+function withServers(job: JobSpec, more: number): JobSpec {
+  const { placement } = job;
+  return { ...job, placement: { ...placement, servers: placement.servers + more } };
 }
 
 function rowsAreWide({ model }: JobSpec): boolean {

@@ -56,6 +56,9 @@ export interface PlannedCluster {
   readonly missing: readonly string[];
 }
 
+/** Most devices of a cluster: a prediction of more would take hours. */
+const devicesMax = 65_536;
+
 /** Seconds to notice a failure and start again: assumed, as no hardware file has it. */
 const usualRestart = 60;
 
@@ -121,14 +124,27 @@ function checkServers({ placement }: JobSpec, { hosts, perHost }: ClusterDevices
 
 /** Adds the facts of the step graph, which follow from the job and its plan. */
 export function withFacts(planned: Omit<PlannedCluster, "facts">): PlannedCluster {
-  const { job, devices, plan, options, missing } = planned;
+  const { job, devices, plan, options } = planned;
+  const missing = [...planned.missing, ...missingSamples(planned)];
   return { job, devices, plan, options, missing, facts: stepFactsOfPlan(planned) };
+}
+
+/** A batch with fewer samples than devices leaves some of them idle. */
+function missingSamples({ job, devices }: Pick<PlannedCluster, "job" | "devices">): string[] {
+  const { batchSize } = job.data;
+  const trainers = devices.hosts * devices.perHost - job.placement.servers;
+  if (batchSize >= trainers) return [];
+  return [
+    `A batch of ${batchSize} has no sample for ${trainers - batchSize} of ${trainers} devices: ` +
+      "enlarge `data.batchSize`",
+  ];
 }
 
 function devicesOf(hardware: Hardware, { hosts, devices }: PredictOptions): ClusterDevices {
   const { host } = hardware;
   const all = devices ?? hosts * host.devices;
   const perHost = all / hosts;
+  if (all > devicesMax) throw expected("devices", `at most ${devicesMax} of all hosts`, all);
   if (Number.isInteger(perHost) && perHost >= 1 && perHost <= host.devices) {
     return { hosts, perHost };
   }

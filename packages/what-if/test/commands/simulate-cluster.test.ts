@@ -121,6 +121,21 @@ test.serial(
   },
 );
 
+test.serial(
+  "a table says what a run would need first, as the report of one cluster does",
+  async (t) => {
+    const directory = startFiles(t);
+    const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--changes", "0"];
+    const small = [...asked, "--set", "data.batchSize=16"];
+    const idle = "A batch of 16 has no sample for 16 of 32 devices: enlarge `data.batchSize`";
+    const one = await runCli([...small, "--hosts", "4"], directory);
+    t.true(one.stdout.includes(`\n  ! ${idle}\n`), one.stdout);
+    const several = await runCli([...small, "--hosts", "1,4"], directory);
+    t.true(several.stdout.includes(`\n  ! zionex, 4: ${idle}\n`), several.stdout);
+    t.notRegex(several.stdout, /! zionex, 1: A batch/);
+  },
+);
+
 test.serial("one cluster is judged by budget and deadline, too", async (t) => {
   const directory = startFiles(t);
   const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--changes", "1"];

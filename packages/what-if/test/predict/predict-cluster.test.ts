@@ -118,8 +118,26 @@ test("devices are as many on each host, and at most those that it has", (t) => {
       message: /`devices` to be 1 to 8 for each of 2 hosts of zionex, the same number, got/,
     });
   }
+  t.throws(() => predictCluster(resolveJob(jobOf()), zionex, { hosts: 1e6 }), {
+    message: /`devices` to be at most 65536 of all hosts, got `8000000`/,
+  });
   const { devices } = predictCluster(resolveJob(jobOf()), zionex, { hosts: 2, devices: 4 });
   t.is(devices, 4);
+});
+
+test("with servers of another kind, the machines of both kinds are made faster, in turn", (t) => {
+  const placement = { kind: "servers", servers: 8 } as const;
+  const job = { ...jobOf(), slices: 16, placement };
+  const cpu = readHardware("cpu-ps");
+  const { memory } = cpu.device;
+  const device = { ...cpu.device, memory: { ...memory, bandwidth: 1e8, lookups: 1e8 } };
+  const changes = changesWith({ ...zionex, servers: { ...cpu, device } }, job);
+  const gainOf = (name: string) => changes.find((one) => one.name === name)?.gain ?? Number.NaN;
+  t.is(changes.find(({ of }) => of === "hardware")?.name, "device memory x2 of cpu-ps");
+  t.true(gainOf("device memory x2 of cpu-ps") > 0.8);
+  t.true(Math.abs(gainOf("device memory x2 of zionex")) < 0.01);
+  t.true(gainOf("one more host of cpu-ps") > 0.8);
+  t.true(gainOf("one more host of zionex") < 0.1);
 });
 
 test("asynchronous jobs, and servers without a device that runs samples, are refused", (t) => {

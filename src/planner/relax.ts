@@ -2,6 +2,7 @@
 // again. Changes that cost nothing come first, then changes of the job's arithmetic, then memory,
 // then devices.
 
+import { belowBytesOf, type MachineConstants } from "./cost/constants.ts";
 import type { Setting } from "./cost/cost.ts";
 import { enumerateOptions, type Option, sameAs } from "./enumerate.ts";
 import { type Enumerate, searchPlan } from "./search.ts";
@@ -32,6 +33,7 @@ export function relaxations(setting: Setting): Relaxation[] {
     ...moreRowBlocks(setting),
     ...lessPrecision(setting),
     ...moreMemory(setting),
+    ...moreBelow(setting),
     ...moreDevices(setting),
   ];
 }
@@ -148,17 +150,50 @@ function fewestTables(
   return smallest(1, tables.length, attempt);
 }
 
-/** More memory for each device, within 1 % of the least that fits. */
+/** More memory for each device. */
 function moreMemory(setting: Setting): Relaxation[] {
+  const { memoryBytes } = setting.constants;
+  return moreBytes(setting, memoryBytes, (bytes) => ({
+    change: { memoryBytes: bytes },
+    sentence: `Give each device ${bytes} bytes of memory`,
+  }));
+}
+
+/** More room on each host for rows below caches, where it is counted. */
+function moreBelow(setting: Setting): Relaxation[] {
+  const { hostMemoryBytes, disk } = setting.constants;
+  if (hostMemoryBytes === undefined && disk === undefined) return [];
+  return moreBytes(setting, belowBytesOf(setting.constants) ?? 0, (bytes) =>
+    hostMemoryBytes !== undefined || disk === undefined
+      ? {
+          change: { hostMemoryBytes: bytes },
+          sentence: `Give each host ${bytes} bytes of memory below its devices`,
+        }
+      : {
+          change: { disk: { ...disk, bytes } },
+          sentence: `Give each host ${bytes} bytes of disk`,
+        },
+  );
+}
+
+/** A change to more bytes, within 1 % of the least that fits. */
+function moreBytes(
+  setting: Setting,
+  now: number,
+  changeTo: (bytes: number) => {
+    readonly change: Partial<MachineConstants>;
+    readonly sentence: string;
+  },
+): Relaxation[] {
   const { constants } = setting;
-  const step = Math.max(2 ** 20, constants.memoryBytes);
+  const step = Math.max(2 ** 20, now);
   const enumerate = remembered(setting); // Options do not depend on memory.
   const attempt = (bytes: number) => {
-    const changed = { ...setting, constants: { ...constants, memoryBytes: bytes } };
-    const sentence = `Give each device ${bytes} bytes of memory`;
+    const { change, sentence } = changeTo(bytes);
+    const changed = { ...setting, constants: { ...constants, ...change } };
     return verified("memory", sentence, changed, enumerate);
   };
-  let low = constants.memoryBytes;
+  let low = now;
   for (let i = 0; i < doublings; i++) {
     const high = step * 2 ** (i + 1);
     const found = attempt(high);

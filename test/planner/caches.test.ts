@@ -10,6 +10,7 @@ import { priorityOf, shareBytes, withCurve } from "../../src/planner/cache-share
 import { placeBytesOf, type Setting } from "../../src/planner/cost/cost.ts";
 import { distinctRows } from "../../src/planner/cost/distinct-rows.ts";
 import { type CachePolicy, missRatioAt, zipfCurve } from "../../src/planner/cost/miss-curve.ts";
+import { relaxations } from "../../src/planner/relax.ts";
 import type { Devices, PlannedTable } from "../../src/planner/shards.ts";
 import {
   amountsOf,
@@ -245,6 +246,10 @@ test("tables below caches are spread over disks, by their bytes and their second
   t.is(lacksBytes, 0);
   for (const held of hostBytes) t.true(held >= 0.47 * bytes && held <= 0.53 * bytes, `${held}`);
   t.true(assessPlan(of(0.4), plan).lacksBytes > 0);
+  t.is(planWithCaches(of(0.4)).best, undefined);
+  const sentences = relaxations(withLeastCaches(of(0.4))).map(({ sentence }) => sentence);
+  const more = Number(sentences.join(". ").match(/Give each host (\d+) bytes of disk/)?.[1]);
+  t.true(more >= 0.5 * bytes && more <= 0.6 * bytes, `${more} of ${bytes}`);
   // The caches of devices and of hosts have the same rows: what misses them is read, and written.
   const missing = assessPlan(of(0.53, 1e6), plan).stages.prefetch;
   near(t, assessPlan(of(0.53, 1e5), plan).stages.prefetch, 10 * missing);

@@ -4,6 +4,7 @@
 // resource is shared equally, and every wait is for the last of all, the times are those of all
 // devices, to the last bit.
 
+import type { Link } from "../hardware/hardware.ts";
 import { serverKind } from "../hardware/server-hosts.ts";
 import type { DeviceCosts, Hardware, StepCostsOfCluster, TaskCost } from "../model.ts";
 import type { EventQueue } from "./events.ts";
@@ -65,7 +66,7 @@ export function clusterOf(
   isMerged: boolean,
 ): SimulatedCluster {
   const devices: SimulatedDevice[] = [];
-  const portsOf = (link: Hardware["scaleUp"]): Ports | undefined => {
+  const portsOf = (link: Link): Ports | undefined => {
     const { bandwidth, allToAllShare, allReduceShare } = link;
     if (bandwidth === Number.POSITIVE_INFINITY) return undefined;
     const speeds = { allToAll: bandwidth * allToAllShare, allReduce: bandwidth * allReduceShare };

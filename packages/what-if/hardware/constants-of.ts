@@ -6,7 +6,7 @@ import {
   type MachineConstants,
   type Setting,
 } from "../../../internal.ts";
-import { type ClusterDevices, type Hardware, sharesMemory } from "./hardware.ts";
+import { type ClusterDevices, type Hardware, type Link, sharesMemory } from "./hardware.ts";
 import { serverHosts, serverKind } from "./server-hosts.ts";
 
 /** Elements of a link in the planner's constants. */
@@ -72,7 +72,7 @@ export function fleetOf(
   return { constants: { ...constants, memoryBytes }, fleet };
 }
 
-function collectivesOf({ bandwidth, allToAllShare, allReduceShare }: Hardware["scaleUp"]) {
+function collectivesOf({ bandwidth, allToAllShare, allReduceShare }: Link) {
   const allToAll = bandwidth * allToAllShare;
   const allReduce = bandwidth * allReduceShare;
   return {

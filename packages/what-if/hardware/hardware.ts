@@ -46,6 +46,8 @@ const link = z.strictObject({
   allReduceShare: share.default(1),
 });
 
+export type Link = z.output<typeof link>;
+
 const scaleUp = link.extend({
   /** Whether it is `device.hostLink`: devices exchange through the host's memory. */
   isHostLink: z.boolean().default(false),

@@ -27,7 +27,10 @@ export interface MeasuredChange extends Pick<Change, "name" | "of"> {
   readonly gain: number;
 }
 
-/** The changes of a cluster that may be tried: of several kinds of machines, those of each. */
+/**
+ * The changes of a cluster that may be tried: of several kinds of machines, those of each. Servers
+ * run no samples, so that faster layers and readers change nothing there.
+ */
 export function changesOf({ job, devices }: PlannedCluster, hardware: Hardware): Change[] {
   const { hosts, perHost } = devices;
   const isAlone = deviceCount(devices) === 1;
@@ -35,43 +38,42 @@ export function changesOf({ job, devices }: PlannedCluster, hardware: Hardware):
   const trainers = hosts - (servers === undefined ? 0 : job.placement.servers / perHost);
   const more = Math.round((job.data.batchSize / trainers) * (trainers + 1));
   const ofKind = servers === undefined ? "" : ` of ${hardware.name}`;
+  const machines = kindChanges(hardware, (kind) => ({ ...kind, servers }), ofKind);
+  const ofServers =
+    servers === undefined
+      ? []
+      : kindChanges(servers, (kind) => ({ ...hardware, servers: kind }), ` of ${servers.name}`);
   return [
-    ...kindChanges(hardware, (kind) => ({ ...kind, servers }), ofKind),
+    ...[...machines, ...ofServers.filter(({ name }) => !/^(compute|ingestion)/.test(name))]
+      .filter(({ name }) => !(hosts === 1 && name.startsWith("scale-out")))
+      .filter(({ name }) => !(perHost === 1 && name.startsWith("scale-up"))),
+    ...(hardware.constants === undefined
+      ? []
+      : [
+          {
+            name: "one more reader",
+            of: "job",
+            job: { ...job, readers: job.readers + 1 },
+          } as const,
+        ]),
+    { name: "twice the batch", of: "job", job: withBatch(job, 2 * job.data.batchSize) },
+    // Measured tasks have costs of float32 rows alone.
+    ...(rowsAreWide(job) && hardware.tasks === undefined
+      ? [{ name: "float16 rows", of: "job", job: withHalfRows(job) } as const]
+      : []),
+    ...(isAlone || job.exchange.forward !== "float32"
+      ? []
+      : [{ name: "bfloat16 exchange", of: "job", job: withHalfExchange(job) } as const]),
+    { name: `one more host${ofKind}`, of: "hosts", hosts: hosts + 1, job: withBatch(job, more) },
     ...(servers === undefined
       ? []
-      : kindChanges(servers, (kind) => ({ ...hardware, servers: kind }), ` of ${servers.name}`)
-    ).filter(({ name }) => !/^(compute|ingestion)/.test(name)), // They run no samples.
-  ]
-    .filter(({ name }) => !(hosts === 1 && name.startsWith("scale-out")))
-    .filter(({ name }) => !(perHost === 1 && name.startsWith("scale-up")))
-    .concat([
-      ...(hardware.constants === undefined
-        ? []
-        : [
-            {
-              name: "one more reader",
-              of: "job",
-              job: { ...job, readers: job.readers + 1 },
-            } as const,
-          ]),
-      { name: "twice the batch", of: "job", job: withBatch(job, 2 * job.data.batchSize) },
-      // Measured tasks have costs of float32 rows alone.
-      ...(rowsAreWide(job) && hardware.tasks === undefined
-        ? [{ name: "float16 rows", of: "job", job: withHalfRows(job) } as const]
-        : []),
-      ...(isAlone || job.exchange.forward !== "float32"
-        ? []
-        : [{ name: "bfloat16 exchange", of: "job", job: withHalfExchange(job) } as const]),
-      { name: `one more host${ofKind}`, of: "hosts", hosts: hosts + 1, job: withBatch(job, more) },
-      ...(servers === undefined
-        ? []
-        : [
-            {
-              ...{ name: `one more host of ${servers.name}`, of: "hosts", hosts: hosts + 1 },
-              job: withServers(job, perHost),
-            } as const,
-          ]),
-    ]);
+      : [
+          {
+            ...({ name: `one more host of ${servers.name}`, of: "hosts" } as const),
+            ...{ hosts: hosts + 1, job: withServers(job, perHost) },
+          },
+        ]),
+  ];
 }
 
 /** Measures the changes; the largest gain first. A change that does not fit is left out. */

@@ -100,7 +100,8 @@ test.serial(
     const days = writeDays(t);
     await using place = await startCluster();
     await runJob(place, days.jobOf("first", ["monday"]));
-    const job = days.jobOf("second", ["tuesday"], from(days, "first"));
+    const checkpoint = { directory: join(days.home, "second"), everySteps: 100 };
+    const job = days.jobOf("second", ["tuesday"], { ...from(days, "first"), checkpoint });
     const { result } = await runJob(place, job);
     const store = openExistingStore(join(days.home, "second"));
     t.like(JSON.parse(store.jobText).warmStart, { from: join(days.home, "first"), step: 20 });

@@ -7,6 +7,8 @@
 import { join } from "node:path";
 import test from "ava";
 import type { JobOptions } from "../../../../src/job/job.ts";
+import { openKernels } from "../../../../src/kernels/index.ts";
+import { listCheckpoints } from "../../../../storage/checkpoints/list-checkpoints.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { runJob } from "../../../../test/helpers/clusters/clusters.ts";
 import { startCluster } from "../../../../test/helpers/clusters/either-clusters.ts";
@@ -29,6 +31,7 @@ test("a model of PyTorch gives PyTorch's logits, with a job derived from its sha
     const own = await logitsOf(out);
     t.true(apart(own, logits) < tolerance, `${name}: ${apart(own, logits)}`);
     t.true(Math.max(...logits) - Math.min(...logits) > 0.1);
+    t.deepEqual(listCheckpoints(out).checkpoints[0]?.sets, [openKernels("auto").set]);
     t.like(report, { format: "PyTorch", jobFrom: "shapes", types: ["float32"], notFinite: 0 });
   }
 });

@@ -9,6 +9,7 @@ import {
 } from "../../../../internal.ts";
 import type { Precision } from "../../costs/dense-costs.ts";
 import { constantsOf, withCachesOf } from "../../hardware/constants-of.ts";
+import type { Link } from "../../hardware/hardware.ts";
 import { readCluster } from "../../hardware/read-hardware.ts";
 import type { Hardware, Prediction } from "../../model.ts";
 import { paperModel, paperModels } from "../../papers/models.ts";
@@ -115,7 +116,7 @@ function withoutTime(hardware: Hardware, what: Variant["without"]): Hardware {
       scaleOut: { ...scaleOut, latency: 0, bandwidth: endless * scaleOut.bandwidth },
     };
   }
-  const reduced = <Link extends typeof scaleUp>(link: Link) => ({
+  const reduced = <Own extends Link>(link: Own) => ({
     ...link,
     allReduceShare: endless,
   });

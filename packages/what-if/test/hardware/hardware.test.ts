@@ -78,7 +78,6 @@ const wrong: readonly [path: string, value: unknown, refusal: RegExp][] = [
   ["scaleOut.latency", 5e3, /`scaleOut\.latency` to be between 1e-12 and 10, as numbers without/],
   ["host.memory.bytes", -16, /Expected `host\.memory\.bytes` to be bytes > 0, as in .*got `-16`/],
   ["device.hostLink", Number.NaN, /Expected `device\.hostLink` to be bytes per second > 0/],
-  ["host.devices", 0, /Expected `host\.devices` to be an integer >= 1, got `0`/],
   ["scaleSideways", {}, /Expected no option `scaleSideways`/],
   ["scaleOut.isShared", "yes", /Expected `scaleOut\.isShared` to be a boolean, got `yes`/],
   ["scaleOut.latency", "5 minutes", /Expected `scaleOut\.latency` to be seconds > 0/],

@@ -127,7 +127,7 @@ test("devices are as many on each host, and at most those that it has", (t) => {
 
 test("with servers of another kind, the machines of both kinds are made faster, in turn", (t) => {
   const placement = { kind: "servers", servers: 8 } as const;
-  const job = { ...jobOf(), slices: 16, placement };
+  const job = { ...jobOf(), slices: 16 as const, placement };
   const cpu = readHardware("cpu-ps");
   const { memory } = cpu.device;
   const device = { ...cpu.device, memory: { ...memory, bandwidth: 1e8, lookups: 1e8 } };

@@ -26,9 +26,9 @@ import {
 
 export const unitNames = [
   ...(["step", "table", "shard", "bag", "id", "idColumn", "row", "rowColumn", "element"] as const),
-  ...(["cached", "missed", "missedColumn", "read", "half", "scaled"] as const),
+  ...(["cachedShard", "cached", "missed", "missedColumn", "read", "half", "scaled"] as const),
   ...(["layer", "block", "parameter", "product", "activation"] as const),
-  ...(["own", "shared", "small", "moved"] as const),
+  ...(["own", "shared", "small", "moved", "gradient", "cold", "farRow", "farColumn"] as const),
 ] as const;
 
 /** Units of a task, and how many of each it has. `step`: 1, whatever is in the step. */
@@ -53,6 +53,20 @@ export interface CountedJob {
   /** Batches that come again in each epoch; left out: rows are drawn anew. */
   readonly repeated?: number | undefined;
 }
+
+/**
+ * A task that begins with cold caches takes longer. `cold` is near 1 where a step touches many more
+ * bytes than this share of a processor's last cache, and near 0 where it touches few.
+ */
+const cacheBytes = 16e6;
+/**
+ * Rows of large tables cost more, as the processor finds the addresses of fewer of their pages in
+ * its caches. `farRow` and `farColumn` are near the rows where the tables of a device have many more
+ * bytes than this.
+ */
+const nearBytes = 1e9;
+
+const shareBeyond = (bytes: number, there: number) => bytes / (bytes + there);
 
 /** Returns the function from a device to its units, by task. */
 export function taskUnitsOf({
@@ -83,31 +97,49 @@ export function taskUnitsOf({
     };
     const [early, late] = [denseUnits(graph, samples, true), denseUnits(graph, samples, false)];
     const vectors = { step, table, bag: own.bag, element: own.element };
-    const { row, cached, missed, missedColumn, read, ...looked } = held.of(rank);
+    const { bytes, row, cachedShard, cached, missed, missedColumn, read, ...looked } =
+      held.of(rank);
+    // For each row that comes from below, another one leaves device memory.
+    const moved = cachedShard > 0 && { cachedShard, missed, missedColumn };
     const { shard, bag, id, idColumn, rowColumn, element } = looked;
-    const updated = { step, shard, id, idColumn, row, rowColumn };
-    const copies = held.copies;
-    return {
-      ...{ batch: { step }, losses: { step }, between: { step } },
+    const isFar = shareBeyond(bytes, nearBytes);
+    const far = { farRow: isFar * row, farColumn: isFar * rowColumn };
+    const updated = { step, shard, id, idColumn, row, rowColumn, ...far };
+    const { bytes: _, ...copies } = held.copies;
+    // Outputs and their gradients, weights with gradients and state, rows, vectors and ids.
+    const values = early.activation + early.moved + late.activation + late.moved;
+    const weights = early.parameter + late.parameter;
+    const touched = 2 * values + 3 * weights + 2 * rowColumn + 3 * own.element + 3 * id;
+    return withCold(shareBeyond(4 * touched, cacheBytes), {
+      ...{ batch: { step }, losses: { step }, between: { step, ...moved } },
       ids: { step, table, bag: own.bag, id: own.id },
-      receiveIds: { step, shard, bag, id, cached },
-      tiers: { step, missed, missedColumn },
-      ...(missed > 0 && { fetch: { step, missed, missedColumn, read } }),
-      lookup: { step, ...looked, ...rounded(exchange.forward, element) },
+      receiveIds: { step, shard, bag, id, ...(moved && { cached, ...moved }) },
+      tiers: { step, ...moved },
+      ...(moved && missed > 0 && { fetch: { step, ...moved, read } }),
+      lookup: { step, ...looked, ...far, ...rounded(exchange.forward, element) },
       receiveReads: { ...vectors, ...rounded(exchange.forward, own.element) },
-      ...{ forwardEarly: early, backwardEarly: early, forwardLate: late, backwardLate: late },
+      ...{ forwardEarly: early, forwardLate: late, backwardLate: late },
+      // It also copies the dense gradient into the all-reduce.
+      backwardEarly: { ...early, gradient: parameter },
       sendGradients: { ...vectors, ...rounded(exchange.backward, own.element) },
       receiveGradients: { step, shard, bag, element, ...rounded(exchange.backward, element) },
-      updateRows: updated,
+      updateRows: { ...updated, ...(moved && { cachedShard, cached }) },
       allReduce: { step, parameter },
       updateDense: { step, layer, parameter },
       ...(copies.shard > 0 && { lookupReplicas: { step, ...copies } }),
-    };
+    });
   };
 }
 
+/** The tasks of a device's thread with this share of cold caches. */
+function withCold(cold: number, tasks: TaskUnits): TaskUnits {
+  return Object.fromEntries(
+    Object.entries(tasks).map(([task, own]) => [task, task === "fetch" ? own : { ...own, cold }]),
+  );
+}
+
 /** The blocks of the network that run before vectors arrive, or after them. */
-function denseUnits({ nodes }: Graph, samples: number, areEarly: boolean): Units {
+function denseUnits({ nodes }: Graph, samples: number, areEarly: boolean) {
   const units = {
     ...({ step: 1, block: 0, parameter: 0, product: 0, activation: 0 } satisfies Units),
     ...({ own: 0, shared: 0, small: 0, moved: 0 } satisfies Units),
@@ -140,9 +172,11 @@ function rounded(format: string, elements: number): Units {
   return format.endsWith("16") ? { half: elements } : { scaled: elements };
 }
 
+/** `bytes`: of the rows in device memory. */
 const noRows = {
+  bytes: 0,
   ...({ shard: 0, bag: 0, id: 0, idColumn: 0, element: 0, row: 0, rowColumn: 0 } satisfies Units),
-  ...({ cached: 0, missed: 0, missedColumn: 0, read: 0 } satisfies Units),
+  ...({ cachedShard: 0, cached: 0, missed: 0, missedColumn: 0, read: 0 } satisfies Units),
 };
 
 /** The rows of the shards of each device, and of the copies that every device has. */
@@ -182,8 +216,9 @@ function rowsOf(
   // The host's cache also holds most rows of the device's.
   const read = isCached ? missOf(Math.min(1, Math.max(load, below))) : 0;
   return {
+    bytes: 4 * tileRows(table, shard) * columns * (isCached ? load : 1),
     ...{ shard: 1, bag, id, idColumn: id * columns, element: bag * columns },
-    ...{ row, rowColumn: row * columns, cached: isCached ? row : 0 },
+    ...{ row, rowColumn: row * columns, cachedShard: isCached ? 1 : 0, cached: isCached ? row : 0 },
     ...{ missed, missedColumn: missed * columns, read },
   };
 }

@@ -43,11 +43,11 @@ test("the units of a step are those counted by hand", (t) => {
   const holds = (rank: number) => plan.shards.filter(({ device }) => device === rank);
   for (const rank of [0, 1]) {
     // 8 own samples have two bags of two ids each; a table on this device has the bags of all 16.
-    const { ids, receiveIds, lookup, receiveReads, sendGradients, forwardEarly, forwardLate } =
-      unitsOf(rank);
+    const { ids, receiveIds, lookup, receiveReads, sendGradients, ...dense } = unitsOf(rank);
+    const { forwardEarly, forwardLate, backwardEarly, backwardLate } = dense;
     const held = holds(rank);
     const columns = held.reduce((sum, { table }) => sum + (table === "a" ? 4 : 8), 0);
-    t.deepEqual(ids, { step: 1, table: 2, bag: 16, id: 32 });
+    t.like(ids, { step: 1, table: 2, bag: 16, id: 32 });
     t.like(receiveIds, { shard: held.length, bag: 16 * held.length, id: 32 * held.length });
     t.like(lookup, { idColumn: 32 * columns, element: 16 * columns, half: 16 * columns });
     t.like(receiveReads, { element: 8 * 12, half: 8 * 12 });
@@ -56,6 +56,17 @@ test("the units of a step are those counted by hand", (t) => {
     // block that the vectors are written into has no weights.
     t.like(forwardEarly, { block: 1, parameter: 20, product: 8 * 20, own: 0 });
     t.like(forwardLate, { block: 2, parameter: 18, product: 8 * 18 });
+    // The all-reduce takes all 38 weights from the last task of the backward pass.
+    t.like(backwardEarly, { parameter: 20, gradient: 38 });
+    t.is(backwardLate?.gradient, undefined);
+    const { rowColumn = 0 } = lookup ?? {};
+    const values = [forwardEarly, forwardLate].reduce((sum, own) => {
+      return sum + (own?.activation ?? 0) + (own?.moved ?? 0);
+    }, 0);
+    const bytes = 4 * (2 * values + 3 * 38 + 2 * rowColumn + 3 * 8 * 12 + 3 * 32 * held.length);
+    for (const own of [ids, lookup, forwardLate]) t.is(own?.cold, bytes / (bytes + 16e6));
+    const tables = 4 * 7 * columns;
+    t.is(lookup?.farColumn, (rowColumn * tables) / (tables + 1e9));
   }
   // A device beside those that train holds rows, and has no samples.
   const beside = taskUnitsOf({ setting, plan, graph: graphOf(model), exchange, samples: [16, 0] });
@@ -64,7 +75,7 @@ test("the units of a step are those counted by hand", (t) => {
     t.like(ids, { bag: 2 * samples, id: 4 * samples });
     t.like(receiveReads, { element: 12 * samples });
     t.like(forwardEarly, { product: 20 * samples });
-    t.deepEqual(receiveIds, unitsOf(rank).receiveIds);
+    t.like(receiveIds, { ...unitsOf(rank).receiveIds, cold: receiveIds?.cold });
   }
 });
 

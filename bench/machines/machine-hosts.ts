@@ -28,6 +28,20 @@ export interface MeasuredRun {
   /** What the hosts measured of their links, if they did for this run. */
   readonly links: LinkChoice["measured"];
   readonly events: readonly Progress[];
+  /** What `osiris trace` wrote of the last steps; left out: it was not asked for. */
+  readonly trace?: readonly TraceEvent[];
+}
+
+/** An event of a trace (actors/client/chrome-trace.ts), as far as readers of it need. */
+export interface TraceEvent {
+  readonly name: string;
+  readonly cat?: string;
+  readonly pid: number;
+  readonly tid: number;
+  /** Microseconds. */
+  readonly ts?: number;
+  readonly dur?: number;
+  readonly args?: { readonly name?: string };
 }
 
 const programOf = (path: string) => new URL(`../../${path}`, import.meta.url).pathname;
@@ -83,8 +97,15 @@ export async function trainOnMachines(
   return await onMachines(options, (train) => train(jobOf(2e6), options.seconds));
 }
 
-/** Trains a job for `warmMs`, in which its programs are compiled, and for the measured seconds. */
-export type Train = (job: object, seconds: number, warmMs?: number) => Promise<MeasuredRun>;
+/**
+ * Trains a job for `warmMs`, in which its programs are compiled, and for the measured seconds.
+ * `traced`: the last steps of which a trace is written.
+ */
+export type Train = (
+  job: object,
+  seconds: number,
+  more?: { readonly warmMs?: number; readonly traced?: number },
+) => Promise<MeasuredRun>;
 
 /** Starts machines, on which `use` may train jobs, one after the other. */
 export async function onMachines<Result>(
@@ -102,8 +123,8 @@ export async function onMachines<Result>(
       const started = osiris(machine, "host", "--nats", nats, "--devices", "1", "--json");
       await started.line('"report":"host"');
     }
-    return await use((job, seconds, warmMs) =>
-      measured({ root, machines, nats: rootNats, job, seconds, warmMs }),
+    return await use((job, seconds, more) =>
+      measured({ root, machines, nats: rootNats, job, seconds, ...more }),
     );
   });
 }
@@ -215,9 +236,10 @@ async function measured(options: {
   readonly nats: string;
   readonly job: object;
   readonly seconds: number;
-  readonly warmMs?: number | undefined;
+  readonly warmMs?: number;
+  readonly traced?: number;
 }): Promise<MeasuredRun> {
-  const { root, machines, nats, job, seconds, warmMs = usualWarmMs } = options;
+  const { root, machines, nats, job, seconds, warmMs = usualWarmMs, traced } = options;
   root.write("job.json", JSON.stringify(job));
   const running = osiris(root, "submit", "job.json", "--nats", nats, "--follow", "--json");
   const started = JSON.parse(await running.line('"type":"run.started"', '"type":"run.failed"'));
@@ -238,6 +260,7 @@ async function measured(options: {
   const events = await untilMs(1000 * seconds);
   const to = sampled(root, machines);
   const steps = step - fromStep;
+  const trace = traced === undefined ? undefined : await traceOf(root, nats, started.run, traced);
   if (machines.length > 0) {
     // The next job may start when this one has ended.
     osiris(root, "cancel", started.run, "--nats", nats, "--json");
@@ -246,11 +269,21 @@ async function measured(options: {
   return {
     links: started.links?.measured,
     events,
+    ...(trace !== undefined && { trace }),
     stepMs: (to.atMs - from.atMs) / steps,
     exchange: meanExchange(events),
     sentBytes: (to.sentBytes - from.sentBytes) / steps / Math.max(1, machines.length),
     processorMs: (to.processorMs - from.processorMs) / steps,
   };
+}
+
+/** The tasks and waits of the last steps, and the names of threads. */
+async function traceOf(root: BareMachine, nats: string, run: string, steps: number) {
+  const path = "/tmp/trace.json";
+  const last = ["--last", `${steps}`];
+  await osiris(root, "trace", run, "--nats", nats, "-o", path, ...last, "--json").line('"trace"');
+  const lines = root.shell(`grep -E '"cat":"(task|wait)"|"thread_name"' ${path}`).trim();
+  return lines.split("\n").map((line) => JSON.parse(line.replace(/,$/, "")) as TraceEvent);
 }
 
 /** What the hosts' machines have sent, and the processor time of what runs on all. */

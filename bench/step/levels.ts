@@ -2,6 +2,7 @@
 // speed between two levels within a run. Each measurement of a comparison is made between two
 // readings of the level, and only measurements of one level are compared with each other.
 
+import { boundOf } from "../../packages/what-if/index.ts";
 import { limitOf } from "../limits/limits.ts";
 import { quantiles } from "../row.ts";
 
@@ -29,9 +30,6 @@ export interface PairsOfLevel {
 /** Seconds of a reading. */
 export const readingSeconds = 0.1;
 
-/** Readings that differ by this factor are of two levels. */
-const apart = 1.15;
-
 /** Reads levels before and after the measurements that it makes, one after the other. */
 export function levelReader(cores: number): (rate: () => Promise<number>) => Promise<Levelled> {
   let before: number | undefined;
@@ -44,20 +42,6 @@ export function levelReader(cores: number): (rate: () => Promise<number>) => Pro
     before = after;
     return { rate, level };
   };
-}
-
-/**
- * The bound between two levels: the middle of the widest gap between readings, if its ends differ
- * by `apart`; else there is one level, above the bound 0.
- */
-export function boundOf(readings: readonly number[]): number {
-  const sorted = readings.filter((reading) => reading > 0).sort((a, b) => a - b);
-  let [bound, widest] = [0, apart];
-  for (const [i, high] of sorted.entries()) {
-    const low = sorted[i - 1] ?? high;
-    if (high / low >= widest) [bound, widest] = [(low + high) / 2, high / low];
-  }
-  return bound;
 }
 
 /** The pairs of each level, the level with most pairs first. Pairs across levels are left out. */

@@ -1,19 +1,9 @@
 // Which rounds of a comparison belong to which level of the machine's speed.
 
 import test from "ava";
-import { boundOf, type Levelled, levelsOf } from "../../bench/step/levels.ts";
+import { type Levelled, levelsOf } from "../../bench/step/levels.ts";
 
 const at = (level: number, rate: number): Levelled => ({ level, rate });
-
-test("readings that differ by little are of one level", (t) => {
-  t.is(boundOf([180, 186, 195, 171]), 0);
-  t.is(boundOf([]), 0);
-  t.is(boundOf([0, 0]), 0);
-});
-
-test("readings on both sides of a wide gap are of two levels", (t) => {
-  t.is(boundOf([120, 186, 122, 190, 0]), (122 + 186) / 2);
-});
 
 test("pairs are compared within a level, and a pair across levels is left out", (t) => {
   const levels = levelsOf([

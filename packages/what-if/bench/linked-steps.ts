@@ -2,11 +2,17 @@
 // has a core, a host and a device. The hosts measure their links for a first job; those figures,
 // the cable's rate and the core are the hardware by which the others are predicted.
 
-import { onMachines, type Progress, type Train } from "../../../bench/machines/machine-hosts.ts";
+import {
+  type MeasuredRun,
+  onMachines,
+  type TraceEvent,
+  type Train,
+} from "../../../bench/machines/machine-hosts.ts";
 import type { Cable } from "../../../bench/machines/machines.ts";
-import { quantiles } from "../../../bench/row.ts";
+import { stepTasks, waitedFor } from "../../../internal.ts";
 import type { Hardware } from "../hardware/hardware.ts";
-import type { MeasuredSteps } from "./measured-steps.ts";
+import { type TaskTimes, taskTimesOf } from "../tasks/task-times.ts";
+import type { MeasuredSteps, StepWindow } from "./measured-steps.ts";
 import {
   jobIn,
   type Place,
@@ -30,6 +36,8 @@ export const cables: Readonly<Record<Exclude<Place, "alone">, Cable>> = {
 };
 
 const [hosts, probeSeconds, jobSeconds] = [2, 1, 6] as const;
+/** Steps whose tasks are measured. */
+const tracedSteps = 60;
 
 const ways = { hosts, way: "c", flags: ["--links", "direct"], cores: 2 } as const;
 
@@ -49,13 +57,20 @@ async function linksOf(train: Train, place: keyof typeof cables) {
   return { ...measured, allToAll: measured.allToAll / hosts };
 }
 
+export interface LinkedJob extends Predicted {
+  readonly job: PlacedJob;
+  readonly measured: MeasuredSteps;
+  /** The links that it was predicted by. */
+  readonly scaleOut: Hardware["scaleOut"];
+}
+
 /** Trains these jobs, each by its plan for this hardware. */
 export async function measureLinked(
   place: keyof typeof cables,
   jobs: readonly PlacedJob[],
   { coreBandwidth, ...hardware }: Hardware & { readonly coreBandwidth: number },
   predict: (job: PlacedJob, hardware: Hardware) => Predicted,
-): Promise<(Predicted & { readonly job: PlacedJob; readonly measured: MeasuredSteps })[]> {
+): Promise<LinkedJob[]> {
   const cable = cables[place];
   return await onMachines({ cable, ...ways }, async (train) => {
     const measured = await linksOf(train, place);
@@ -70,8 +85,8 @@ export async function measureLinked(
     for (const job of jobs) {
       const predicted = predict(job, own);
       const planned = { ...onMachine(job), plan: predicted.plan };
-      const { events } = await train(planned, jobSeconds, warmMsMax);
-      found.push({ job, ...predicted, measured: stepsOf(events) });
+      const run = await train(planned, jobSeconds, { warmMs: warmMsMax, traced: tracedSteps });
+      found.push({ job, ...predicted, scaleOut: own.scaleOut, measured: stepsOf(run) });
     }
     return found;
   });
@@ -84,23 +99,42 @@ function onMachine(job: PlacedJob) {
   return { ...others, data, checkpoint, stepDeadlineMs: 60_000 };
 }
 
-function stepsOf(events: readonly Progress[]): MeasuredSteps {
-  const windows: number[] = [];
-  const waits = new Map<string, number[]>();
+/** The windows of a run. The stages are of its last steps. */
+function stepsOf({ events, trace = [] }: MeasuredRun): MeasuredSteps {
+  const windows: StepWindow[] = [];
+  const stages = stagesOf(trace);
   let [ms, steps, reading] = [0, 0, 0];
   for (const { times } of events) {
     if (times === undefined) continue;
     ms += times.steps * times.stepMs;
     steps += times.steps;
     reading = times.readMs / 1000;
-    for (const [name, share] of Object.entries(times.shares)) {
-      const key = name === "computing" || name === "sendingIds" ? name : `wait.${name}`;
-      waits.set(key, [...(waits.get(key) ?? []), (share * times.stepMs) / 1000]);
-    }
     if (ms < windowMs) continue;
-    windows.push(ms / steps / 1000);
+    windows.push({ seconds: ms / steps / 1000, level: 0, stages });
     [ms, steps] = [0, 0];
   }
-  const stages = [...waits].map(([name, own]) => [name, quantiles(own).median] as const);
-  return { windows, reading, stages: Object.fromEntries(stages) };
+  return { windows, reading };
+}
+
+/** The tasks and waits of each device. */
+function stagesOf(trace: readonly TraceEvent[]): TaskTimes[] {
+  const threadOf = ({ pid, tid }: TraceEvent) => `${pid} ${tid}`;
+  const devices = trace.filter(({ name, args }) => {
+    return name === "thread_name" && args?.name?.startsWith("device") === true;
+  });
+  return devices.map((device) => {
+    const own = trace.filter(({ cat, ...event }) => {
+      return cat !== undefined && threadOf(event) === threadOf(device);
+    });
+    const records = own.map(({ cat, name, ts = 0, dur = 0 }) => {
+      const isWait = cat === "wait";
+      const names: readonly string[] = isWait ? waitedFor : stepTasks;
+      const what = names.indexOf(isWait ? name.slice("wait ".length) : name);
+      const kind = isWait ? ("wait" as const) : ("task" as const);
+      return { kind, what, fromMs: ts / 1000, toMs: (ts + dur) / 1000 };
+    });
+    // A wait is noted when it ends, before the task that it lies in.
+    records.sort((a, b) => a.toMs - b.toMs || b.fromMs - a.fromMs);
+    return taskTimesOf(records);
+  });
 }

@@ -1,11 +1,13 @@
 // Measures the steps of a job as `osiris train` runs it: windows of about a second each once the
-// programs are compiled, and the seconds of each stage of a step, from the threads' timelines.
+// programs are compiled, each with the seconds of every stage of a step, from the threads'
+// timelines, and with the level of the machine's speed (tasks/machine-level.ts).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Cluster, JobOptions, Run, RunTimelines } from "../../../internal.ts";
+import { fasterHalf, isOfLevel, type ReadLevel } from "../tasks/machine-level.ts";
 import { type RandomJob, randomJob } from "../tasks/random-jobs.ts";
-import { type TaskTimes, taskTimesOf } from "../tasks/task-times.ts";
+import { meanTimes, type TaskTimes, taskTimesOf } from "../tasks/task-times.ts";
 
 /** Where a job trains: devices of this process, or two machines with a cable of that many Gb/s. */
 export type Place = "alone" | "1g" | "10g";
@@ -24,13 +26,14 @@ export function placedJob(seed: number, index: number, place: Place): PlacedJob 
   const isAlone = place === "alone";
   const devices = isAlone ? [1, 2] : [2];
   const limits = { idsMax: 400_000, flopMax: 8e9 };
-  const job = randomJob({ seed, index, devices, mayCache: isAlone, ...limits });
+  const cachedBatches = isAlone ? 64 : 0;
+  const job = randomJob({ seed, index, devices, cachedBatches, ...limits });
   const cable = isAlone ? "" : `, cable ${place}`;
   return { ...job, name: `${isAlone ? "alone" : "links"}.${index}`, place, text: job.text + cable };
 }
 
-/** Windows of a job, and their length. */
-const windowsOfJob = 4;
+/** Windows of a job on the level of its prediction; all of its windows; and their length. */
+const [windowsOfJob, windowsMax] = [8, 12] as const;
 export const windowMs = 900;
 /**
  * Before them, V8 compiles the programs: it takes processor time beside the devices, and their
@@ -44,13 +47,48 @@ const everySteps = 1_000_000;
 /** Steps whose timelines are collected. */
 const tracedSteps = 100;
 
+/** About a second of a job. */
+export interface StepWindow {
+  /** Of a step. */
+  readonly seconds: number;
+  /** At its end, in operations per second; 0: it was not read. */
+  readonly level: number;
+  /** The tasks and waits of its last steps, device by device. */
+  readonly stages: readonly TaskTimes[];
+}
+
 export interface MeasuredSteps {
-  /** Seconds of a step, window by window. */
-  readonly windows: readonly number[];
-  /** Of the device that works longest. */
-  readonly stages: TaskTimes;
+  readonly windows: readonly StepWindow[];
   /** Seconds that a reader takes for a batch. */
   readonly reading: number;
+}
+
+/**
+ * Means over the faster half of the windows on the level of the prediction; if the job has no such
+ * window, of all.
+ */
+export function meanSteps({ windows }: MeasuredSteps, level: number) {
+  const same = windows.filter((window) => isOfLevel(window.level, level));
+  const own = fasterHalf(same.length > 0 ? same : windows, ({ seconds }) => seconds);
+  const meanOf = (values: readonly number[]) =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
+  return {
+    seconds: meanOf(own.map(({ seconds }) => seconds)),
+    level: meanOf(own.map((window) => window.level)),
+    windows: same.length,
+    stages: meanTimes(own.map(longestStages)),
+  };
+}
+
+/** The tasks of the device that works longest. */
+function longestStages({ stages }: StepWindow): TaskTimes {
+  const workOf = (times: TaskTimes) =>
+    Object.entries(times).reduce(
+      (sum, [name, own]) => sum + (name.startsWith("wait.") ? 0 : own),
+      0,
+    );
+  const [first = {}] = [...stages].sort((a, b) => workOf(b) - workOf(a));
+  return first;
 }
 
 /** The job with its directories in `home`, and its plan. */
@@ -63,30 +101,33 @@ export function jobIn(home: string, { options }: RandomJob, plan?: object): JobO
   };
 }
 
-/** Trains a job on devices of this process for some seconds. */
+/** Trains a job on devices of this process for some seconds, until some windows are of `level`. */
 export async function measureAlone(
   cluster: Cluster,
   home: string,
   job: RandomJob,
   plan: object,
+  { read, level }: { readonly read: ReadLevel; readonly level: number },
 ): Promise<MeasuredSteps> {
   const own = mkdtempSync(join(home, "job-"));
   try {
     const run = await cluster.submit({ ...jobIn(own, job, plan), devices: job.devices });
-    const { windows, reading } = await windowsOf(run);
-    const stages = longestOf(await run.timelines({ steps: tracedSteps }));
+    const measured = await windowsOf(run, read, level);
     await run.cancel();
     await run.result();
-    return { windows, stages, reading };
+    return measured;
   } finally {
     rmSync(own, { recursive: true, force: true });
   }
 }
 
-async function windowsOf(run: Run): Promise<Omit<MeasuredSteps, "stages">> {
-  const windows: number[] = [];
+async function windowsOf(run: Run, read: ReadLevel, level: number): Promise<MeasuredSteps> {
+  const windows: StepWindow[] = [];
   let [warmMs, warm, ms, steps, reading] = [0, 0, 0, 0, 0];
   const isWarm = () => warmMs >= (warm >= warmSteps ? warmMsMin : warmMsMax);
+  const isEnough = () =>
+    windows.length === windowsMax ||
+    windows.filter((window) => isOfLevel(window.level, level)).length === windowsOfJob;
   for await (const event of run.events()) {
     if (event.type === "run.failed") throw new Error(event.error.message);
     if (event.type !== "run.progress" || event.times === undefined) continue;
@@ -99,28 +140,19 @@ async function windowsOf(run: Run): Promise<Omit<MeasuredSteps, "stages">> {
     ms += times.steps * times.stepMs;
     steps += times.steps;
     if (ms < windowMs) continue;
-    windows.push(ms / steps / 1000);
+    const stages = stagesOf(await run.timelines({ steps: tracedSteps }));
+    windows.push({ seconds: ms / steps / 1000, level: read(), stages });
     reading = times.readMs / 1000;
     [ms, steps] = [0, 0];
-    if (windows.length === windowsOfJob) break;
+    if (isEnough()) break;
   }
   return { windows, reading };
 }
 
-/** The task times of the device that works longest. */
-function longestOf({ threads }: RunTimelines): TaskTimes {
-  const byDevice = threads
+function stagesOf({ threads }: RunTimelines): TaskTimes[] {
+  return threads
     .filter(({ actor }) => actor.startsWith("device"))
-    .map(({ records }) => {
-      return taskTimesOf(
-        records.map(([kind, what, , fromMs, toMs]) => ({ kind, what, fromMs, toMs })),
-      );
-    });
-  const workOf = (times: TaskTimes) =>
-    Object.entries(times).reduce(
-      (sum, [name, own]) => sum + (name.startsWith("wait.") ? 0 : own),
-      0,
+    .map(({ records }) =>
+      taskTimesOf(records.map(([kind, what, , fromMs, toMs]) => ({ kind, what, fromMs, toMs }))),
     );
-  const [first = {}] = byDevice.sort((a, b) => workOf(b) - workOf(a));
-  return first;
 }

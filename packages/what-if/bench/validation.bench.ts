@@ -1,15 +1,16 @@
 // Question: how far are predicted steps from measured ones, over random jobs on this machine? The
-// machine is measured as `osiris calibrate --machine` does before every block of jobs, as it has
-// two levels of speed, and jobs are predicted by that hardware file. No figure of a job reaches its
-// prediction. Of the windows in which a job is measured the fastest counts, as of the passes of the
-// calibration: neighbours of a virtual machine make its cores slower for seconds at a time. Other
-// programs of this machine disturb a job, too: such a job is measured again, once.
+// machine is measured as `osiris calibrate --machine` does before every block of jobs, and jobs are
+// predicted by that hardware file. No figure of a job reaches its prediction. A machine may have
+// two levels of speed: of the windows of a job on the level of the calibration the faster half counts,
+// by its mean, as of the passes of a probe. A job that other programs of this machine disturb is
+// measured again, once.
+// `--save` keeps all that was measured and predicted, a line of JSON for each calibration and job.
 //
 //   alone.N   on one or two devices of a process
 //   links.N   on two machines with a core each, and a cable of 1 or 10 Gb/s (bench/machines)
 //   within    share of the jobs that are within 15 %
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
@@ -25,29 +26,35 @@ import { measureDisk, measuredHardware } from "../hardware/measured-hardware.ts"
 import { readHardware } from "../hardware/read-hardware.ts";
 import { predictPlanned } from "../predict/predict-cluster.ts";
 import { stepFactsOfPlan } from "../predict/step-facts.ts";
-import { measureMachine } from "../tasks/task-probes.ts";
+import { levelReader } from "../tasks/machine-level.ts";
+import { measureMachine, type ProbedJob } from "../tasks/task-probes.ts";
 import { cables, measureLinked, measureMovers, type Predicted } from "./linked-steps.ts";
 import {
   jobIn,
   type MeasuredSteps,
+  meanSteps,
   measureAlone,
   type Place,
   type PlacedJob,
   placedJob,
 } from "./measured-steps.ts";
-import { levelNow, listen, type Noise } from "./noise.ts";
+import { coresOfOthers } from "./noise.ts";
 
 interface ValidationOptions {
   readonly jobs: number;
   readonly seed: number;
   readonly skip: number;
+  readonly hardware?: string;
+  readonly save?: string;
 }
 
 /** A prediction is good within this share of the measured step. */
 const tolerance = 0.15;
 /** Jobs behind one calibration. */
 const blockJobs = 20;
-const [calibrationSeconds, jobSeconds, cableSeconds] = [310, 17, 30];
+const calibrationSeconds = 230;
+/** Of a job, and of the machines that it trains on. */
+const secondsOf: Readonly<Record<Place, number>> = { alone: 20, "1g": 40, "10g": 40 };
 /** A job is measured again where other programs kept more cores busy than this. */
 const othersMax = 0.1;
 
@@ -57,9 +64,14 @@ export const validationBench: Bench<ValidationOptions> = {
     new Option("--jobs <count>", "random jobs").argParser(positive).default(6),
     new Option("--seed <number>", "that they are drawn from").argParser(positive).default(1),
     new Option("--skip <count>", "jobs of the seed before the first").argParser(Number).default(0),
+    new Option("--hardware <FILE>", "predict by this file, instead of measuring the machine first"),
+    new Option("--save <FILE>", "add all that is measured and predicted to a file, as JSON lines"),
   ],
   full: { jobs: 40 },
-  measurements({ jobs, seed, skip }) {
+  measurements({ jobs, seed, skip, hardware, save }) {
+    const keep: Keep = (what, value) => {
+      if (save !== undefined) appendFileSync(save, `${JSON.stringify({ [what]: value })}\n`);
+    };
     const all = Array.from({ length: jobs }, (_, i) => {
       return placedJob(seed, skip + i, placeOf(skip + i));
     });
@@ -70,11 +82,14 @@ export const validationBench: Bench<ValidationOptions> = {
     const measurements = blocks.map((block): Measurement => {
       return {
         names: block.map(({ name }) => name),
-        seconds: calibrationSeconds + jobSeconds * block.length + 2 * cableSeconds,
+        seconds:
+          (hardware === undefined ? calibrationSeconds : 0) +
+          block.reduce((sum, { place }) => sum + secondsOf[place], 0),
         async *measure(isWanted) {
           const wanted = block.filter(({ name }) => isWanted(name));
-          for await (const outcome of measureBlock(wanted)) {
+          for await (const outcome of measureBlock(wanted, hardware, keep)) {
             outcomes.push(outcome);
+            keep("job", outcome);
             yield rowOf(outcome);
           }
         },
@@ -96,30 +111,40 @@ function placeOf(index: number): Place {
   return at === 4 ? "1g" : at === 9 ? "10g" : "alone";
 }
 
+/** Keeps a line of the file of `--save`. */
+type Keep = (what: "calibration" | "job", value: object) => void;
+
 interface Outcome extends Predicted {
   readonly job: PlacedJob;
   readonly measured: MeasuredSteps;
-  /** Left out of jobs on machines, whose programs are not this one's. */
-  readonly noise?: Noise;
-  /** The level at the calibration. */
+  /** Cores that other programs kept busy; left out of jobs on machines: theirs are others. */
+  readonly others?: number;
+  /** The level of the calibration. */
   readonly level: number;
 }
 
-async function* measureBlock(jobs: readonly PlacedJob[]): AsyncGenerator<Outcome> {
+async function* measureBlock(
+  jobs: readonly PlacedJob[],
+  file: string | undefined,
+  keep: Keep,
+): AsyncGenerator<Outcome> {
   const home = mkdtempSync(join(process.cwd(), ".osiris-bench-what-if-"));
+  const read = levelReader();
   try {
-    const level = levelNow();
-    const hardware = await measureHardware(home);
+    const hardware = file === undefined ? await measureHardware(home, keep) : readHardware(file);
+    const levelOn = (devices: number) =>
+      hardware.tasks?.find((costs) => costs.devices === devices)?.level ?? 0;
     await using cluster = await Cluster.start({ devices: 2 });
     for (const job of jobs.filter(({ place }) => place === "alone")) {
       const predicted = prediction(home, job, hardware, { hosts: 1, perHost: job.devices });
-      let found: Required<Pick<Outcome, "measured" | "noise">> | undefined;
+      const level = levelOn(job.devices);
+      let found: Required<Pick<Outcome, "measured" | "others">> | undefined;
       for (let attempt = 0; attempt < 2; attempt++) {
-        const noiseOf = listen();
-        const measured = await measureAlone(cluster, home, job, predicted.plan);
-        const noise = noiseOf();
-        if (found === undefined || noise.others < found.noise.others) found = { measured, noise };
-        if (noise.others <= othersMax) break;
+        const othersNow = coresOfOthers();
+        const measured = await measureAlone(cluster, home, job, predicted.plan, { read, level });
+        const others = othersNow();
+        if (found === undefined || others < found.others) found = { measured, others };
+        if (others <= othersMax) break;
       }
       if (found !== undefined) yield { job, ...predicted, ...found, level };
     }
@@ -137,7 +162,7 @@ async function* measureBlock(jobs: readonly PlacedJob[]): AsyncGenerator<Outcome
       const found = await measureLinked(place, linked, moving, (job, own) => {
         return prediction(home, job, own, { hosts: 2, perHost: 1 });
       });
-      for (const one of found) yield { ...one, level };
+      for (const one of found) yield { ...one, level: levelOn(2) };
     }
   } finally {
     rmSync(home, { recursive: true, force: true });
@@ -145,15 +170,19 @@ async function* measureBlock(jobs: readonly PlacedJob[]): AsyncGenerator<Outcome
 }
 
 /** The hardware file that `osiris calibrate --machine` writes. */
-async function measureHardware(home: string): Promise<Hardware> {
+async function measureHardware(home: string, keep: Keep): Promise<Hardware> {
   const cores = availableParallelism();
   const disk = measureDisk(home, realClock);
+  const probed: ProbedJob[] = [];
   const { constants, tasks } = await measureMachine({
     ...{ devices: Math.min(2, cores), memoryBytes: totalmem() / 2, source: "this bench" },
     ...{ stepsOn: measuredDevices(cores), size: quickSize(openKernels("auto").arithmetic) },
+    onProbed: (own) => void probed.push(...own),
   });
+  const text = measuredHardware(constants, tasks, { cores, memoryBytes: totalmem(), disk });
+  keep("calibration", { hardware: text, probed });
   const path = join(home, "machine.yaml");
-  writeFileSync(path, measuredHardware(constants, tasks, { cores, memoryBytes: totalmem(), disk }));
+  writeFileSync(path, text);
   return readHardware(path);
 }
 
@@ -175,26 +204,30 @@ function prediction(
   return { plan: JSON.parse(text) as object, predicted: steps.step, tasks };
 }
 
-function rowOf({ job, predicted, tasks, measured, noise, level }: Outcome): BenchRow {
-  const { spread } = quantiles(measured.windows);
-  const fastest = Math.min(...measured.windows);
-  const figure = predicted / fastest;
+function rowOf({ job, predicted, tasks, measured, others, level }: Outcome): BenchRow {
+  const mean = meanSteps(measured, level);
+  const { spread } = quantiles(measured.windows.map(({ seconds }) => seconds));
+  const figure = predicted / mean.seconds;
   const ms = (seconds: number) => `${(1000 * seconds).toPrecision(3)} ms`;
   // A prediction has the waits for a batch and for tiers in the tasks of these names.
-  const { "wait.batch": batch = 0, "wait.tiers": tiers = 0, ...stages } = measured.stages;
+  const { "wait.batch": batch = 0, "wait.tiers": tiers = 0, ...stages } = mean.stages;
   const own: Partial<Record<string, number>> = { batch, tiers };
-  const [wrong] = Object.keys({ ...tasks, ...stages })
+  const wrong = Object.keys({ ...tasks, ...stages })
     .map((task) => {
       return { task, ours: tasks[task] ?? 0, real: (stages[task] ?? 0) + (own[task] ?? 0) };
     })
-    .sort((a, b) => Math.abs(b.ours - b.real) - Math.abs(a.ours - a.real));
+    .sort((a, b) => Math.abs(b.ours - b.real) - Math.abs(a.ours - a.real))
+    .slice(0, 2)
+    .map(({ task, ours, real }) => `${task}, ${ms(ours)} for ${ms(real)}`);
+  const gigaflops = (speed: number) => (speed / 1e9).toFixed(0);
   const limitIs =
-    `${job.text}: predicted ${ms(predicted)}, measured ${ms(fastest)}; most wrong ` +
-    `${wrong?.task}, ${ms(wrong?.ours ?? 0)} for ${ms(wrong?.real ?? 0)}` +
-    (noise === undefined
+    `${job.text}: predicted ${ms(predicted)}, measured ${ms(mean.seconds)}; most wrong ` +
+    wrong.join(", ") +
+    (others === undefined
       ? ""
-      : `; others kept ${noise.others.toFixed(2)} cores, ` +
-        `speed ${(noise.level / level).toFixed(2)} of the calibration's`);
+      : `; others kept ${others.toFixed(2)} cores; ${mean.windows} of ` +
+        `${measured.windows.length} windows at ${gigaflops(mean.level)} GFLOP/s, ` +
+        `calibrated at ${gigaflops(level)}`);
   return {
     ...{ name: job.name, figure, unit: "predicted/measured", limit: 1, limitIs, ratio: figure },
     spread: [predicted / spread[1], predicted / spread[0]],
@@ -202,8 +235,8 @@ function rowOf({ job, predicted, tasks, measured, noise, level }: Outcome): Benc
 }
 
 function shareOf(outcomes: readonly Outcome[]): BenchRow {
-  const errors = outcomes.map(({ predicted, measured }) => {
-    return Math.abs(predicted / Math.min(...measured.windows) - 1);
+  const errors = outcomes.map(({ predicted, measured, level }) => {
+    return Math.abs(predicted / meanSteps(measured, level).seconds - 1);
   });
   const share = errors.filter((error) => error <= tolerance).length / errors.length;
   const limitIs = `at least; the median error is ${(100 * quantiles(errors).median).toFixed(1)} %`;

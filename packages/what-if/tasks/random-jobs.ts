@@ -24,8 +24,8 @@ export interface JobDraw {
   readonly index: number;
   /** Numbers of devices; one of them is drawn. */
   readonly devices: readonly number[];
-  /** Whether tables may be cached. */
-  readonly mayCache: boolean;
+  /** Batches of a job with cached tables, which come again; 0: no table is cached. */
+  readonly cachedBatches: number;
   /** Most ids of a batch; and multiplications and additions of its dense layers. */
   readonly idsMax: number;
   readonly flopMax: number;
@@ -34,8 +34,6 @@ export interface JobDraw {
 /** Identifies the draws of these jobs among those of a seed. */
 const purpose = 0x7a11;
 const [dense, batchesOfJob, idsOfRow] = [13, 8, 4];
-/** Batches of a job with cached tables. */
-export const cachedBatches = 64;
 /**
  * Bytes of a cached table for each byte of its cache in device memory. The cache in host memory is
  * twice as large as that in device memory.
@@ -62,7 +60,7 @@ export function randomJob(draw: JobDraw): RandomJob {
   }
 }
 
-function drawn(random: RandomStream, { devices: counts, mayCache }: JobDraw): RandomJob {
+function drawn(random: RandomStream, { devices: counts, cachedBatches }: JobDraw): RandomJob {
   const one = <Item>(items: readonly Item[]): Item => {
     const item = items[items.length === 1 ? 0 : random.below(items.length)];
     if (item === undefined) throw new RangeError("Expected something to draw from");
@@ -77,7 +75,7 @@ function drawn(random: RandomStream, { devices: counts, mayCache }: JobDraw): Ra
   const batchSize = 2 ** (7 + random.below(6));
   const tables = between(count);
   const dim = one([8, 16, 32, 64, 128]);
-  const isCached = mayCache && random.uniform() < 0.2;
+  const isCached = cachedBatches > 0 && random.uniform() < 0.2;
   const drawnRows = between([1000, 50_000]);
   const idsPerBag = between(ids);
   const batches = isCached ? cachedBatches : batchesOfJob;

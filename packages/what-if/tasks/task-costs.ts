@@ -22,6 +22,8 @@ const known: ReadonlySet<string> = new Set(unitNames);
 export const taskCostsSchema = z
   .strictObject({
     devices: z.int().min(1),
+    /** The level of the machine's speed that they are of (machine-level.ts); left out: unknown. */
+    level: seconds.optional(),
     /** By task, then by unit. */
     tasks: z.record(z.string(), z.record(z.string(), seconds)),
   })

@@ -25,7 +25,6 @@ import {
   type StepCosts,
   type StepFacts,
   type StepTimes,
-  type TimedJob,
   timeSteps,
   workerLauncher,
   workloadOf,
@@ -35,7 +34,8 @@ import { hardwareSchema } from "../hardware/hardware.ts";
 import type { DeviceCosts } from "../model.ts";
 import { stepFactsOfPlan } from "../predict/step-facts.ts";
 import { fitStepCosts, type MeasuredStep } from "./fit-step-costs.ts";
-import { cachedBatches, type JobDraw, type RandomJob, randomJob } from "./random-jobs.ts";
+import { boundOf, fasterHalf, levelReader } from "./machine-level.ts";
+import { type JobDraw, type RandomJob, randomJob } from "./random-jobs.ts";
 import {
   type StepProbe,
   type StepProbeTimes,
@@ -44,8 +44,8 @@ import {
   stepProbeTimes,
 } from "./step-probes.ts";
 import { fitTaskCosts, type MeasuredTasks, type TaskCosts } from "./task-costs.ts";
-import { type TaskTimes, taskTimesOf } from "./task-times.ts";
-import { repeatedBatches, taskUnitsOf } from "./task-units.ts";
+import { meanTimes, type TaskTimes, taskTimesOf } from "./task-times.ts";
+import { repeatedBatches, type TaskUnits, taskUnitsOf } from "./task-units.ts";
 
 /** Which probes are timed, and for how long. */
 export interface Probing {
@@ -55,16 +55,21 @@ export interface Probing {
   readonly probes: number;
   /** Most ids of a random probe's batch; and multiplications and additions of its dense layers. */
   readonly limits: Pick<JobDraw, "idsMax" | "flopMax">;
+  /** Passes of random probes that count; V8 compiles most of their programs in one before these. */
+  readonly passes: number;
   /** Of a random probe. A step is counted if it began in the sample. */
   readonly counting: SampleTimes;
   /** The warm-up of cached tables: all batches, so that each new row replaces another one. */
   readonly filling: Pick<SampleTimes, "warmUpSteps" | "longestMs">;
 }
 
+/** Batches of a probe with cached tables: fewer than a run has, as each pass begins with all. */
+const cachedBatches = 32;
+
 export const usualProbing: Probing = {
   ...{ steps: stepProbes, stepTimes: stepProbeTimes },
-  ...{ probes: 40, limits: { idsMax: 120_000, flopMax: 1.6e9 } },
-  counting: { warmUpMs: 250, warmUpSteps: 6, longestMs: 500, sampleMs: 300, samples: 1 },
+  ...{ probes: 40, limits: { idsMax: 120_000, flopMax: 1.6e9 }, passes: 4 },
+  counting: { warmUpMs: 150, warmUpSteps: 6, longestMs: 500, sampleMs: 200, samples: 1 },
   filling: { warmUpSteps: cachedBatches + 8, longestMs: 6000 },
 };
 
@@ -74,15 +79,13 @@ const brief = { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2 };
 export const briefProbing: Probing = {
   ...{ steps: stepProbes.slice(0, 2) },
   stepTimes: { compiling: { ...brief, samples: 0 }, counting: { ...brief, samples: 3 } },
-  ...{ probes: 3, limits: { idsMax: 30_000, flopMax: 3e8 } },
+  ...{ probes: 3, limits: { idsMax: 30_000, flopMax: 3e8 }, passes: 2 },
   counting: { warmUpMs: 1, warmUpSteps: 6, longestMs: 1000, sampleMs: 2, samples: 1 },
   filling: { warmUpSteps: 6, longestMs: 1000 },
 };
 
-/** In the first pass V8 compiles the programs of step probes, and most of those of others. */
-const passes = 4;
-/** Random probes miss the first pass, and those with cached tables the second one, too. */
-const firstPassOf = (isCached: boolean) => (isCached ? 2 : 1);
+/** Passes of step probes that count. In the first pass of all V8 compiles their programs. */
+const stepPasses = 3;
 
 /** The seed of all random probes: the usual ones have steps of 1 to 50 ms on one core. */
 const probeSeed = 4242;
@@ -98,9 +101,25 @@ const ratesShare = 0.2;
 
 /** A device of a probe; its tasks without waits. */
 export interface ProbedTasks extends MeasuredTasks {
+  readonly facts: StepFacts;
+}
+
+/** A pass of a random probe. */
+export interface ProbePass {
+  /** The lower of the levels before and after it (machine-level.ts). */
+  readonly level: number;
+  /** Its tasks and waits, device by device. */
+  readonly times: readonly TaskTimes[];
+}
+
+/** A random probe with all that was measured of it. */
+export interface ProbedJob {
   readonly probe: number;
   readonly devices: number;
   readonly facts: StepFacts;
+  /** Of each device. */
+  readonly units: readonly TaskUnits[];
+  readonly passes: readonly ProbePass[];
 }
 
 export interface MachineOptions extends RateOptions {
@@ -108,7 +127,7 @@ export interface MachineOptions extends RateOptions {
   /** Called repeatedly with the share of all measurements that is done. */
   readonly onProgress?: ((done: number) => void) | undefined;
   /** Called with the random probes on a number of devices. */
-  readonly onProbed?: (probed: readonly ProbedTasks[]) => void;
+  readonly onProbed?: (probed: readonly ProbedJob[]) => void;
 }
 
 /** This machine, measured once for both uses. */
@@ -141,10 +160,29 @@ export async function measureMachine(
     });
     steps.push(fitStepCosts(own, found.steps));
     if (!measuresTasks) continue;
-    onProbed?.(found.tasks.flat());
-    tasks.push(fitTaskCosts(own.devices, found.tasks.flatMap(withJitter)));
+    onProbed?.(found.random);
+    tasks.push(costsOf(own.devices, found.random));
   }
   return { constants: { ...rates, steps }, tasks };
+}
+
+/** The costs of the fastest level that the machine had. */
+export function costsOf(devices: number, probed: readonly ProbedJob[]): TaskCosts {
+  const levels = probed.flatMap(({ passes }) => passes.map(({ level }) => level));
+  const bound = boundOf(levels);
+  const own = levels.filter((level) => level > bound).sort((a, b) => a - b);
+  const measured = probed.flatMap((one) => withJitter(meanOfPasses(one, bound)));
+  return { ...fitTaskCosts(devices, measured), level: own[Math.floor(own.length / 2)] };
+}
+
+/** Each device's mean times of the passes that count; without a pass above the bound, none. */
+function meanOfPasses({ facts, units, passes }: ProbedJob, bound: number): ProbedTasks[] {
+  const above = passes.filter(({ level }) => level > bound);
+  const own = fasterHalf(above, ({ times }) => stepOf(times));
+  if (own.length === 0) return [];
+  return units.map((ofDevice, rank) => {
+    return { facts, units: ofDevice, times: meanTimes(own.map(({ times }) => times[rank] ?? {})) };
+  });
 }
 
 /** The planner's constants of this machine. */
@@ -155,18 +193,15 @@ export async function calibrate(options: MachineOptions): Promise<MachineConstan
 
 /** What is timed of a probe: whole steps by the meters of its devices, or its tasks. */
 interface Probe extends ReturnType<typeof plannedJob> {
-  /** Of a random one its number. */
-  readonly number: number | undefined;
   /** By pass. */
   readonly times: readonly (SampleTimes | undefined)[];
 }
 
-/** A probe's figures in a pass. */
-interface Pass {
+/** A pass of a probe: the steps of its samples, and its tasks. */
+interface Pass extends ProbePass {
   readonly probe: Probe;
+  readonly pass: number;
   readonly samples: readonly StepTimes[];
-  /** By rank. */
-  readonly tasks: readonly TaskTimes[];
 }
 
 async function timeProbes(
@@ -175,38 +210,44 @@ async function timeProbes(
   how: { readonly probing: Probing; readonly arithmetic: JobSpec["arithmetic"] },
   ports: ProbePorts,
   onProgress: (done: number) => void,
-): Promise<{ readonly steps: MeasuredStep[]; readonly tasks: ProbedTasks[][] }> {
+): Promise<{ readonly steps: MeasuredStep[]; readonly random: ProbedJob[] }> {
   const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
   try {
     const probes = probesIn(home, constants, devices, how);
     const data: DataPlan[] = [];
     for (const { job } of probes) data.push(await prepareData(job, realDisk, () => {}));
-    const runs: (TimedJob & { readonly probe: Probe })[] = [];
-    for (let pass = 0; pass < passes; pass++) {
-      for (const [i, probe] of probes.entries()) {
+    const longest = Math.max(...probes.map(({ times }) => times.length));
+    const runs = Array.from({ length: longest }, (_, pass) =>
+      probes.flatMap((probe, i) => {
         const [times, plan] = [probe.times[pass], data[i]];
-        if (times === undefined || plan === undefined) continue;
-        runs.push({ probe, job: probe.job, data: plan, times });
-      }
-    }
-    const tasks: TaskTimes[][] = [];
+        if (times === undefined || plan === undefined) return [];
+        return [{ probe, pass, job: probe.job, data: plan, times }];
+      }),
+    ).flat();
     const { sampleMs } = how.probing.counting;
+    const read = how.probing.probes > 0 ? levelReader() : () => 0;
+    const taken: ProbePass[] = [];
+    let before = read();
     const samples = await timeSteps(runs, devices, ports, (done, recordsOf) => {
       const timesOf = (rank: number) => taskTimesOf(recordsOf(rank), sampleMs);
-      tasks.push(Array.from({ length: devices }, (_own, rank) => timesOf(rank)));
+      const times = Array.from({ length: devices }, (_own, rank) => timesOf(rank));
+      const after = read();
+      taken.push({ level: Math.min(before, after), times });
+      before = after;
       onProgress(done / runs.length);
     });
-    const found = runs.map(({ probe }, i): Pass => {
-      return { probe, samples: samples[i] ?? [], tasks: tasks[i] ?? [] };
+    const found = runs.map(({ probe, pass }, i): Pass => {
+      return { probe, pass, samples: samples[i] ?? [], ...(taken[i] ?? { level: 0, times: [] }) };
     });
     const passesOf = (probe: Probe) => found.filter((pass) => pass.probe === probe);
-    const random = probes.filter(({ number }) => number !== undefined);
-    const ofSteps = probes.filter(({ number }) => number === undefined);
+    const [ofSteps, random] = [
+      probes.slice(0, how.probing.steps.length),
+      probes.slice(how.probing.steps.length),
+    ];
     return {
       steps: ofSteps.flatMap((probe) => measuredStep(probe, passesOf(probe)) ?? []),
-      tasks: random.flatMap((probe) => {
-        const own = probedTasks(probe, devices, passesOf(probe));
-        return own === undefined ? [] : [own];
+      random: random.map((probe, number) => {
+        return probedJob(probe, { probe: number, devices }, passesOf(probe));
       }),
     };
   } finally {
@@ -220,24 +261,19 @@ function probesIn(
   devices: number,
   { probing, arithmetic }: Parameters<typeof timeProbes>[2],
 ): Probe[] {
-  const { steps, stepTimes, probes, limits, counting, filling } = probing;
+  const { steps, stepTimes, probes, limits, passes, counting, filling } = probing;
   const ofSteps = steps.map((probe): Probe => {
-    const { compiling } = stepTimes;
-    const times = Array.from({ length: passes }, (_, i) =>
-      i === 0 ? compiling : stepTimes.counting,
-    );
+    const times = [stepTimes.compiling, ...Array(stepPasses).fill(stepTimes.counting)];
     const options = { ...stepJob(probe, home), arithmetic };
-    return { number: undefined, times, ...plannedJob(options, devices, constants) };
+    return { times, ...plannedJob(options, devices, constants) };
   });
   const random = Array.from({ length: probes }, (_, number): Probe => {
     const draw = { index: number, devices: [devices], ...limits };
     const planned = plannedProbe(draw, join(home, `${number}`), constants, arithmetic);
     const isCached = planned.job.model.tables.some(({ tier }) => tier === "cached");
     const own = { ...counting, ...(isCached && filling) };
-    const times = Array.from({ length: passes }, (_own, i) => {
-      return i < firstPassOf(isCached) ? undefined : own;
-    });
-    return { number, times, ...planned };
+    // The first pass does not count; caches need not be filled for it.
+    return { times: [isCached ? undefined : own, ...Array(passes).fill(own)], ...planned };
   });
   return [...ofSteps, ...random];
 }
@@ -251,39 +287,33 @@ function measuredStep({ counted }: Probe, found: readonly Pass[]): MeasuredStep 
   return seconds > 0 ? { setting, plan, seconds, readSeconds } : undefined;
 }
 
-/**
- * The tasks of a probe on each device. On a busy machine a pass may end before a whole step did. Of
- * the others the fastest counts: a virtual machine's neighbours make its cores slower, for seconds
- * at a time.
- */
-function probedTasks(
-  { number = 0, job, counted }: Probe,
-  devices: number,
+/** A random probe with the passes that count. */
+function probedJob(
+  { job, counted }: Probe,
+  own: Pick<ProbedJob, "probe" | "devices">,
   found: readonly Pass[],
-): ProbedTasks[] | undefined {
-  const [times] = found
-    .map(({ tasks }) => tasks)
-    .filter((own) => own.every((of) => Object.keys(of).length > 0))
-    .sort((one, other) => stepOf(one) - stepOf(other));
+): ProbedJob {
   const unitsOf = taskUnitsOf(counted);
-  const facts = stepFactsOfPlan({
-    job,
-    plan: counted.plan,
-    devices: { hosts: 1, perHost: devices },
-  });
-  return times?.map((own, rank) => {
-    return { probe: number, devices, facts, units: unitsOf(rank), times: own };
-  });
+  const devices = { hosts: 1, perHost: own.devices };
+  return {
+    ...own,
+    facts: stepFactsOfPlan({ job, plan: counted.plan, devices }),
+    units: Array.from({ length: own.devices }, (_, rank) => unitsOf(rank)),
+    // On a busy machine a pass may end before a whole step did.
+    passes: found
+      .filter(({ pass, times }) => pass > 0 && times.every((of) => Object.keys(of).length > 0))
+      .map(({ level, times }) => ({ level, times })),
+  };
 }
 
 /** A random probe with the plan that its run would follow. */
 export function plannedProbe(
-  probe: Omit<JobDraw, "seed" | "mayCache">,
+  probe: Omit<JobDraw, "seed" | "cachedBatches">,
   home: string,
   constants: MachineConstants,
   arithmetic: JobSpec["arithmetic"] = "auto",
 ) {
-  const drawn = randomJob({ seed: probeSeed, mayCache: true, ...probe });
+  const drawn = randomJob({ seed: probeSeed, cachedBatches, ...probe });
   return plannedJob({ ...jobOf(drawn, home), arithmetic }, drawn.devices, constants);
 }
 

@@ -45,11 +45,17 @@ export function taskTimesOf(
   const early = beganMs.filter((ms) => ms < (endedMs ?? 0) - lastMs).length;
   const cold = Math.min(coldSteps, Math.floor(steps.length / 2));
   steps.splice(0, Math.min(Math.max(early, cold), steps.length - 1));
-  const names = new Set(steps.flatMap((own) => [...own.keys()]));
+  return meanTimes(steps.map((own) => Object.fromEntries([...own].map(inSeconds))));
+}
+
+const inSeconds = ([name, ms]: readonly [string, number]) => [name, ms / 1000] as const;
+
+/** What is left out of one of them takes no time there. */
+export function meanTimes(all: readonly TaskTimes[]): TaskTimes {
+  const names = new Set(all.flatMap((times) => Object.keys(times)));
   return Object.fromEntries(
     [...names].map((name) => {
-      const sum = steps.reduce((all, own) => all + (own.get(name) ?? 0), 0);
-      return [name, sum / steps.length / 1000];
+      return [name, all.reduce((sum, times) => sum + (times[name] ?? 0), 0) / all.length];
     }),
   );
 }

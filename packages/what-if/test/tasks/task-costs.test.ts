@@ -13,7 +13,7 @@ import {
 import { serverConstants } from "../../../../src/planner/cost/constants.ts";
 import { stepFactsOfPlan } from "../../predict/step-facts.ts";
 import { fitTaskCosts, taskSeconds } from "../../tasks/task-costs.ts";
-import { plannedProbe, usualProbing, withJitter } from "../../tasks/task-probes.ts";
+import { costsOf, plannedProbe, usualProbing, withJitter } from "../../tasks/task-probes.ts";
 import { taskTimesOf } from "../../tasks/task-times.ts";
 import { repeatedMisses, taskUnitsOf } from "../../tasks/task-units.ts";
 
@@ -148,7 +148,7 @@ test("waits that a simulation of a probe's tasks has are not added to them; othe
   const unitsOf = taskUnitsOf(counted);
   const tasks = { lookup: 2e-3, forwardLate: 3e-3, backwardLate: 4e-3, updateRows: 1e-3 };
   const probed = (rank: number, times: Record<string, number>) => {
-    return { probe: 4, devices: 2, facts, units: unitsOf(rank), times };
+    return { facts, units: unitsOf(rank), times };
   };
   const near = (found: number | undefined, expected: number) =>
     t.true(Math.abs((found ?? 0) - expected) <= 1e-9, `${found} for ${expected}`);
@@ -190,4 +190,34 @@ test("the fit finds the costs by which tasks were timed", (t) => {
       t.true(Math.abs(own - real) <= 0.01 * real + 1e-6, `${task}: ${own} for ${real}`);
     }
   }
+});
+
+test("of the passes of a probe the faster half on the faster level counts", (t) => {
+  const truth = { devices: 1, tasks: { losses: { step: 1e-3 }, updateDense: { parameter: 1e-9 } } };
+  const probed = Array.from({ length: 3 }, (_, index) => {
+    const probe = { index, devices: [1], ...usualProbing.limits };
+    const { job, counted } = plannedProbe(probe, "none", constants);
+    const devices = { hosts: 1, perHost: 1 };
+    const units = taskUnitsOf(counted)(0);
+    const passes = [
+      ...[0.9, 1.5, 1.1, 9].map((factor) => ({ level: 90e9 + factor, factor })),
+      ...[0.2, 0.2, 2].map((factor) => ({ level: 60e9, factor })),
+    ].map(({ level, factor }) => {
+      const times = Object.entries(taskSeconds(truth, units)).map(([task, own]) => {
+        return [task, factor * own] as const;
+      });
+      return { level, times: [Object.fromEntries(times)] };
+    });
+    const facts = stepFactsOfPlan({ job, plan: counted.plan, devices });
+    return { probe: index, devices: 1, facts, units: [units], passes };
+  });
+  const { level = 0, tasks } = costsOf(1, probed);
+  t.true(Math.abs(level - 90e9) < 100);
+  const { step = 0, cold = 0 } = tasks.losses ?? {};
+  // Both are in each probe, so that the fit may divide the time between them.
+  for (const { units } of probed) {
+    const found = step + cold * (units[0]?.losses?.cold ?? 0);
+    t.true(Math.abs(found - 1e-3) < 1e-5, `${found}`);
+  }
+  t.true(Math.abs((tasks.updateDense?.parameter ?? 0) - 1e-9) < 1e-11);
 });

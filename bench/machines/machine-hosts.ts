@@ -28,7 +28,7 @@ export interface MeasuredRun {
   /** What the hosts measured of their links, if they did for this run. */
   readonly links: LinkChoice["measured"];
   readonly events: readonly Progress[];
-  /** What `osiris trace` wrote of the last steps; left out: it was not asked for. */
+  /** What `osiris trace` wrote of some steps; left out: it was not asked for. */
   readonly trace?: readonly TraceEvent[];
 }
 
@@ -99,7 +99,7 @@ export async function trainOnMachines(
 
 /**
  * Trains a job for `warmMs`, in which its programs are compiled, and for the measured seconds.
- * `traced`: the last steps of which a trace is written.
+ * `traced`: the steps after them of which a trace is written.
  */
 export type Train = (
   job: object,
@@ -277,11 +277,14 @@ async function measured(options: {
   };
 }
 
-/** The tasks and waits of the last steps, and the names of threads. */
+/**
+ * The tasks and waits of the next steps, and the names of threads. The last ones shared the cores
+ * with the start of the command.
+ */
 async function traceOf(root: BareMachine, nats: string, run: string, steps: number) {
   const path = "/tmp/trace.json";
-  const last = ["--last", `${steps}`];
-  await osiris(root, "trace", run, "--nats", nats, "-o", path, ...last, "--json").line('"trace"');
+  const next = ["--steps", `${steps}`];
+  await osiris(root, "trace", run, "--nats", nats, "-o", path, ...next, "--json").line('"trace"');
   const lines = root.shell(`grep -E '"cat":"(task|wait)"|"thread_name"' ${path}`).trim();
   return lines.split("\n").map((line) => JSON.parse(line.replace(/,$/, "")) as TraceEvent);
 }

@@ -27,6 +27,8 @@ export interface Cable {
   readonly lossShare?: number;
   /** Largest packet in bytes. @default 1500 */
   readonly packetBytes?: number;
+  /** Bytes that pass at once after a pause, faster than the cable. @default 1 MiB */
+  readonly burstBytes?: number;
 }
 
 /** A cable of 1 Gb/s. */
@@ -144,7 +146,8 @@ export async function startBareNetwork(t: Teardown, cable: Cable = gigabit): Pro
         }
       }
       ip("link", "set", "eth0", "up");
-      const rate = ["rate", `${cable.bitsPerSecond}bit`, "burst", "1mb", "latency", "50ms"];
+      const { bitsPerSecond, burstBytes = 2 ** 20 } = cable;
+      const rate = ["rate", `${bitsPerSecond}bit`, "burst", `${burstBytes}`, "latency", "50ms"];
       for (const [pid, device] of [
         [own.pid, "eth0"],
         [box.pid, `cable${number}`],

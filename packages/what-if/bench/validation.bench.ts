@@ -1,9 +1,9 @@
 // Question: how far are predicted steps from measured ones, over random jobs on this machine? The
 // machine is measured as `osiris calibrate --machine` does before every block of jobs, and jobs are
 // predicted by that hardware file. No figure of a job reaches its prediction. A machine may have
-// two levels of speed: of the windows of a job on the level of the calibration the faster half counts,
-// by its mean, as of the passes of a probe. A job that other programs of this machine disturb is
-// measured again, once.
+// two levels of speed: of the windows of a job on the level of the calibration the faster half
+// counts, by its mean, as of the passes of a probe. A job that other programs of this machine
+// disturb is measured again, once.
 // `--save` keeps all that was measured and predicted, a line of JSON for each calibration and job.
 //
 //   alone.N   on one or two devices of a process

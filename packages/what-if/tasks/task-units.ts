@@ -61,8 +61,8 @@ export interface CountedJob {
 const cacheBytes = 16e6;
 /**
  * Rows of large tables cost more, as the processor finds the addresses of fewer of their pages in
- * its caches. `farRow` and `farColumn` are near the rows where the tables of a device have many more
- * bytes than this.
+ * its caches. `farRow` and `farColumn` are near the rows where the tables of a device have many
+ * more bytes than this.
  */
 const nearBytes = 1e9;
 

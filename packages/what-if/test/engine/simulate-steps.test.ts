@@ -54,10 +54,8 @@ function clusterCosts(
   return { hosts: 1, perHost, classes, serverHosts: 0, reading, ...own };
 }
 
-const link = {
-  ...{ latency: 0, bandwidth: 1, allToAllShare: 1, allReduceShare: 1 },
-  isHostLink: false,
-};
+const shares = { allToAllShare: 1, allReduceShare: 1 };
+const link = { latency: 0, bandwidth: 1, ...shares, isHostLink: false };
 
 /** Machines whose links move one byte a second. */
 function machines(
@@ -130,20 +128,6 @@ test("ids, and batches, of the next step are hidden at depth 3 alone", (t) => {
   near(t, stepAt(1), 6 + 1 + 4 + 10);
   near(t, stepAt(2), 1 + 4 + 10);
   near(t, stepAt(3), 1 + 10);
-});
-
-test("where devices exchange over their links to the host, samples take time of these, too", (t) => {
-  const own = costsFor([0, 1], { forwardLate: 1 }, { pooled: 8 });
-  const batch = { seconds: 0, shared: { hostLink: 5 } };
-  const costs = clusterCosts([{ ...own, tasks: { ...own.tasks, batch } }]);
-  const [apart, same] = [false, true].map((isHostLink) => {
-    const hardware = machines({}, { scaleUp: { ...link, isHostLink } });
-    return simulateSteps(factsOf(), costs, hardware, { streams: true });
-  });
-  // 8 s of vectors and 5 s of samples, at once on two links, or after each other on one.
-  near(t, apart?.step ?? 0, 8 + 1);
-  t.true((same?.step ?? 0) >= 8 + 5 - 1e-9, `${same?.step}`);
-  near(t, same?.busy.hostLink ?? 0, 8 + 5);
 });
 
 test("readers that are too slow make a step as long as they need for a batch", (t) => {

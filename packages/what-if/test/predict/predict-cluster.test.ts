@@ -125,6 +125,21 @@ test("devices are as many on each host, and at most those that it has", (t) => {
   t.is(devices, 4);
 });
 
+test("where devices exchange over their links to the host, samples take time of these, too", (t) => {
+  const zion = readHardware("zion");
+  const on = (isHostLink: boolean) => {
+    const hardware = { ...zion, scaleUp: { ...zion.scaleUp, isHostLink } };
+    return predictCluster(resolveJob(jobOf()), hardware, { hosts: 1 }).steps;
+  };
+  const [apart, same] = [on(false), on(true)];
+  // Of 1,024 samples on each of 8 devices: features and ids arrive, and vectors of seven others.
+  const samples = (1024 * 4 * (13 + 1 + 16 * 9)) / 12e9;
+  const vectors = (1024 * (7 / 8) * 16 * 64 * 4 * 2) / (0.8 * 12e9);
+  t.true(Math.abs((apart.busy.hostLink ?? 0) / samples - 1) < 1e-9);
+  t.true((same.busy.hostLink ?? 0) > samples + vectors, `${same.busy.hostLink}`);
+  t.true(same.step > apart.step);
+});
+
 test("with servers of another kind, the machines of both kinds are made faster, in turn", (t) => {
   const placement = { kind: "servers", servers: 8 } as const;
   const job = { ...jobOf(), slices: 16 as const, placement };

@@ -225,9 +225,8 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
       if (!spreadsLines) t.coming.operands->askRow();
       if (written != nullptr) {
         const float* c = written + i * t.stride + j;
-        const int64_t nextRows = m - i - rows < rows ? m - i - rows : rows;
         if (spreadsLines) t.coming.result = ComingRows(c, rows, t.stride, t.columns);
-        else askRows(c + rows * t.stride, nextRows, t.stride, t.columns);
+        else LaterTile(i, j, m, n, a.height).ask(written, t.stride);
       }
       const auto tile = pickTile<FoldedTiles<Format>>(rows, vectorsOf(t.columns));
       tile(t, a.p + i / a.height * a.next, a.step, b.p + j / tileColumns * b.next, b.step);

@@ -153,3 +153,25 @@ INLINE Panels panelsOfA(const float* packed, bool keepsRows, int64_t depth = str
 INLINE Panels panelsOfB(const float* packed, int64_t k) {
   return {packed, tileColumns, k * tileColumns};
 }
+
+/// The second tile after the one at (i,j) of a block (m,n), whose tiles of `height` rows are computed
+/// down the columns. Its memory is prefetched: that of the next one might arrive late, as a short
+/// chain takes less time than a read of memory.
+struct LaterTile {
+  int64_t row, column, rows, columns;
+
+  LaterTile(int64_t i, int64_t j, int64_t m, int64_t n, int64_t height)
+      : row(i + 2 * height), column(j) {
+    if (row >= m) {
+      row -= (m + height - 1) / height * height;
+      column += tileColumns;
+    }
+    rows = m - row < height ? m - row : height;
+    columns = n - column < tileColumns ? n - column : tileColumns;
+  }
+
+  /// `block`: the first element of the block in its tensor.
+  void ask(const float* block, int64_t stride) const {
+    if (columns > 0) askRows(block + row * stride + column, rows, stride, columns);
+  }
+};

@@ -10,8 +10,8 @@
 // Bfloat16 in bfloat16.h. A packed element has 32 bits, for one k or for a pair of k.
 
 /// Whether a chain prefetches the lines of `Coming` one after the other, every few k. Otherwise the
-/// lines of a tile are prefetched before its chain, as 16 registers do not hold the accumulators of
-/// a tile and the addresses of lines.
+/// lines of a later tile (`LaterTile`) are prefetched before a chain, as 16 registers do not hold the
+/// accumulators of a tile and the addresses of lines.
 constexpr bool spreadsLines = lanes != 8;
 
 /// Memory that a tile prefetches while it multiplies.
@@ -193,18 +193,17 @@ void blockTiles(Tile one, int64_t m, int64_t n, int64_t k, const Panels& a, cons
       const auto kernel =
           a.step == 1 ? pickTile<Kept>(rows, vectors) : pickTile<Turned>(rows, vectors);
       one.at = at + i * one.stride + j;
-      const float* const c = one.c + one.at;
-      const float* const above = one.above == nullptr ? nullptr : one.above + one.at;
       if (spreadsLines) {
-        one.coming.result = ComingRows(c, rows, one.stride, one.columns);
-        if (above != nullptr) one.coming.above = ComingRows(above, rows, one.stride, one.columns);
+        one.coming.result = ComingRows(one.c + one.at, rows, one.stride, one.columns);
+        if (one.above != nullptr) {
+          one.coming.above = ComingRows(one.above + one.at, rows, one.stride, one.columns);
+        }
       } else {
-        // The lines of the next tile, so that they arrive while this one is computed.
-        const int64_t next = tileRows * one.stride, rest = m - i - tileRows;
-        const int64_t nextRows = rest < tileRows ? rest : tileRows;
+        const LaterTile later(i, j, m, n, tileRows);
         one.coming.operands->askRow();
-        askRows(c + next, nextRows, one.stride, one.columns);
-        if (above != nullptr) askRows(above + next, nextRows, one.stride, one.columns);
+        later.ask(one.c + at, one.stride);
+        if (one.above != nullptr) later.ask(one.above + at, one.stride);
+        for (int64_t p = 0; p < one.plus.count; p++) later.ask(one.plus.of[p] + at, one.stride);
       }
       kernel(one, k, a.p + i / tileRows * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
     }

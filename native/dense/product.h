@@ -9,8 +9,8 @@
 // A format defines how operands are packed and how a chain reads them: Float32 in this file,
 // Bfloat16 in bfloat16.h. A packed element has 32 bits, for one k or for a pair of k.
 
-/// Whether a chain prefetches the lines of `Coming` one after the other, every few k. Otherwise the
-/// lines of a later tile (`LaterTile`) are prefetched before a chain, as 16 registers do not hold the
+/// Whether a chain prefetches the lines of `Coming` one after the other, every few k. Otherwise a
+/// chain begins with the lines of a later tile (`LaterTile`), as 16 registers do not hold the
 /// accumulators of a tile and the addresses of lines.
 constexpr bool spreadsLines = lanes != 8;
 

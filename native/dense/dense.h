@@ -175,8 +175,8 @@ struct FoldedTile {
 
 /// Adds the samples of a run to a tile, and folds the slices that end in it.
 template <typename Format, int rows, int vectors>
-void foldedTile(const FoldedTile& t, const float* a, int64_t stepA, const float* b,
-                int64_t stepB) {
+INLINE void foldRun(const FoldedTile& t, const float* a, int64_t stepA, const float* b,
+                    int64_t stepB) {
   const int64_t last = t.columns - (vectors - 1) * lanes;
   Vec acc[rows][vectors];
   for (const SampleBlock* block = t.run.first; block != t.run.end; block++) {
@@ -198,6 +198,17 @@ void foldedTile(const FoldedTile& t, const float* a, int64_t stepA, const float*
     if (!p.last) storeRows(slot, tileColumns, acc, lanes);
     else if (last == lanes) storeRows(t.dW[p.subtree] + t.at, t.stride, acc, lanes);
     else storeRows(t.dW[p.subtree] + t.at, t.stride, acc, last);
+  }
+}
+
+/// `foldRun`; with AVX2, known steps are found once a run instead of once a slice.
+template <typename Format, int rows, int vectors>
+void foldedTile(const FoldedTile& t, const float* a, int64_t stepA, const float* b,
+                int64_t stepB) {
+  if (lanes == 8 && stepA == panelRows && stepB == tileColumns) {
+    foldRun<Format, rows, vectors>(t, a, panelRows, b, tileColumns);
+  } else {
+    foldRun<Format, rows, vectors>(t, a, stepA, b, stepB);
   }
 }
 

@@ -62,12 +62,13 @@ INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t 
     else UNROLL for (int m = 0; m < rows; m++) stepRow(acc[m], from + m * rowA, bs);
   };
   if constexpr (!spreadsLines) {
-    for (const float* const end = b + k / unrolledK * unrolledK * stepB; b != end;) {
+    const int64_t rest = k & (unrolledK - 1);
+    for (const float* const end = b + (k - rest) * stepB; b != end;) {
       UNROLL for (int64_t i = 0; i < unrolledK; i++) step(i);
       a += unrolledK * stepA;
       b += unrolledK * stepB;
     }
-    for (int64_t p = k % unrolledK; p > 0; p--, a += stepA, b += stepB) step(0);
+    for (int64_t p = rest; p > 0; p--, a += stepA, b += stepB) step(0);
     return;
   }
   for (int64_t p = 0; p < k;) {

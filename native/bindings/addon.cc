@@ -1,6 +1,8 @@
 // The addon that Node loads: the functions that src/kernels, src/data, src/exchange/links and
 // storage/tiers call. They convert typed arrays to pointers and do no arithmetic.
 
+#include <memory>
+
 #include "bindings/arguments.h"
 #include "bindings/digest.h"
 #include "bindings/embedding.h"
@@ -30,17 +32,44 @@ napi_value callOf(napi_env env, napi_callback_info info) {
   }
 }
 
+/// A call that repeats while the memory of its arguments stays in its place.
+struct Repeat {
+  virtual ~Repeat() = default;
+  virtual void run() = 0;
+};
+
+template <auto of>
+struct RepeatOf final : Repeat {
+  using Own = decltype(bindingOf(functionOf<of>()));
+  explicit RepeatOf(Call& call) : taken(Own::take(call)) {}
+  void run() override {
+    std::apply([](auto&... each) { functionOf<of>()(each.get()...); }, taken);
+  }
+  typename Own::Taken taken;
+};
+
+/// Null: the call cannot be repeated.
+template <auto of>
+std::unique_ptr<Repeat> repeatOf([[maybe_unused]] Call& call) {
+  if constexpr (RepeatOf<of>::Own::repeats) return std::make_unique<RepeatOf<of>>(call);
+  return nullptr;
+}
+
 /// A function of the addon: its name, and the number of its arguments.
 struct Entry {
   const char* name;
   napi_callback callback;
   size_t arguments;
+  std::unique_ptr<Repeat> (*repeat)(Call&);
 };
 
 template <auto of>
 constexpr Entry entry(const char* name) {
-  return {name, callOf<of>, decltype(bindingOf(functionOf<of>()))::arguments};
+  return {name, callOf<of>, decltype(bindingOf(functionOf<of>()))::arguments, repeatOf<of>};
 }
+
+napi_value keepCalls(napi_env env, const Array<const int32_t>& functions, napi_value lists);
+void runCalls(napi_env env, napi_value kept, napi_value lists);
 
 constexpr Entry entries[] = {
 #define KERNEL(result, name, ...) entry<&Kernels::name>(#name),
@@ -51,6 +80,8 @@ constexpr Entry entries[] = {
     entry<binding::poolAt>("poolAt"),
     entry<binding::collidingBags>("collidingBags"),
     entry<binding::callForm>("callForm"),
+    entry<keepCalls>("keepCalls"),
+    entry<runCalls>("runCalls"),
     entry<binding::built>("built"),
     entry<binding::arithmetic>("arithmetic"),
     entry<binding::limitIsa>("limitIsa"),
@@ -94,6 +125,45 @@ constexpr Entry entries[] = {
     entry<binding::stopLink>("stopLink"),
     entry<binding::closeLinks>("closeLinks"),
 };
+
+/// Calls, with the names of their functions.
+using KeptCalls = std::vector<std::pair<const char*, std::unique_ptr<Repeat>>>;
+
+/// Calls for `runCalls`: of functions, by their place among `entries`, with lists of arguments,
+/// which JavaScript keeps as long as the answer. Undefined if one of them cannot be repeated.
+napi_value keepCalls(napi_env env, const Array<const int32_t>& functions, napi_value lists) {
+  auto kept = std::make_unique<KeptCalls>();
+  for (int64_t i = 0; i < functions.length; i++) {
+    const Entry& of = entries[functions.data[i]];
+    napi_value list = nullptr;
+    napi_get_element(env, lists, static_cast<uint32_t>(i), &list);
+    Call call(env, list, of.arguments);
+    kept->emplace_back(of.name, of.repeat(call));
+    if (!call.valid() || !kept->back().second) return nullptr;
+  }
+  const auto drop = [](napi_env, void* calls, void*) { delete static_cast<KeptCalls*>(calls); };
+  napi_value result = nullptr;
+  napi_create_external(env, kept.release(), drop, nullptr, &result);
+  return result;
+}
+
+/// Repeats calls, whose arguments lie in the lists, in their order.
+void runCalls(napi_env env, napi_value kept, napi_value) {
+  void* calls = nullptr;
+  if (napi_get_value_external(env, kept, &calls) != napi_ok) {
+    napi_throw_type_error(env, nullptr, "Expected calls that `keepCalls` has kept");
+    return;
+  }
+  for (const auto& [name, repeat] : *static_cast<KeptCalls*>(calls)) {
+    try {
+      repeat->run();
+    } catch (const std::bad_alloc&) {
+      const auto message = std::string("There is no memory left for the scratch of ") + name;
+      napi_throw_error(env, nullptr, message.c_str());
+      return;
+    }
+  }
+}
 
 /// argumentCounts(): the number of arguments of each function, by name.
 napi_value argumentCounts(napi_env env, napi_callback_info) {

@@ -201,4 +201,9 @@ struct Argument<Lookups> {
   Lookups& get() { return value; }
 };
 
+template <> inline constexpr bool copies<Rule> = true;
+template <> inline constexpr bool copies<Table> = true;
+template <> inline constexpr bool copies<std::vector<Table>> = true;
+template <> inline constexpr bool copies<Lookups> = true;
+
 }  // namespace osiris

@@ -48,6 +48,10 @@ class Call {
     napi_throw_type_error(env, nullptr, message.c_str());
     valid_ = false;
   }
+  /// The same for arguments in a list.
+  Call(napi_env env, napi_value list, size_t expected) : env_(env) {
+    for (uint32_t i = 0; i < expected; i++) ok(napi_get_element(env, list, i, &arguments_[i]));
+  }
 
   /// The elements of a typed array; nullptr if it has none. `length`, if given, receives their
   /// number.
@@ -308,19 +312,30 @@ napi_value answer(napi_env env, const Refusable<Value>& of) {
   return nullptr;
 }
 
+/// Whether a parameter copies numbers from typed arrays, which another call would read anew.
+template <typename Parameter>
+constexpr bool copies = false;
+
 /// Calls a function with parameters of these types. `arguments`: their number in JavaScript.
 template <typename Result, typename... Parameters>
 struct Binding {
   using Function = Result (*)(Parameters...);
+  using Taken = std::tuple<Argument<std::decay_t<Parameters>>...>;
   static constexpr size_t arguments = (size_t{0} + ... + Argument<std::decay_t<Parameters>>::count);
   static_assert(arguments <= argumentsMax);
+  /// Whether a call may be repeated with the arguments that were taken for the first.
+  static constexpr bool repeats =
+      std::is_void_v<Result> && !(false || ... || copies<std::decay_t<Parameters>>);
+
+  static Taken take(Call& call) {
+    [[maybe_unused]] size_t at = 0;
+    // The braces keep the order: arguments are taken from left to right.
+    return Taken{Argument<std::decay_t<Parameters>>(call, next<Parameters>(at))...};
+  }
 
   static napi_value run(napi_env env, napi_callback_info info, Function function) {
     Call call(env, info, arguments);
-    [[maybe_unused]] size_t at = 0;
-    // The braces keep the order: arguments are taken from left to right.
-    std::tuple<Argument<std::decay_t<Parameters>>...> taken{
-        Argument<std::decay_t<Parameters>>(call, next<Parameters>(at))...};
+    Taken taken = take(call);
     if (!call.valid()) return nullptr;
     return std::apply(
         [&](auto&... each) -> napi_value {

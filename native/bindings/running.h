@@ -56,7 +56,7 @@ inline int64_t useThreads(napi_env env, int64_t threads, double partNs) {
 
 /// The version of the calling convention. It changes when arguments of a function change.
 /// src/ports/addon.ts has the same number, and does not use an addon with another one.
-inline int64_t callForm() { return 16; }
+inline int64_t callForm() { return 17; }
 
 }  // namespace binding
 

@@ -146,7 +146,12 @@ function folder(
   const sums = parts.map(({ sum }) => sum);
   if (rounding === undefined || slices < rounding.grain) {
     const trees = parts.map(({ tree }) => tree);
-    return () => kernels.foldSubtrees(out, sums, trees, slices);
+    let repeat: (() => void) | undefined;
+    const fold = () => kernels.foldSubtrees(out, sums, trees, slices);
+    return () => {
+      if (repeat === undefined) repeat = kernels.recorded(fold);
+      else repeat();
+    };
   }
   const { grain, precision } = rounding;
   const small = parts.filter(({ tree }) => tree.count < grain);

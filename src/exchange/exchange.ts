@@ -264,6 +264,7 @@ export type ExchangeKernels = Pick<
   | "foldSubtrees"
   | "packColumns"
   | "part"
+  | "recorded"
   | "reshape"
   | "selectLargest"
   | "tensor"

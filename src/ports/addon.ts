@@ -61,7 +61,7 @@ export interface AddonOrigin {
 let loaded: { readonly addon: Addon; readonly path: string } | undefined;
 
 /** Version of the calling convention: native/bindings/running.h has the same number. */
-const callForm = 16;
+const callForm = 17;
 
 /** Checks the addon's calling convention. @throws Error where it was built for another version */
 export function ofThisVersion(addon: AnyAddon, path: string): Addon {

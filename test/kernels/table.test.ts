@@ -1,11 +1,14 @@
 import test from "ava";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../src/kernels/index.ts";
+import { createNative } from "../../src/kernels/native/native.ts";
 import { compiledRows } from "../../src/kernels/table/bind.ts";
 import { compile, type Row } from "../../src/kernels/table/describe.ts";
 import { kinds } from "../../src/kernels/table/kinds.ts";
 import { type Addon, loadAddon } from "../../src/ports/addon.ts";
 import { nativeKernels, testIf } from "../helpers/needs.ts";
 import { listTree, textOf } from "../helpers/tree.ts";
+import { smallTable } from "./cases.ts";
 
 /** The kernels of native/table.h by name; `isAdapted`: a binding stands before the kernel. */
 const rows = listTree()
@@ -122,3 +125,45 @@ for (const choice of ["reference", "auto"] as const) {
     );
   });
 }
+
+testIf(nativeKernels)(
+  "adjacent calls of the addon are repeated in one call, the same sums",
+  (t) => {
+    const loaded = loadAddon() as Addon;
+    const called: string[] = [];
+    const counting = Object.entries(loaded).map(([name, run]) => [
+      name,
+      (...given: unknown[]) => {
+        called.push(name);
+        return run(...given);
+      },
+    ]);
+    const k = createNative(Object.fromEntries(counting) as Addon) as Kernels;
+    const [x, y, out] = [k.tensor([2, 1]), k.tensor([2, 1]), k.tensor([2, 2])];
+    const { rows, bags } = smallTable(k, "sum", 1);
+    const ids = BigInt64Array.of(3n, 1n, 1n, 2n, 0n);
+    const pooled = [1, 2].map(() => k.tensor([3, 2]));
+    const repeats = [
+      k.recorded(() => {
+        k.copyColumns(out, 1, x, 0, 1);
+        k.copy(y, x); // JavaScript's.
+        k.copyColumns(out, 0, y, 0, 1);
+        k.add(x, x, y);
+        k.copyColumns(out, 1, x, 0, 1);
+      }),
+      k.recorded(() => {
+        for (const one of pooled) k.pool(one, [rows], { ...bags, ids }, 0, 3);
+      }),
+    ];
+    k.write(x, Float32Array.of(3, 4));
+    ids.fill(0n);
+    called.length = 0;
+    for (const repeat of repeats) repeat?.();
+    t.deepEqual(called, ["copyColumns", "runCalls", "pool", "pool"]);
+    t.deepEqual([...k.read(out)], [3, 6, 4, 8]);
+    const expected = k.tensor([3, 2]);
+    k.pool(expected, [rows], { ...bags, ids: new Int32Array(5) }, 0, 3);
+    for (const one of pooled) t.deepEqual(k.read(one), k.read(expected), "ids are read anew");
+    t.throws(() => loaded.runCalls?.({}, []), { message: /calls that `keepCalls` has kept/ });
+  },
+);

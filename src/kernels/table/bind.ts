@@ -36,7 +36,7 @@ export function checkKernels(inner: Kernels): Kernels {
 export function bindKernels(inner: Partial<Kernels>, addon: Addon | undefined): Kernels {
   // Kernels are called by name here, with arguments that the table checks instead of the compiler.
   const calls = inner as unknown as Calls;
-  const recorder = createRecorder();
+  const recorder = createRecorder(addon);
   const bound: Record<string, unknown> = {};
   for (const [name, of] of Object.entries({ ...inner, ...checkMemory(inner as Kernels) })) {
     const isNoted = typeof of === "function" && !handles.has(name);
@@ -45,7 +45,7 @@ export function bindKernels(inner: Partial<Kernels>, addon: Addon | undefined): 
   for (const [kernel, { row, of }] of compiledRows()) {
     const isNative = addon !== undefined && row.native !== undefined;
     bound[kernel] = isNative
-      ? nativeCall(row, of, recorder, callsOf(addon, kernel, row))
+      ? nativeCall(row, of, recorder, addon[kernel]!, addon[row.bfloat16 ?? kernel]!)
       : checkedCall(of, recorder, calls[kernel]!);
   }
   bound.recorded = recorder.recorded;
@@ -64,22 +64,17 @@ function checkedCall({ check }: Compiled, { note }: Recorder, call: Call): Call 
   return (...given) => (check(given) ? note(call, given) : undefined);
 }
 
-/** The addon's functions of a kernel: for float32, and for bfloat16 where there is another. */
-function callsOf(addon: Addon, kernel: string, { bfloat16 = kernel }: Row): [Call, Call] {
-  return [addon[kernel]!, addon[bfloat16]!];
-}
-
+/** `short`: the addon's function for bfloat16, which may be the same. */
 function nativeCall(
-  { bfloat16, takes }: Row,
+  { takes }: Row,
   { check, list }: Compiled,
   { note }: Recorder,
-  [call, short]: readonly [Call, Call],
+  call: Call,
+  short: Call,
 ): Call {
-  if (bfloat16 === undefined) {
-    return (...given) => (check(given) ? note(call, list(given)) : undefined);
-  }
-  const precision = takes.split(" ").indexOf("precision");
+  const precision = call === short ? 0 : takes.split(" ").indexOf("precision");
   return (...given) => {
-    if (check(given)) note(given[precision] === "bfloat16" ? short : call, list(given));
+    if (!check(given)) return undefined;
+    return note(given[precision] === "bfloat16" ? short : call, list(given));
   };
 }

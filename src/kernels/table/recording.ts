@@ -1,7 +1,9 @@
 // Recordings of kernels' calls. A call is recorded after its arguments were checked and listed for
 // the addon, so that a replay neither checks nor lists them again. A step makes the same calls as
-// the step before; on small batches, preparing them takes longer than many of them run.
+// the step before; on small batches, preparing them takes longer than many of them run. The addon
+// keeps the arguments of adjacent calls of its own, and repeats all of these in one call.
 
+import type { Addon } from "../../ports/addon.ts";
 import type { Arguments } from "./describe.ts";
 
 export type Call = (...given: Arguments) => unknown;
@@ -13,34 +15,55 @@ export interface Recorder {
   recorded(work: () => void): (() => void) | undefined;
 }
 
-export function createRecorder(): Recorder {
-  let running:
-    | { readonly calls: Call[]; readonly lists: Arguments[]; isWhole: boolean }
-    | undefined;
+export function createRecorder(addon: Addon | undefined): Recorder {
+  const join = joiner(addon);
+  let running: { readonly calls: Call[]; readonly lists: Arguments[] } | undefined;
+  let isWhole = true;
   return {
     note(call, given) {
       const answer = call(...given);
       if (running === undefined) return answer;
       running.calls.push(call);
       running.lists.push(given);
-      running.isWhole &&= answer === undefined;
+      isWhole &&= answer === undefined;
       return answer;
     },
 
     recorded(work) {
       if (running !== undefined) throw new Error("A recording of kernels' calls already runs");
-      const own = { calls: [] as Call[], lists: [] as Arguments[], isWhole: true };
+      const own = { calls: [] as Call[], lists: [] as Arguments[] };
       running = own;
+      isWhole = true;
       try {
         work();
       } finally {
         running = undefined;
       }
-      if (!own.isWhole) return undefined;
-      const { calls, lists } = own;
+      if (!isWhole) return undefined;
+      const { calls, lists } = join(own.calls, own.lists);
       return () => {
         for (let i = 0; i < calls.length; i++) calls[i]!(...lists[i]!);
       };
     },
+  };
+}
+
+/** Returns a function that joins each run of calls of the addon's functions into one call. */
+function joiner(addon: Partial<Addon> = {}) {
+  const names = Object.keys(addon.argumentCounts?.() ?? {});
+  const places = new Map(names.map((name, place) => [addon[name], place]));
+  return (calls: readonly Call[], lists: readonly Arguments[]) => {
+    const joined = { calls: [] as Call[], lists: [] as Arguments[] };
+    for (let first = 0, end = 0; first < calls.length; first = end) {
+      while (end < calls.length && places.has(calls[end])) end++;
+      end = Math.max(end, first + 1);
+      const [own, given] = [calls.slice(first, end), lists.slice(first, end)];
+      const functions = Int32Array.from(own, (call) => places.get(call) ?? 0);
+      const kept = own.length > 1 ? addon.keepCalls?.(functions, given) : undefined;
+      joined.calls.push(...(kept === undefined ? own : [addon.runCalls as Call]));
+      // The lists stay with the calls, as the addon reads the memory of their arrays.
+      joined.lists.push(...(kept === undefined ? given : [[kept, given]]));
+    }
+    return joined;
   };
 }

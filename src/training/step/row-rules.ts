@@ -19,8 +19,8 @@ export interface RowRulesDevice {
   readonly decays: readonly (RowDecay | undefined)[];
 }
 
-/** Rules that no step changes but by its rate, by slab: of the last step, and without a penalty. */
-const last = new WeakMap<Slab, { readonly base: RowRule; readonly rules: readonly RowRule[] }>();
+/** Rules that only the numbers `base` of a step change, by slab: those of the last step. */
+const last = new WeakMap<Slab, { readonly base: string; readonly rules: readonly RowRule[] }>();
 
 export function rowRulesOf(
   { decays, key, recipe, topology }: RowRulesDevice,
@@ -28,9 +28,9 @@ export function rowRulesOf(
   at: OptimizerStep,
 ): readonly RowRule[] {
   const { sparse } = recipe.optimizer;
-  const base = rowRuleOf(sparse, 0, at);
+  const base = JSON.stringify(rowRuleOf(sparse, 0, at)); // Text keeps every bit of a number.
   const known = last.get(slab);
-  if (known !== undefined && areEqual(known.base, base)) return known.rules;
+  if (known?.base === base) return known.rules;
   const byPenalty = new Map<number, RowRule>();
   let isSteady = true;
   const rules = slab.shards.map(({ table }, place) => {
@@ -45,10 +45,4 @@ export function rowRulesOf(
   });
   if (isSteady) last.set(slab, { base, rules });
   return rules;
-}
-
-/** Whether two rules have the same numbers; a rule with parts of its own equals no other. */
-function areEqual(one: RowRule, other: RowRule): boolean {
-  const [own, others] = [Object.entries(one), Object.values(other)];
-  return own.length === others.length && own.every(([, value], i) => value === others[i]);
 }

@@ -7,7 +7,7 @@ import { oneLabel, scoreWords } from "../../data/targets.ts";
 import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
 import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
 import { quantaOf } from "../../embedding/rows/slab.ts";
-import type { ExchangeShape } from "../../exchange/exchange.ts";
+import type { ExchangeShape, PartBytes } from "../../exchange/exchange.ts";
 import { longHeaderBytes } from "../../exchange/long-frames.ts";
 import { packedBytes, type WirePrecision } from "../../kernels/contract/precision.ts";
 import { denseSubtreesIn, distinctTreesIn, subtreesIn } from "./gradient-trees.ts";
@@ -37,7 +37,9 @@ export function partBytesOf(topology: Topology, samples: number): StepBytes {
   const found = sizes.get(samples);
   if (found !== undefined) return found;
   const counts = topology.sliceRuns.map((_, device) => samplesOf(topology, device, samples).count);
-  const bytes = bytesOf(topology, counts);
+  const bytes = Object.fromEntries(
+    Object.entries(bytesOf(topology, counts)).map(([name, of]) => [name, remembered(counts, of)]),
+  ) as StepBytes;
   const [oldest] = sizes.keys();
   if (oldest !== undefined && sizes.size === sizesMax) sizes.delete(oldest);
   sizes.set(samples, bytes);
@@ -45,6 +47,20 @@ export function partBytesOf(topology: Topology, samples: number): StepBytes {
 }
 
 type StepBytes = ExchangeShape["bytesMax"];
+
+/** Remembers the pairs that were asked for last: a step asks for those of its device, often. */
+function remembered({ length: devices }: readonly number[], bytes: PartBytes): PartBytes {
+  const known = new Map<number, number>();
+  return (from, to) => {
+    const pair = from * devices + to;
+    const found = known.get(pair);
+    if (found !== undefined) return found;
+    if (known.size > 4 * devices) known.clear();
+    const own = bytes(from, to);
+    known.set(pair, own);
+    return own;
+  };
+}
 
 /** `counts`: samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {

@@ -52,6 +52,7 @@ export function benchWork(
     input: { model, batchSize: batch, slices: 8, idsMax },
     recipe: recipeOf(optimizer),
     batches: config === "c" ? 8 : 16,
+    warmUpSteps: batch < 512 ? 300 : 5, // V8 compiles what a step calls after hundreds of calls.
     ...{ devices, depth: 3, seconds, steps, arithmetic },
   };
 }

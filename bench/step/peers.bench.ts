@@ -137,8 +137,8 @@ function measurementOf(
 }
 
 /** Seconds to make tables and batches; the peer also starts Python and imports torch. */
-const ourSetUpSeconds = { a: 2, b: 4, c: 10, d: 4, w: 4 } as const;
-const peerSetUpSeconds = { a: 5, b: 7, c: 12, d: 7, w: 7 } as const;
+const ourSetUpSeconds = { a: 4, b: 4, c: 10, d: 4, w: 4 } as const;
+const peerSetUpSeconds = { a: 8, b: 7, c: 12, d: 7, w: 7 } as const;
 
 function nameOf({ config, batch, optimizer, precision }: Cell): string {
   return `train.${config}.${batch}.${optimizer}.${precision}`;

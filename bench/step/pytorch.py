@@ -230,8 +230,8 @@ def main(name, batch, threads, optimizer, variant, seconds):
         update_dense.step()
         tables.update()
 
-    for warm_up in range(3):
-        step(*pool[warm_up])
+    for warm_up in range(300 if batch < 512 else 3):  # As many small steps as ours.
+        step(*pool[warm_up % len(pool)])
     rates = []
     start = time.perf_counter()
     while time.perf_counter() - start < seconds or len(rates) < 3:

@@ -42,60 +42,6 @@ function killEach(t: ExecutionContext, { threads }: TestCluster, names: readonly
   };
 }
 
-onCluster.test(
-  "asynchronous trainers train every sample once an epoch, and their checkpoint is a model, which " +
-    "the job trains on from",
-  async (t, place) => {
-    const job = asyncJob(place);
-    const { result, events } = await runJob(place, job);
-    t.is(result.status, "finished");
-    t.is(result.step, 43);
-    t.deepEqual(result.asynchronous, {
-      samples,
-      updates: 0,
-      restarts: { trainer: 0, rows: 0, center: 0 },
-    });
-    t.deepEqual(only(events, "run.incident"), []);
-    t.regex(only(events, "run.started")[0]?.notice ?? "", /no run can be repeated bit by bit/);
-    t.true(result.warnings.some(({ code }) => code === "NOT_REPRODUCIBLE"));
-    // The files, read by the code of synchronous training, are the model that trainers evaluated.
-    const model = await loadModel(result.directory);
-    const { logLoss, auc } = await model.evaluate();
-    t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-5, `${logLoss}, ${result.logLoss}`);
-    t.true(Math.abs(auc - (result.auc ?? 0)) < 1e-5, `${auc}, ${result.auc}`);
-    const { set } = openKernels("auto");
-    t.deepEqual(only(events, "run.started")[0]?.sets, [set]);
-    t.like(listCheckpoints(result.directory).checkpoints[0], { mode: "async", sets: [set] });
-    await t.throwsAsync(verifyRun(result.directory), {
-      code: "NOT_REPLAYABLE",
-      message: /trainers and servers kept no common order of updates \(mode: "async"\)/,
-    });
-    const longer = await runJob(place, inEpochs(job, 2));
-    t.is(only(longer.events, "run.started")[0]?.fromStep, 43);
-    t.is(longer.result.step, 86);
-    t.is(longer.result.asynchronous?.samples, 2 * samples);
-  },
-);
-
-onCluster.test(
-  "a cancelled asynchronous run keeps the batches of all trainers",
-  async (t, place) => {
-    const job = inEpochs(asyncJob(place, { checkpoint: { everySteps: 100_000 } }), 200);
-    const { result, events } = await runJob(place, job, async ({ type }, run) => {
-      if (type !== "run.progress") return;
-      await t.throwsAsync(run.timelines(), { message: /"bounded" for a trace of steps, which/ });
-      await run.cancel();
-    });
-    const [told] = only(events, "run.progress");
-    t.true((told?.secondsLeft ?? 0) > 0);
-    t.true((told?.pushLag?.batches ?? -1) >= 0 && (told?.pushLag?.batches ?? 5) <= 4);
-    t.is(result.status, "cancelled");
-    t.true(result.step > 0 && result.step < 43 * 200);
-    t.is(listCheckpoints(result.directory).checkpoints[0]?.cut, result.step);
-  },
-);
-
-const epochs = 16;
 const roles = [
   { killed: "trainer:1-0", actor: "device:1", what: "trainer", from: "center" },
   { killed: "sparse:1", actor: "sparse:1", what: "rows", from: "checkpoint" },
@@ -103,14 +49,45 @@ const roles = [
 ] as const;
 
 onCluster.test(
-  "a trainer, a sparse server and the dense server of an asynchronous run are killed and replaced",
+  "a cancelled asynchronous run goes on where it ended, replaces killed threads, trains every " +
+    "sample once an epoch, and its checkpoint is a model",
   async (t, place) => {
-    const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 1000 } };
-    const job = inEpochs(asyncJob(place, cuts), epochs);
+    // Far fewer cuts than steps: a thread that is killed seldom saves. No wait is too long.
+    const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 100_000 } };
+    const job = asyncJob(place, { ...cuts, stepDeadlineMs: 60_000 });
+    const begun = await runJob(place, inEpochs(job, 200), async ({ type }, run) => {
+      if (type !== "run.progress") return;
+      await t.throwsAsync(run.timelines(), { message: /"bounded" for a trace of steps, which/ });
+      await run.cancel();
+    });
+    const { step } = begun.result;
+    const [told] = only(begun.events, "run.progress");
+    t.true((told?.secondsLeft ?? 0) > 0);
+    t.true((told?.pushLag?.batches ?? -1) >= 0 && (told?.pushLag?.batches ?? 5) <= 4);
+    t.is(begun.result.status, "cancelled");
+    t.true(step > 0 && step < 43 * 200);
+    t.is(listCheckpoints(begun.result.directory).checkpoints[0]?.cut, step);
+    t.deepEqual(only(begun.events, "run.incident"), []);
+    t.regex(
+      only(begun.events, "run.started")[0]?.notice ?? "",
+      /no run can be repeated bit by bit/,
+    );
+
+    const epochs = Math.ceil(step / 43) + 14;
     const names = roles.map(({ killed }) => killed);
-    const { result, events } = await runJob(place, job, killEach(t, place, names));
+    const { result, events } = await runJob(
+      place,
+      inEpochs(job, epochs),
+      killEach(t, place, names),
+    );
     t.is(result.status, "finished");
-    t.is(result.generation, 1, "the others trained on");
+    t.is(result.step, 43 * epochs);
+    const started = only(events, "run.started");
+    t.deepEqual(
+      started.map(({ fromStep }) => fromStep),
+      [step],
+      "the others trained on",
+    );
     const lost = only(events, "run.lost");
     t.is(lost.length, roles.length);
     for (const [at, { actor, what, from }] of roles.entries()) {
@@ -125,20 +102,46 @@ onCluster.test(
     );
     t.true((lost[1]?.updates ?? 0) > 0, "rows that were updated since the cut");
     t.is(trained, epochs * samples, "batches that were in work are trained by the next thread");
+    t.true(result.warnings.some(({ code }) => code === "NOT_REPRODUCIBLE"));
+
+    // The files, read by the code of synchronous training, are the model that trainers evaluated.
+    const model = await loadModel(result.directory);
+    const { logLoss, auc } = await model.evaluate();
+    t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-5, `${logLoss}, ${result.logLoss}`);
+    t.true(Math.abs(auc - (result.auc ?? 0)) < 1e-5, `${auc}, ${result.auc}`);
+    const { set } = openKernels("auto");
+    t.deepEqual(started[0]?.sets, [set]);
+    t.like(listCheckpoints(result.directory).checkpoints[0], { mode: "async", sets: [set] });
+    await t.throwsAsync(verifyRun(result.directory), {
+      code: "NOT_REPLAYABLE",
+      message: /trainers and servers kept no common order of updates \(mode: "async"\)/,
+    });
   },
 );
 
 test.serial(
-  "trainers on two hosts share servers of both; a client submits the job, and its model is served",
+  "trainers on two hosts share servers of both, a host is lost, a client follows the job, and " +
+    "its model is served",
   async (t) => {
     await using place = await startTestCluster(1);
     const lost = await startHost(t, place.cluster, { devices: 1 });
     const { url: nats, token } = place.cluster;
     await using client = await connect({ nats, ...(token !== undefined && { token }) });
-    const job = asyncJob(place, { async: { threads: 1 } });
-    const { result, events } = await runJob({ cluster: client }, job);
-    t.is(only(events, "run.started")[0]?.hosts.length, 2);
-    t.is(result.asynchronous?.samples, samples);
+    // The rows and the trainer of the lost host: all go back to the last checkpoint.
+    const epochs = 6;
+    const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 1000 } };
+    const job = inEpochs(asyncJob(place, { ...cuts, async: { threads: 1 } }), epochs);
+    let isKilled = false;
+    const { result, events } = await runJob({ cluster: client }, job, ({ type }) => {
+      if (type !== "run.checkpointed" || isKilled) return;
+      isKilled = true;
+      lost.kill("SIGKILL");
+    });
+    t.is(result.status, "finished");
+    const hosts = only(events, "run.started").map((one) => one.hosts.length);
+    t.is(hosts[0], 2);
+    t.is(hosts.at(-1), 1);
+    t.is(result.asynchronous?.samples, epochs * samples, "counted from the checkpoint on");
     await using model = await loadModel(result.directory);
     const { logLoss } = await model.evaluate();
     t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-5, `${logLoss}, ${result.logLoss}`);
@@ -146,20 +149,5 @@ test.serial(
     const { post } = await startServer(t, { models: { ctr: { path: result.directory } } });
     const { body } = await post("/v1/models/ctr:predict", { records });
     t.deepEqual(body.predictions, [...(await model.predict(records))]);
-
-    // The rows and the trainer of a lost host: all go back to the last checkpoint.
-    const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 1000 } };
-    const more = 6;
-    const longer = inEpochs(asyncJob(place, cuts), more);
-    let isKilled = false;
-    const { result: last, events: told } = await runJob(place, longer, ({ type }) => {
-      if (type !== "run.checkpointed" || isKilled) return;
-      isKilled = true;
-      lost.kill("SIGKILL");
-    });
-    t.is(last.status, "finished");
-    t.is(last.generation, 2);
-    t.is(only(told, "run.started").at(-1)?.hosts.length, 1);
-    t.is(last.asynchronous?.samples, more * samples, "counted from the checkpoint on");
   },
 );

@@ -146,7 +146,9 @@ export const officialSafetensors: Need = {
 
 /** The path of a Python with PyTorch: the first on the PATH, or that of the system. */
 export function pythonWithTorch(): string | undefined {
-  return ["python3", "/usr/bin/python3"].find((one) => runs(one, "-c", "import torch"));
+  // To import PyTorch takes seconds of the processor.
+  const program = 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)';
+  return ["python3", "/usr/bin/python3"].find((one) => runs(one, "-c", program));
 }
 
 export const pyTorch: Need = {

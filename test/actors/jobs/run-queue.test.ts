@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { type JobOptions, RemoteError, type Run, type RunEvent } from "../../../index.ts";
-import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
-import { startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { isTestAll } from "../../helpers/thinned.ts";
@@ -30,14 +30,14 @@ async function first(run: Run, type: RunEvent["type"]): Promise<void> {
   for await (const event of run.events()) if (event.type === type) return;
 }
 
-const epochs = isTestAll ? 4 : 2;
+const epochs = isTestAll ? 4 : 1;
 const longJob = ({ job }: Pick<EitherCluster, "job">, priority = 0, devices = 2) =>
   inEpochs(job({ priority, devices }), epochs);
 
 onCluster.test(
   "runs that fit beside each other train concurrently, with unchanged models",
   async (t, place) => {
-    const calm = await calmResult();
+    const calm = await calmRun();
     const runs = await Promise.all(
       [1, 1].map((devices) => place.cluster.submit(place.job({ devices }))),
     );
@@ -57,7 +57,7 @@ onCluster.test(
 onCluster.test(
   "a run is preempted by one of a higher priority, and resumes after it, with the same model",
   async (t, place) => {
-    const calm = await calmResult(epochs);
+    const calm = await calmRun(epochs);
     const low = await place.cluster.submit(longJob(place));
     let high: Promise<Run> | undefined;
     const order: string[] = [];
@@ -87,7 +87,7 @@ onCluster.test(
 onCluster.test(
   "a run that is saved on request, paused and resumed ends with the same model",
   async (t, place) => {
-    const calm = await calmResult(epochs);
+    const calm = await calmRun(epochs);
     const run = await place.cluster.submit(longJob(place));
     const other = await place.cluster.submit(inEpochs(place.job(), 1));
     await first(run, "run.progress");
@@ -125,7 +125,7 @@ testIf(testAll).serial(
     const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));
     const options = { state: { directory } };
-    const calm = await calmResult(epochs);
+    const calm = await calmRun(epochs);
     const jobs = await startTestCluster(0, { minDevices: 1 });
     t.teardown(() => jobs[Symbol.asyncDispose]());
     const short = inEpochs(jobs.job({ devices: 2 }), 1);

@@ -19,13 +19,7 @@ import { realDisk } from "../../../src/ports/disk.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { decodeManifest, encodeManifest } from "../../../storage/checkpoints/store/manifest.ts";
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
-import {
-  inEpochs,
-  runJob,
-  smallData,
-  smallModel,
-  smallSteps,
-} from "../../helpers/clusters/clusters.ts";
+import { runJob, smallData, smallModel, smallSteps } from "../../helpers/clusters/clusters.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
@@ -38,7 +32,7 @@ test.serial(
   async (t) => {
     await using place = await startCluster(2);
     const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
-    const job = inEpochs(place.job({ checkpoint }), 2);
+    const job = place.job({ checkpoint });
     const directory = job.checkpoint?.directory ?? "";
     const exit = { actor: "device:1", generation: 1, step: 24, point: 3, effect: "exit" } as const;
     place.threads.plan([exit]);
@@ -68,7 +62,7 @@ test.serial(
     const whole = await verifyRun(directory, { from: "start" });
     t.true(whole.isEqual, JSON.stringify(wrongOf(whole)));
     t.is(whole.digest, result.digest);
-    t.is(whole.steps, 2 * smallSteps);
+    t.is(whole.steps, smallSteps);
     t.true(whole.leaves.some(({ name }) => name === "metrics.history"));
     const onTwo = await verifyRun(directory, { from: checkpoints[2]?.manifest, devices: 2 });
     t.like(onTwo, { isEqual: true, devices: 2 });

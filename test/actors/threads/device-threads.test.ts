@@ -4,7 +4,8 @@ import test from "ava";
 import { Cluster } from "../../../internal.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
-import { calmResult, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 
 test.serial("a cluster passes its threads to its devices, and the model is the same", async (t) => {
   const given: unknown[] = [];
@@ -17,7 +18,7 @@ test.serial("a cluster passes its threads to its devices, and the model is the s
   await using place = await startTestCluster(1, { threads: 2, launcher });
   const { result } = await runJob(place, place.job());
   t.deepEqual(given, [2]);
-  t.is(result.digest, (await calmResult()).digest);
+  t.is(result.digest, (await calmRun()).digest);
 });
 
 test("threads that no machine has are refused", async (t) => {

@@ -9,7 +9,8 @@ import { announcedSpeeds, chooseWay } from "../../../../actors/run/control/host-
 import { linkKeeper, readLinks } from "../../../../actors/threads/kept-constants.ts";
 import type { Launcher, Thread } from "../../../../src/ports/launcher.ts";
 import { startMembership, startSimulatedNetwork } from "../../../helpers/clusters/actors.ts";
-import { calmResult, only, runJob } from "../../../helpers/clusters/clusters.ts";
+import { only, runJob } from "../../../helpers/clusters/clusters.ts";
+import { calmRun } from "../../../helpers/clusters/either-clusters.ts";
 import { startVirtualCluster } from "../../../helpers/clusters/virtual-clusters.ts";
 import { setEnvironment } from "../../../helpers/environment.ts";
 
@@ -35,7 +36,7 @@ test.serial("two hosts measure their links once; later runs use what was kept", 
   });
   await using place = startVirtualCluster(1, { minDevices: 2, links, over });
   await place.join(1);
-  const calm = await calmResult();
+  const calm = await calmRun();
   const found = [];
   for (const _ of [1, 2]) {
     const { result, events } = await runJob(place, place.job({ sharding: "auto", devices: 2 }));
@@ -68,7 +69,7 @@ for (const [what, linkFaults, way, reason] of [
       await using place = startVirtualCluster(1, { minDevices: 2, links, linkFaults });
       await place.join(1);
       const { result, events } = await runJob(place, place.job({ sharding: "auto", devices: 2 }));
-      t.is(result.digest, (await calmResult()).digest);
+      t.is(result.digest, (await calmRun()).digest);
       const [started] = only(events, "run.started");
       t.is(started?.links?.way, way);
       t.regex(started?.links?.reason ?? "", reason);
@@ -106,7 +107,7 @@ test.serial("a measurement that fails is told, and the run trains to the same mo
   await using place = startVirtualCluster(1, { minDevices: 2, links, over });
   await place.join(1);
   const { result, events } = await runJob(place, place.job({ sharding: "auto", devices: 2 }));
-  t.is(result.digest, (await calmResult()).digest);
+  t.is(result.digest, (await calmRun()).digest);
   const [started] = only(events, "run.started");
   t.is(started?.plan?.by, "auto");
   t.regex(started?.plan?.note ?? "", /links between hosts were not measured \(.+\), and count as/);

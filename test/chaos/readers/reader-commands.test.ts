@@ -5,7 +5,6 @@ import { setTimeout as pause } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
 import type { JobOptions, ReaderReport, Run } from "../../../internal.ts";
 import {
-  calmResult,
   only,
   runJob,
   type Story,
@@ -13,6 +12,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
@@ -26,7 +26,7 @@ async function readersOf({ cluster }: TestCluster, run: Run): Promise<readonly R
 }
 
 async function assertCalm(t: ExecutionContext, { result }: Story) {
-  const calm = await calmResult();
+  const calm = await calmRun();
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
 }
@@ -151,7 +151,7 @@ testIf(testAll).serial("a limit outlives a reader and a device that are killed",
 test.serial(
   "unknown readers and a too low limit are refused; simultaneous drains are executed",
   async (t) => {
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     place.threads.plan([rest(1, 8)]);
     const refusals: string[] = [];
     const drained: number[] = [];

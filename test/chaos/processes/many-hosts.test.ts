@@ -19,6 +19,7 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
 
@@ -102,15 +103,15 @@ testIf(testAll).serial(
 test.serial(
   "P2: hosts may be killed, and come back: the model is that of one process, with tiers",
   async (t) => {
-    await using one = await startTestCluster(2);
-    const { result: calm } = await runJob(one, inEpochs(one.job(mixed), 2));
+    await using one = await startCluster(2);
+    const { result: calm } = await runJob(one, one.job(mixed));
     await using place = await startTestCluster(0, { minDevices: 4 });
     const { cluster } = place;
     const first = await startHost(t, cluster);
     const second = await startHost(t, cluster);
     // Missing heartbeats reveal a dead host; with this deadline a slow step on a busy machine is no
     // failure.
-    const job = inEpochs(place.job({ ...mixed, ...below, stepDeadlineMs: 120_000 }), 2);
+    const job = place.job({ ...mixed, ...below, stepDeadlineMs: 120_000 });
     let killed = 0;
     const { result, events } = await runJob(place, job, async (event) => {
       if (event.type === "run.checkpointed" && killed === 0) {

@@ -21,7 +21,7 @@ interface Answer {
   readonly predictions: readonly number[];
 }
 
-/** Clients that send requests without a pause, each for its own records, until they are stopped. */
+/** Clients that send requests, each for its own records, until they are stopped. */
 function startLoad(url: string, clients: number) {
   const answers: Answer[] = [];
   const refusals = new Map<string, number>();
@@ -43,6 +43,8 @@ function startLoad(url: string, clients: number) {
         lost++; // The server was killed with the request.
         await sleep(20);
       }
+      // Requests without a pause would only keep the processor from the server's other work.
+      await sleep(5);
     }
   };
   const loops = Array.from({ length: clients }, (_, client) => loop(client));

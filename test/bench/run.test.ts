@@ -78,13 +78,13 @@ test.serial("a pattern that matches no row is refused in one sentence", async (t
 
 test.serial("each row is a line of JSON, the last line has the machine and all rows", async (t) => {
   const directory = directoryOf(t);
-  const words = ["planner", "--tables", "40", "--devices", "8", "--rounds", "2", "--json"];
+  const words = ["planner", "--tables", "10", "--devices", "4", "--rounds", "2", "--json"];
   const { code, stdout, stderr } = await bench(words, directory);
   t.is(code, 0);
   const rows = stdout.slice(0, -1).map((line) => JSON.parse(line) as BenchRow);
   t.deepEqual(
     rows.map(({ name }) => name),
-    ["planner.40.8.search", "planner.40.8.balance"],
+    ["planner.10.4.search", "planner.10.4.balance"],
   );
   const [search] = rows;
   t.deepEqual(Object.keys(search ?? {}).sort(), [

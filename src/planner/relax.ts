@@ -161,19 +161,13 @@ function moreMemory(setting: Setting): Relaxation[] {
 
 /** More room on each host for rows below caches, where it is counted. */
 function moreBelow(setting: Setting): Relaxation[] {
-  const { hostMemoryBytes, disk } = setting.constants;
-  if (hostMemoryBytes === undefined && disk === undefined) return [];
-  return moreBytes(setting, belowBytesOf(setting.constants) ?? 0, (bytes) =>
-    hostMemoryBytes !== undefined || disk === undefined
-      ? {
-          change: { hostMemoryBytes: bytes },
-          sentence: `Give each host ${bytes} bytes of memory below its devices`,
-        }
-      : {
-          change: { disk: { ...disk, bytes } },
-          sentence: `Give each host ${bytes} bytes of disk`,
-        },
-  );
+  const now = belowBytesOf(setting.constants);
+  if (now === undefined) return [];
+  const isDisk = setting.constants.hostMemoryBytes === undefined;
+  return moreBytes(setting, now, (bytes) => ({
+    change: isDisk ? { diskBytes: bytes } : { hostMemoryBytes: bytes },
+    sentence: `Give each host ${bytes} bytes of ${isDisk ? "disk" : "memory below its devices"}`,
+  }));
 }
 
 /** A change to more bytes, within 1 % of the least that fits. */

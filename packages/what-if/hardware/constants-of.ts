@@ -19,7 +19,6 @@ type Collectives = MachineConstants["insideHost"];
 export function constantsOf(hardware: Hardware, devices: ClusterDevices): MachineConstants {
   const { constants, device, host, scaleUp, scaleOut, source } = hardware;
   const { memoryBytes, hostBytes, diskBytes } = memoryOf(hardware, devices);
-  const { disk } = host;
   const sharers = scaleOut.isShared ? devices.perHost : 1;
   const acrossHosts = collectivesOf({ ...scaleOut, bandwidth: scaleOut.bandwidth / sharers });
   const hostRoundSeconds = devices.hosts === 1 ? 0 : scaleOut.latency;
@@ -33,9 +32,9 @@ export function constantsOf(hardware: Hardware, devices: ClusterDevices): Machin
     source: `${hardware.name}: ${source}`,
     memoryBytes,
     // Without a disk, rows below caches have no other place.
-    ...(disk === undefined
+    ...(host.disk === undefined
       ? { hostMemoryBytes: devices.perHost * hostBytes }
-      : { disk: { bytes: devices.perHost * diskBytes, bandwidth: disk.bandwidth } }),
+      : { diskBytes: devices.perHost * diskBytes }),
     memoryBandwidth: device.memory.lookups,
     lowerBandwidth,
     // Hosts with one device have no link inside.

@@ -54,11 +54,8 @@ export const constantsSchema = z.strictObject({
    * no disk below. Left out: each device has memory of its own (`tiers.ddrBytes`), and a disk.
    */
   hostMemoryBytes: z.number().min(0).optional(),
-  /**
-   * Disk below the caches, which the devices of a host share: its bytes, and those that it reads or
-   * writes in a second. Left out: neither counts.
-   */
-  disk: z.strictObject({ bytes: z.number().min(0), bandwidth: rate }).optional(),
+  /** Bytes of disk below the caches, which the devices of a host share. Left out: not counted. */
+  diskBytes: z.number().min(0).optional(),
   /** Bytes per second that lookups read from a device's memory. */
   memoryBandwidth: rate.default(897e9),
   /** Bytes per second from the tier below a cache. */
@@ -181,8 +178,8 @@ export const serverConstants: MachineConstants = checkOptions(constantsSchema, {
 });
 
 /** Bytes that a host has for all rows of cached tables; undefined: they are not counted. */
-export function belowBytesOf({ hostMemoryBytes, disk }: MachineConstants): number | undefined {
-  return hostMemoryBytes ?? disk?.bytes;
+export function belowBytesOf({ hostMemoryBytes, diskBytes }: MachineConstants): number | undefined {
+  return hostMemoryBytes ?? diskBytes;
 }
 
 /**
@@ -210,12 +207,10 @@ export function slowed(constants: MachineConstants, times: number): MachineConst
     "hostRoundSeconds",
   ] as const;
   const all = scaled(constants, seconds, times);
-  const { disk } = constants;
   return {
     ...scaled(all, rates, 1 / times),
     insideHost: scaled(constants.insideHost, links, 1 / times),
     acrossHosts: scaled(constants.acrossHosts, links, 1 / times),
-    ...(disk && { disk: { ...disk, bandwidth: disk.bandwidth / times } }),
     rows: constants.rows.map((costs) => scaled(costs, rowCostNames, times)),
     steps: constants.steps.map((costs) => scaled(costs, costNames, times)),
   };

@@ -99,12 +99,13 @@ export function costOf(
   return { seconds, cost, work, bytes, hostBytes: hostBytesOf(setting, table, tier, tile) };
 }
 
+/** Behind a cache, all rows lie in the memory of the host, or on its disk. */
 function hostBytesOf(setting: Setting, table: PlannedTable, tier: Tier, tile: Tile): number {
-  const { hostMemoryBytes, disk } = setting.constants;
+  const { hostMemoryBytes, diskBytes } = setting.constants;
   if (tier === "memory") return 0;
   const [rows, columns] = [tileRows(table, tile), tileColumns(table, tile)];
   if (hostMemoryBytes !== undefined) return rows * placeBytesOf(setting, table, columns);
-  return disk === undefined ? 0 : rows * rowBytesOf(table, columns);
+  return diskBytes === undefined ? 0 : rows * rowBytesOf(table, columns);
 }
 
 /** Scales the time of rows to the speed with this number of devices on a host. */
@@ -314,11 +315,10 @@ function exchangesOf(
 
 /**
  * Seconds to fetch the rows that miss the cache from the backing store: by the miss curve, or,
- * without a curve, for the distinct ids outside the most popular rows. Where a disk counts, rows
- * that miss the host's cache, too, are read from it, and as many are written.
+ * without a curve, for the distinct ids outside the most popular rows.
  */
 function prefetchOf(
-  { workload, constants: { disk, lowerBandwidth }, devices }: Setting,
+  { workload, constants }: Setting,
   table: PlannedTable,
   work: Work,
   load: number,
@@ -326,19 +326,12 @@ function prefetchOf(
   const { rows, zipf, poolingFactor, missCurve } = table;
   const draws = workload.batchSize * poolingFactor;
   const distinct = distinctRows(table, workload.batchSize);
+  const fetched =
+    missCurve === undefined
+      ? Math.min(distinct, distinctIds({ rows, draws, zipf, hot: Math.floor(rows * load) }))
+      : distinct * missRatioAt(missCurve, rows * load);
   const share = distinct > 0 ? work.distinct / distinct : 0;
-  const missed = (held: number) => {
-    const fetched =
-      missCurve === undefined
-        ? Math.min(distinct, distinctIds({ rows, draws, zipf, hot: Math.floor(rows * held) }))
-        : distinct * missRatioAt(missCurve, rows * held);
-    return fetched * share * work.columns * table.weightBytes;
-  };
-  const above = missed(load) / lowerBandwidth;
-  if (disk === undefined) return above;
-  const { hbmBytes = 0, ddrBytes = 0 } = workload.budgets ?? {};
-  const held = Math.min(1, load * Math.max(1, ddrBytes / Math.max(1, hbmBytes)));
-  return Math.max(above, (2 * missed(held) * devices.perHost) / disk.bandwidth);
+  return (fetched * share * work.columns * table.weightBytes) / constants.lowerBandwidth;
 }
 
 function penaltyOf({ narrowPenalty }: MachineConstants, columns: number): number {

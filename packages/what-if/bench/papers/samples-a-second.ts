@@ -96,7 +96,8 @@ function efficiencyLines(): string[] {
   const flight = milliseconds(flightOf(flights, "gradients"));
   const alone = predictedOf({ ...modelA, without: "all-reduce" }).steps;
   const exchanged = flightOf(alone, "dPooled") + updateRows;
-  const beside = milliseconds(backwardLate + Math.max(exchanged, backwardEarly));
+  const beside = backwardLate + Math.max(exchanged, backwardEarly);
+  const hides = beside >= flightOf(flights, "gradients") ? "hide" : "do not hide";
   return [
     "Of the speed of one host, per host, 16 hosts keep:",
     "",
@@ -107,10 +108,11 @@ function efficiencyLines(): string[] {
     "Waits are shares of a step of 16 hosts; streams that wait at once count each. *Shorter* is a step whose all-reduce",
     "takes no time: within a percent of nothing, it is hidden, as in the paper up to 16 hosts (from memory). A hides it behind",
     `products in float32. In TF32 its backward pass takes ${backward}, and its gradients ${flight} of the links between`,
-    "hosts, which carry gradients of vectors, too: A has 319 million parameters, as its operations say. By the paper's equation",
-    `of the backward pass (from memory), in which exchanges do not slow each other, ${beside} of layers, gradients of vectors`,
-    "and row updates lie beside the all-reduce, and hide what they are longer; but both cross one interface, of which either",
-    "alone reaches some 0.6 (from memory), so that here their bytes add up. No order of buckets hides that. The paper has the exposed all-to-all as what limits the efficiency (from memory); the last column says",
+    "hosts: A has 319 million parameters, as its operations say. By the paper's equation of the backward pass (from memory),",
+    `exchanges do not slow each other: ${milliseconds(beside)} of layers, gradients of vectors and row updates ${hides} these. Here`,
+    "gradients of vectors and of layers cross one interface, of which either alone reaches some 0.6 (from memory), so that",
+    "their bytes add up; no order of buckets hides that. The paper has the exposed all-to-all as what limits the efficiency",
+    "(from memory); the last column says",
     "what would be left without any time between hosts: what devices lose to each other.",
     "",
     ...boundsLines(),

@@ -34,8 +34,10 @@ inline void dMultiply(float* dA, float* dB, const float* dOut, const float* a, c
   const bool far = n > farFloats;
   eachVectorOf(n, [&](int64_t i, int64_t some) INLINE_LAMBDA {
     const Vec d = loadSome(dOut + i, some);
-    storeFar(dA + i, some, mul(d, loadSome(b + i, some)), far);
-    storeFar(dB + i, some, mul(d, loadSome(a + i, some)), far);
+    // Before the stores: a load waits for a store to the same offset in another page.
+    const Vec ofA = mul(d, loadSome(b + i, some)), ofB = mul(d, loadSome(a + i, some));
+    storeFar(dA + i, some, ofA, far);
+    storeFar(dB + i, some, ofB, far);
   });
   endFar();
 }

@@ -13,7 +13,7 @@ import { setFlagsFromString } from "node:v8";
 const zodFolder = dirname(createRequire(import.meta.url).resolve("zod/package.json"));
 
 /** Packages with many modules that every command loads: the rollups of processes include them. */
-const loadedByAll = /^(@msgpack|@nats-io|cli-progress|commander|hyparquet|hyparquet-writer|lru-cache|nats|tweetnacl|xstate|yaml)(\/|$)/;
+const loadedByAll = /^(@msgpack|@nats-io|apache-arrow\/fb|cli-progress|commander|flatbuffers|hyparquet|hyparquet-writer|lru-cache|nats|string-width|tweetnacl|xstate|yaml)(\/|$)/;
 
 /** The licences of the packages of these modules, which the licences require to be shipped. */
 function licencesOf(modules) {
@@ -88,6 +88,8 @@ const rolled = (dir, input) => ({
   plugins: [placesPlugin],
   external: (id) =>
     id !== "zod" && !(dir === "processes" && loadedByAll.test(id)) && /^[^./]/.test(id),
+  // A command loads the modules behind the names that it imports from these lists, and no others.
+  treeshake: { moduleSideEffects: (id) => !/\/dist\/(index|internal)\.js$/.test(id) },
   output: {
     dir: join("dist", dir),
     format: "cjs",

@@ -2,103 +2,64 @@
 // the process, or throws the error that it failed with.
 
 import { Command } from "commander";
-import { addMetrics } from "../packages/dashboard/commands/metrics.ts";
-import { addReport } from "../packages/dashboard/commands/report.ts";
-import { addExport } from "../packages/formats/commands/export.ts";
-import { addImport } from "../packages/formats/commands/import.ts";
-import { addTable } from "../packages/formats/commands/table.ts";
-import { addClusterSessions } from "../packages/ingest/commands/cluster-sessions.ts";
-import { addIngest } from "../packages/ingest/commands/ingest.ts";
-import { addInit } from "../packages/ingest/commands/init.ts";
-import { addWarehouse } from "../packages/ingest/commands/warehouse.ts";
-import { addPredict } from "../packages/serve/commands/predict.ts";
-import { addServe } from "../packages/serve/commands/serve.ts";
-import { offerLearnedSearch } from "../packages/sharding/commands/learned-search.ts";
-import { addSimulateCluster } from "../packages/what-if/commands/simulate-cluster.ts";
 import { packageVersion } from "../src/ports/entry-file.ts";
-import { addChaos } from "./commands/chaos/chaos.ts";
-import { addCalibrate } from "./commands/checkpoints/calibrate.ts";
-import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";
-import { addEval } from "./commands/checkpoints/eval.ts";
-import { addHistory } from "./commands/checkpoints/history.ts";
-import { addVerify } from "./commands/checkpoints/verify.ts";
-import { addDoctor } from "./commands/cluster/doctor.ts";
-import { addDppWorker } from "./commands/cluster/dpp-worker.ts";
-import { addHost } from "./commands/cluster/host.ts";
-import { addNatsConfig } from "./commands/cluster/nats-config.ts";
-import { addTop } from "./commands/cluster/top.ts";
-import { addUp } from "./commands/cluster/up.ts";
-import { addCancel, addPause, addResume, addScale } from "./commands/runs/control.ts";
-import { addEvents } from "./commands/runs/events.ts";
-import { addLogs } from "./commands/runs/logs.ts";
-import { addLs } from "./commands/runs/ls.ts";
-import { addReader } from "./commands/runs/reader.ts";
-import { addShard, addTier } from "./commands/runs/shard.ts";
-import { addStatus } from "./commands/runs/status.ts";
-import { addSubmit } from "./commands/runs/submit.ts";
-import { addTrace } from "./commands/runs/trace.ts";
-import { addBuildNative } from "./commands/setup/build-native.ts";
-import { addCompletion } from "./commands/setup/completion.ts";
-import { addCache } from "./commands/train/cache.ts";
-import { addDemo } from "./commands/train/demo.ts";
-import { addGenerate } from "./commands/train/generate.ts";
-import { addPlan } from "./commands/train/plan.ts";
-import { addSchema } from "./commands/train/schema.ts";
-import { addSweep } from "./commands/train/sweep.ts";
-import { addTrain } from "./commands/train/train.ts";
-import { addTransform } from "./commands/train/transform.ts";
 import { exitCodeHelp } from "./support/arguments.ts";
 import { exitCodeOf, exitCodes, printFailure, reportFailure } from "./support/failure.ts";
 
-const commands = [
-  addInit,
-  addDemo,
-  addTrain,
-  addUp,
-  addHost,
-  addDppWorker,
-  addSubmit,
-  addSweep,
-  addLs,
-  addStatus,
-  addTop,
-  addLogs,
-  addEvents,
-  addTrace,
-  addReport,
-  addPause,
-  addResume,
-  addCancel,
-  addScale,
-  addShard,
-  addTier,
-  addReader,
-  addDoctor,
-  addGenerate,
-  addTransform,
-  addIngest,
-  addWarehouse,
-  addClusterSessions,
-  addEval,
-  addPredict,
-  addCalibrate,
-  addExport,
-  addServe,
-  addImport,
-  addMetrics,
-  addNatsConfig,
-  addPlan,
-  addSimulateCluster,
-  addTable,
-  addCheckpoint,
-  addHistory,
-  addCache,
-  addVerify,
-  addSchema,
-  addChaos,
-  addBuildNative,
-  addCompletion,
-];
+type Load = () => Promise<(program: Command) => void>;
+
+/** The commands, in the order of the help. A process loads only the one that it runs. */
+const commands: Readonly<Record<string, Load>> = {
+  init: async () => (await import("../packages/ingest/commands/init.ts")).addInit,
+  demo: async () => (await import("./commands/train/demo.ts")).addDemo,
+  train: async () => (await import("./commands/train/train.ts")).addTrain,
+  up: async () => (await import("./commands/cluster/up.ts")).addUp,
+  host: async () => (await import("./commands/cluster/host.ts")).addHost,
+  "dpp-worker": async () => (await import("./commands/cluster/dpp-worker.ts")).addDppWorker,
+  submit: async () => (await import("./commands/runs/submit.ts")).addSubmit,
+  sweep: async () => (await import("./commands/train/sweep.ts")).addSweep,
+  ls: async () => (await import("./commands/runs/ls.ts")).addLs,
+  status: async () => (await import("./commands/runs/status.ts")).addStatus,
+  top: async () => (await import("./commands/cluster/top.ts")).addTop,
+  logs: async () => (await import("./commands/runs/logs.ts")).addLogs,
+  events: async () => (await import("./commands/runs/events.ts")).addEvents,
+  trace: async () => (await import("./commands/runs/trace.ts")).addTrace,
+  report: async () => (await import("../packages/dashboard/commands/report.ts")).addReport,
+  pause: async () => (await import("./commands/runs/control.ts")).addPause,
+  resume: async () => (await import("./commands/runs/control.ts")).addResume,
+  cancel: async () => (await import("./commands/runs/control.ts")).addCancel,
+  scale: async () => (await import("./commands/runs/control.ts")).addScale,
+  shard: async () => (await import("./commands/runs/shard.ts")).addShard,
+  tier: async () => (await import("./commands/runs/shard.ts")).addTier,
+  reader: async () => (await import("./commands/runs/reader.ts")).addReader,
+  doctor: async () => (await import("./commands/cluster/doctor.ts")).addDoctor,
+  generate: async () => (await import("./commands/train/generate.ts")).addGenerate,
+  transform: async () => (await import("./commands/train/transform.ts")).addTransform,
+  ingest: async () => (await import("../packages/ingest/commands/ingest.ts")).addIngest,
+  warehouse: async () => (await import("../packages/ingest/commands/warehouse.ts")).addWarehouse,
+  "cluster-sessions": async () =>
+    (await import("../packages/ingest/commands/cluster-sessions.ts")).addClusterSessions,
+  eval: async () => (await import("./commands/checkpoints/eval.ts")).addEval,
+  predict: async () => (await import("../packages/serve/commands/predict.ts")).addPredict,
+  calibrate: async () => (await import("./commands/checkpoints/calibrate.ts")).addCalibrate,
+  export: async () => (await import("../packages/formats/commands/export.ts")).addExport,
+  serve: async () => (await import("../packages/serve/commands/serve.ts")).addServe,
+  import: async () => (await import("../packages/formats/commands/import.ts")).addImport,
+  metrics: async () => (await import("../packages/dashboard/commands/metrics.ts")).addMetrics,
+  "nats-config": async () => (await import("./commands/cluster/nats-config.ts")).addNatsConfig,
+  plan: async () => (await import("./commands/train/plan.ts")).addPlan,
+  "simulate-cluster": async () =>
+    (await import("../packages/what-if/commands/simulate-cluster.ts")).addSimulateCluster,
+  table: async () => (await import("../packages/formats/commands/table.ts")).addTable,
+  checkpoint: async () => (await import("./commands/checkpoints/checkpoint.ts")).addCheckpoint,
+  history: async () => (await import("./commands/checkpoints/history.ts")).addHistory,
+  cache: async () => (await import("./commands/train/cache.ts")).addCache,
+  verify: async () => (await import("./commands/checkpoints/verify.ts")).addVerify,
+  schema: async () => (await import("./commands/train/schema.ts")).addSchema,
+  chaos: async () => (await import("./commands/chaos/chaos.ts")).addChaos,
+  "build-native": async () => (await import("./commands/setup/build-native.ts")).addBuildNative,
+  completion: async () => (await import("./commands/setup/completion.ts")).addCompletion,
+};
 
 /**
  * Runs `osiris` with these arguments, as a shell passes them. Resolves to the exit code; errors are
@@ -106,9 +67,8 @@ const commands = [
  */
 export async function osiris(args: readonly string[]): Promise<number> {
   process.exitCode = exitCodes.done;
-  offerLearnedSearch();
   try {
-    await programOf().parseAsync(args, { from: "user" });
+    await (await programOf(args)).parseAsync(args, { from: "user" });
   } catch (error) {
     printFailure(error, args.includes("--verbose"));
     if (args.includes("--json")) reportFailure(error);
@@ -117,7 +77,7 @@ export async function osiris(args: readonly string[]): Promise<number> {
   return Number(process.exitCode);
 }
 
-function programOf(): Command {
+async function programOf([name = ""]: readonly string[]): Promise<Command> {
   const program = new Command("osiris")
     .description("Trains deep-learning recommendation models on supervised actors.")
     .version(packageVersion())
@@ -127,6 +87,20 @@ function programOf(): Command {
     })
     .showHelpAfterError("(`osiris help <command>` explains a command)")
     .addHelpText("after", exitCodeHelp);
-  for (const add of commands) add(program);
+  for (const add of await Promise.all(loadedFor(name).map((load) => load()))) add(program);
   return program;
+}
+
+/**
+ * What `osiris NAME …` loads: the help, the completion and a misspelt name need all commands, and
+ * the version none.
+ */
+function loadedFor(name: string): Load[] {
+  if (name === "--version" || name === "-V") return [];
+  const own = Object.hasOwn(commands, name) && name !== "completion" ? commands[name] : undefined;
+  return [loadLearnedSearch, ...(own === undefined ? Object.values(commands) : [own])];
+}
+
+async function loadLearnedSearch(): Promise<() => void> {
+  return (await import("../packages/sharding/commands/learned-search.ts")).offerLearnedSearch;
 }

@@ -97,3 +97,11 @@ test("docs/cli.md lists every command, and the exit codes of the help", async (t
   const told = [...page.matchAll(/^\| `(\d+)` \|/gm)].map(([, code]) => code);
   t.deepEqual(told, codes);
 });
+
+test.serial("a command is loaded by its name: its help begins with that name", async (t) => {
+  const { commands } = await helpOf();
+  for (const command of commands) {
+    const { stdout } = await runCli([command, "--help"], process.cwd());
+    t.true(stdout.startsWith(`Usage: osiris ${command} `), `${command}: ${stdout}`);
+  }
+});

@@ -77,8 +77,8 @@ process.on("message", async ({ args, cwd }: Asked) => {
   const { osiris } = await program;
   process.chdir(cwd);
   const environment = { ...process.env };
-  const before = process.getActiveResourcesInfo();
   const [stdout, stderr] = [capture(process.stdout), capture(process.stderr)];
+  const before = process.getActiveResourcesInfo(); // With the pipes that `capture` has opened.
   const code = await osiris(args);
   const left = await leftOpen(before);
   restore(environment);

@@ -86,7 +86,7 @@ export function addSimulateCluster(program: Command): void {
         .choices(precisions)
         .default("float32"),
     )
-    .option("--samples <N>", "predict the training of N samples, as 1e12", above0(numberFrom0))
+    .option("--samples <N>", "predict the training of N samples, as 1e12", samplesFrom)
     .option("--budget <PRICE>", "with --samples: the most that it may cost", above0(numberFrom0))
     .option(
       "--deadline <TIME>",
@@ -118,6 +118,15 @@ function above0(read: (text: string) => number): (text: string) => number {
     if (value > 0) return value;
     throw new InvalidArgumentError("Expected more than 0.");
   };
+}
+
+/** More samples are a slip of the exponent. */
+const samplesMax = 1e18;
+
+function samplesFrom(text: string): number {
+  const value = above0(numberFrom0)(text);
+  if (value >= 1 && value <= samplesMax) return value;
+  throw new InvalidArgumentError(`Expected 1 to ${samplesMax.toExponential()} samples.`);
 }
 
 function countsFrom(text: string): number[] {

@@ -10,14 +10,15 @@ const plausible: Readonly<Record<Quantity, readonly [least: number, most: number
   bytes: [1e6, 1e18],
   "bytes per second": [1e3, 1e17],
   "operations per second": [1e6, 1e21],
-  seconds: [1e-12, 10],
+  seconds: [1e-12, 1],
 };
 
 /** A figure of this kind, as a number or with a unit. */
 function quantity(kind: Quantity) {
   const expected = quantityExpected(kind);
   const [least, most] = plausible[kind];
-  const unlikely = `between ${least} and ${most}, as numbers without a unit count ${kind}`;
+  const range = [least, most].map((bound) => bound.toExponential().replace("+", "")).join(" and ");
+  const unlikely = `between ${range}, as numbers without a unit count ${kind}`;
   const schema = z.union([z.number(), z.string()], { error: expected });
   return schema.transform((given, context) => {
     const value = typeof given === "string" ? quantityIn(given, kind) : given;
@@ -72,8 +73,8 @@ const host = z.strictObject({
   /** Bytes per second that samples may arrive with. */
   ingestion: quantity("bytes per second"),
   /** Of the whole host, with its devices. */
-  watts: positive.optional(),
-  pricePerHour: positive.optional(),
+  watts: positive.max(1e6).optional(),
+  pricePerHour: positive.max(1e6).optional(),
   /** Mean hours between failures of a host. */
   mtbfHours: positive.optional(),
 });

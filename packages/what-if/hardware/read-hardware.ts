@@ -55,6 +55,9 @@ function checkHardware(
   written: unknown,
   unusable: (reason: string, cause: unknown) => InputUnusableError,
 ): Hardware {
+  if (typeof written !== "object" || written === null || Array.isArray(written)) {
+    throw unusable("expected fields, as `name`, `host` and `device`", undefined);
+  }
   try {
     return checkOptions(hardwareSchema, written);
   } catch (cause) {

@@ -20,7 +20,8 @@ export function serverHosts(
   }
   const count = servers / perHost;
   if (Number.isInteger(count) && count >= 1 && count < hosts) return count;
-  const what = `${perHost} for each of 1 to ${hosts - 1} hosts of ${kind.name}`;
+  const each = hosts === 2 ? "1 host" : `each of 1 to ${hosts - 1} hosts`;
+  const what = `${perHost} for ${each} of ${kind.name}`;
   throw expected("placement.servers", what, servers);
 }
 

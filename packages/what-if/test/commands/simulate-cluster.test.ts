@@ -189,6 +189,7 @@ test.serial("wrong questions are refused in one sentence", async (t) => {
     [[...job, "zionex", "--hosts", "2", "--devices", "3"], 2, /the same number, got `3`/],
     [[...job, "zionex", "--budget", "5"], 2, /Expected `--samples`, the samples to train, beside/],
     [[...job, "zionex", "--samples", "0"], 2, /Expected more than 0/],
+    [[...job, "zionex", "--samples", "1e300"], 2, /Expected 1 to 1e\+18 samples/],
     [[...job, "zionex", "--checkpoint-every", "0s"], 2, /Expected more than 0/],
     [[...job, "zionex", "laptop", "--picture", "a.svg"], 2, /Expected one kind of machine and one/],
     [[...job, "zionex", "--servers-hardware", "cpu-ps"], 2, /`hosts` to be 2 or more, as the last/],

@@ -44,7 +44,7 @@ int main() {
   useThreads(3, 1e-9);
   const Kernels& kernels = kernelsInParts(*kernelsOf("portable"));
   for (int round = 0; round < 4; round++) {
-    testLayer(kernels);
+    testLayer(kernels, 1 + below(90), someInputs(), 1 + below(100));
     for (const bool rounded : {false, true}) testWeights(kernels, rounded);
     testBfloat16(kernels);
     testInteraction(kernels);

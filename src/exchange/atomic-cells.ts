@@ -13,10 +13,10 @@ import type { WaitNote } from "./wait-notes.ts";
  * Polls before sleeping, of 10 ns each: sleeping costs a round trip through the kernel, of 45 us
  * and more in a virtual machine, and devices of one host are often 100 us apart. A thread that then
  * sleeps for long polled in vain, and perhaps kept the core from the thread that it waits for, as
- * there may be more threads than cores: it halves its polls, down to the least. After a sleep that
- * the most polls would have replaced it doubles them.
+ * there may be more threads than cores: it polls an eighth less, so that single long waits change
+ * little. After a sleep that the most polls would have replaced it doubles them.
  */
-const spins = { least: 16, first: 500, most: 20_000 };
+const spins = { first: 500, most: 20_000 };
 const shortSleepMs = 0.2;
 
 /** Returns, or resolves, once `words[at]` is no longer `seen`, and after `ms` at the latest. */
@@ -68,7 +68,7 @@ export function createAtomicCells(options: {
         if (isTrue()) {
           if (isNoting && isNoted) note.clear();
           const isShort = clock.now() - beganMs < shortSleepMs;
-          polls = isShort ? Math.min(spins.most, 2 * polls) : Math.max(spins.least, polls >> 1);
+          polls = isShort ? Math.min(spins.most, 2 * polls) : polls - (polls >> 3);
           return;
         }
         const held = isHeld(words);

@@ -213,10 +213,10 @@ test("a thread polls less after long sleeps, and more after short ones", async (
     return polls;
   };
   const long = [await pollsOf(5), await pollsOf(5), await pollsOf(5)];
-  t.deepEqual(long, [500, 250, 125]);
-  for (let i = 0; i < 10; i++) await pollsOf(5);
-  t.is(await pollsOf(0), 16);
-  for (let i = 0; i < 10; i++) await pollsOf(0.15); // As long as the most polls.
+  t.deepEqual(long, [500, 438, 384]);
+  for (let i = 0; i < 40; i++) await pollsOf(5);
+  t.is(await pollsOf(0), 7);
+  for (let i = 0; i < 12; i++) await pollsOf(0.15); // As long as the most polls.
   t.is(await pollsOf(0), 20_000);
 });
 

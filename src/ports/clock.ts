@@ -1,5 +1,7 @@
 // The clock port. Control code gets a Clock; code that computes weights must never have one.
 
+import { performance } from "node:perf_hooks"; // Node looks the global one up at each use.
+
 /** Cancels a scheduled task. */
 export type Cancel = () => void;
 

@@ -8,19 +8,15 @@ import type { Arguments } from "./describe.ts";
 
 export type Call = (...given: Arguments) => unknown;
 
-export interface Recorder {
-  /** Calls a kernel, and records the call if a recording runs. */
-  note(call: Call, given: Arguments): unknown;
-  /** As of the kernels. */
-  recorded(work: () => void): (() => void) | undefined;
-}
+export type Recorder = ReturnType<typeof createRecorder>;
 
-export function createRecorder(addon: Addon | undefined): Recorder {
+export function createRecorder(addon: Addon | undefined) {
   const join = joiner(addon);
   let running: { readonly calls: Call[]; readonly lists: Arguments[] } | undefined;
   let isWhole = true;
   return {
-    note(call, given) {
+    /** Calls a kernel, and records the call if a recording runs. */
+    note(call: Call, given: Arguments): unknown {
       const answer = call(...given);
       if (running === undefined) return answer;
       running.calls.push(call);
@@ -29,11 +25,11 @@ export function createRecorder(addon: Addon | undefined): Recorder {
       return answer;
     },
 
-    recorded(work) {
+    /** As of the kernels. */
+    recorded(work: () => void): (() => void) | undefined {
       if (running !== undefined) throw new Error("A recording of kernels' calls already runs");
       const own = { calls: [] as Call[], lists: [] as Arguments[] };
-      running = own;
-      isWhole = true;
+      [running, isWhole] = [own, true];
       try {
         work();
       } finally {

@@ -53,12 +53,9 @@ function remembered({ length: devices }: readonly number[], bytes: PartBytes): P
   const known = new Map<number, number>();
   return (from, to) => {
     const pair = from * devices + to;
-    const found = known.get(pair);
-    if (found !== undefined) return found;
     if (known.size > 4 * devices) known.clear();
-    const own = bytes(from, to);
-    known.set(pair, own);
-    return own;
+    if (!known.has(pair)) known.set(pair, bytes(from, to));
+    return known.get(pair) ?? 0;
   };
 }
 

@@ -13,6 +13,7 @@ import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData, simulateHere } from "../../helpers/simulated.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 function jobOf(place: EitherCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model: twoTowers, ...overrides });
@@ -131,7 +132,8 @@ test.serial(
   "under simulated faults a run of a user's model module ends as its reference run",
   async (t) => {
     const job = addJob({ model: { ...twoTowers, dense: 2 } });
-    const { failures } = await simulateHere([3, 4, 5], undefined, () => ({ job }));
+    const seeds = someOrAll("seeds of a user's model module", [3], [3, 4, 5]);
+    const { failures } = await simulateHere(seeds, undefined, () => ({ job }));
     t.deepEqual(failures, []);
   },
 );

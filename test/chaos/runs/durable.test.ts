@@ -43,7 +43,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
   testIf(...needsOf(ssd)).serial(
     `${ssd}: a resumed run finds its durable rows where it left them`,
     async (t) => {
-      const calm = await calmRun(3);
+      const calm = await calmRun(2);
       await using place = await startCluster(1);
       const job = place.job({ model, tiers: { ...small, ssd } });
       const first = await runJob(place, inEpochs(job, 1));
@@ -54,13 +54,13 @@ for (const ssd of ["file", "rocksdb"] as const) {
       t.is(allPersisted(job).length, 1);
       const { ssd: _, ...unsaid } = small;
       const leftOut = { ...job, tiers: unsaid };
-      const second = await runJob(place, inEpochs(leftOut, 3));
+      const second = await runJob(place, inEpochs(leftOut, 2));
       t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
       t.is(second.result.digest, calm.digest);
       t.deepEqual(second.result.stores, [ssd], "what is on disk decides");
       t.is(allPersisted(job).length, 1, "persisted again, under the last stamp");
       const other = ssd === "file" ? "rocksdb" : "file";
-      const refused = runJob(place, inEpochs({ ...job, tiers: { ...small, ssd: other } }, 4));
+      const refused = runJob(place, inEpochs({ ...job, tiers: { ...small, ssd: other } }, 3));
       const error = await t.throwsAsync(refused, { code: "INVALID_OPTION" });
       t.regex(
         error?.message ?? "",
@@ -155,12 +155,12 @@ for (const [ssd, what, told, damage] of thinned("damages to persisted rows", dam
   testIf(...needsOf(ssd), ...needs).serial(
     `${ssd}: ${what}: the rows come from the checkpoint`,
     async (t) => {
-      const calm = await calmRun(3);
+      const calm = await calmRun(2);
       await using place = await startCluster(1);
       const job = place.job({ model, tiers: { ...small, ssd } });
       await runJob(place, inEpochs(job, 1));
       damage(atRest(job));
-      const { result, events } = await runJob(place, inEpochs(job, 3));
+      const { result, events } = await runJob(place, inEpochs(job, 2));
       t.is(result.digest, calm.digest);
       const found = only(events, "run.durable").filter(({ action }) => action === "found");
       const incidents = only(events, "run.incident");
@@ -202,13 +202,13 @@ test.serial("persisted rows with the stamp of another checkpoint are ignored", a
 testIf(testAll).serial(
   "persisted rows of another placement are ignored, and deleted with the next checkpoint",
   async (t) => {
-    const calm = await calmRun(3);
+    const calm = await calmRun(2);
     await using place = await startCluster(2);
     const job = place.job({ model, devices: 1, tiers: small });
     const cached = tables.map((table) => ({ ...table, tier: "cached", keep: "durable" }) as const);
     const wide = { ...job, model: { ...smallModel, tables: cached }, devices: 2 };
     await runJob(place, inEpochs(job, 1));
-    const { result, events } = await runJob(place, inEpochs(wide, 3));
+    const { result, events } = await runJob(place, inEpochs(wide, 2));
     t.is(result.digest, calm.digest);
     const found = only(events, "run.durable").filter(({ action }) => action === "found");
     t.log(only(events, "run.incident").map((e) => JSON.stringify(e)));
@@ -216,7 +216,7 @@ testIf(testAll).serial(
       found.map(({ rows }) => rows),
       [0, 0],
     );
-    const again = await runJob(place, inEpochs(wide, 4));
+    const again = await runJob(place, inEpochs(wide, 3));
     const rows = only(again.events, "run.durable").map((event) => event.rows);
     t.is(rows.length, 4);
     t.true(rows.every((count) => count > 0));
@@ -225,14 +225,14 @@ testIf(testAll).serial(
 );
 
 test.serial("after a tier dies, its durable rows are read from the checkpoint", async (t) => {
-  const calm = await calmRun(3);
+  const calm = await calmRun(2);
   await using place = await startCluster(1);
   const job = place.job({ model, tiers: { ...small, prefetch: 0 } });
   await runJob(place, inEpochs(job, 1));
   place.threads.plan([
     { actor: "tier:0", generation: 2, step: smallSteps + 7, point: 0, effect: "exit" },
   ]);
-  const { result, events } = await runJob(place, inEpochs(job, 3));
+  const { result, events } = await runJob(place, inEpochs(job, 2));
   t.is(result.digest, calm.digest);
   const found = only(events, "run.durable").filter(({ action }) => action === "found");
   t.deepEqual(

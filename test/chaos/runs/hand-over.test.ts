@@ -9,7 +9,7 @@ import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 import { startVirtualCluster } from "../../helpers/clusters/virtual-clusters.ts";
 
 /** A sync of the store, and a read of a file by a device, in virtual time. */
-const [storeMs, readMs] = [15_000, 30_000];
+const [storeMs, readMs] = [8000, 16_000];
 
 const isSaving = (actor: string) => /^(writer|adopter):/.test(actor);
 

@@ -4,7 +4,8 @@ import test from "ava";
 import { checkSchedule } from "../../../chaos/faults/schedule.ts";
 import { runSchedule } from "../../../chaos/trials/faulted-run.ts";
 import type { JobOptions } from "../../../internal.ts";
-import { calmResult, only, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { only, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 
 const job: JobOptions = {
   model: smallModel,
@@ -31,7 +32,9 @@ test.serial(
     t.is(only(events, "run.started")[0]?.links?.way, "direct");
     const links = only(events, "run.link");
     t.true(links.some(({ reasons: [one] }) => one?.reason === "the link was cut by a fault"));
-    t.is(faulted.result?.generation, 1);
-    t.is(faulted.result?.digest, (await calmResult()).digest);
+    // No link and no broker costs a generation; a busy machine may starve a host until it is lost.
+    const lost = only(events, "run.incident").map(({ offender }) => offender.replace(/\d+/, ""));
+    t.deepEqual(lost, new Array((faulted.result?.generation ?? 0) - 1).fill("host:"));
+    t.is(faulted.result?.digest, (await calmRun()).digest);
   },
 );

@@ -6,12 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { type Client, Cluster, type JobOptions, startBroker } from "../../../internal.ts";
-import { calmResult, inEpochs, only } from "../../helpers/clusters/clusters.ts";
+import { inEpochs, only } from "../../helpers/clusters/clusters.ts";
+import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
 import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
 
-const epochs = 8;
+const epochs = 6;
 
 test.serial("a lease in NATS needs a server with JetStream", async (t) => {
   const broker = await startBroker({ auth: { token: "t" } }); // Without JetStream.
@@ -25,7 +26,7 @@ test.serial("a lease in NATS needs a server with JetStream", async (t) => {
 testIf(natsServer).serial(
   "P9, P10: the nats-server forgets the lease, then the leader's machine is lost: a new one leads",
   async (t) => {
-    const calm = await calmResult(epochs);
+    const calm = await calmRun(epochs);
     const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));
     let servers = 0;
@@ -47,11 +48,11 @@ testIf(natsServer).serial(
       events.push(event);
       if (event.type === "run.incident") at.takenMs ||= performance.now();
       if (event.type !== "run.checkpointed") continue;
-      if (event.step >= 60 && at.restartedMs === 0) {
+      if (event.step >= 40 && at.restartedMs === 0) {
         at.restartedMs = performance.now();
         await server.kill();
         server = await start("-p", new URL(url).port);
-      } else if (event.step >= 280 && at.killedMs === 0) {
+      } else if (event.step >= 220 && at.killedMs === 0) {
         at.killedMs = performance.now();
         root.kill("SIGKILL");
         await root.ended;

@@ -9,7 +9,7 @@ import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels, useThreads } from "../../src/kernels/index.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { leavesOut, nativeKernels, testIf } from "../helpers/needs.ts";
-import { rounds } from "../helpers/thinned.ts";
+import { rounds, someOrAll } from "../helpers/thinned.ts";
 import { blockScenarios } from "./blocks/block-cases.ts";
 import { eachIsa } from "./instruction-sets.ts";
 import { scenarios } from "./scenarios.ts";
@@ -25,7 +25,7 @@ function startThreads(t: ExecutionContext, threads: number): Kernels | undefined
   return openKernels("native");
 }
 
-for (const threads of [2, 3]) {
+for (const threads of someOrAll("threads of all kernels", [3], [2, 3])) {
   kernelSuite(`native, ${threads} threads`, (t) => startThreads(t, threads));
 }
 

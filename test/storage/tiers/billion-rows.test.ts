@@ -4,7 +4,8 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import test from "ava";
 import { csv } from "../../../index.ts";
-import { inEpochs, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { inEpochs, only, runJob } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { leavesOut, rocksDb, testAll } from "../../helpers/needs.ts";
 
 const rows = 1_000_000_000;
@@ -27,7 +28,7 @@ function diskBytes(path: string): number {
 }
 
 test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
-  await using place = await startTestCluster(1);
+  await using place = await startCluster(1);
   const root = dirname(place.job().checkpoint?.directory ?? "");
   mkdirSync(root, { recursive: true });
   const path = join(root, "samples.csv");

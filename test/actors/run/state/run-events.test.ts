@@ -2,10 +2,11 @@
 
 import test from "ava";
 import { runEventSchema } from "../../../../actors/run/state/run-events.ts";
-import { runJob, startTestCluster } from "../../../helpers/clusters/clusters.ts";
+import { runJob } from "../../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../../helpers/clusters/either-clusters.ts";
 
 test.serial("every event of a run matches the published schema exactly", async (t) => {
-  await using place = await startTestCluster(1);
+  await using place = await startCluster(1);
   const { events } = await runJob(place, place.job());
   t.true(events.length > 5);
   for (const event of events) {

@@ -4,6 +4,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import test from "ava";
 import { dataFile, testAll, testIf } from "../helpers/needs.ts";
+import { someOrAll } from "../helpers/thinned.ts";
 
 const execute = promisify(execFile);
 
@@ -57,7 +58,7 @@ testIf(testAll)(
   },
 );
 
-for (const example of ["frappe", "criteo"]) {
+for (const example of someOrAll("examples without data", ["criteo"], ["frappe", "criteo"])) {
   test(`${example}: without its data the example fails with one sentence`, async (t) => {
     const run = resultOf(example, ["--data", "nowhere"]);
     const error = await t.throwsAsync<Error & { code?: number; stderr?: string }>(run);

@@ -147,7 +147,8 @@ napi_value keepCalls(napi_env env, const Array<const int32_t>& functions, napi_v
   return result;
 }
 
-/// Repeats calls, whose arguments lie in the lists, in their order.
+/// runCalls(kept, lists): repeats the calls that `keepCalls` kept, in their order. `lists` is not
+/// read: JavaScript passes it so that the arrays of the arguments live as long as `kept`.
 void runCalls(napi_env env, napi_value kept, napi_value) {
   void* calls = nullptr;
   if (napi_get_value_external(env, kept, &calls) != napi_ok) {

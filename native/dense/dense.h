@@ -316,8 +316,8 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
                               some, depth);
               });
               if (sumsPacked && n0 == 0) sumPanels(sums, panels, rows, run, dB, i0);
-              // Prefetches the gradients that are packed next: those of the next run of samples, or
-              // after the last run, those of the next block of outputs.
+              // Prefetches the gradients to pack next: of the next run of samples, or, after the
+              // last run, of the next block of outputs.
               const int64_t to = i + 1 < count ? i0 : i0 + blockM;
               const SampleRun& next = runs[(i + 1) % count];
               const int64_t some = outputs.end - to < blockM ? outputs.end - to : blockM;

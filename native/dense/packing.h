@@ -154,9 +154,9 @@ INLINE Panels panelsOfB(const float* packed, int64_t k) {
   return {packed, tileColumns, k * tileColumns};
 }
 
-/// The second tile after the one at (i,j) of a block (m,n), whose tiles of `height` rows follow
-/// each other down the columns. Its memory is prefetched: that of the next one might arrive late,
-/// as a short chain takes less time than a read of memory.
+/// The tile to prefetch while the tile at (i,j) of a block of m by n is computed: the second one
+/// after it. Tiles of `height` rows follow each other down the columns. The next tile's memory
+/// would arrive late, because a product over few inputs takes less time than a read of memory.
 struct LaterTile {
   int64_t row, column, rows, columns;
 

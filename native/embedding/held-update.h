@@ -108,7 +108,8 @@ template <int vectors, bool adagrad, bool placed>
   const auto change = [&](const RowGroup<vectors>& group, int r) INLINE_LAMBDA {
     float* w = t.weights + group.rows[r] * vectors * lanes;
     const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
-    // The sums of a row of several vectors do not wait for those of the row before.
+    // A row of several vectors checks its values in a mask of its own. A mask for all rows would
+    // make each row wait for the row before.
     Finite own = vectors == 1 ? seen : Finite();
     UNROLL for (int v = 0; v < vectors; v++) {
       // An unsummed gradient may contain -0, which a sum from 0 would turn into +0.

@@ -29,8 +29,8 @@ export interface RemoteRowsOptions {
   /** All shards on servers. */
   readonly shards: readonly Shard[];
   /**
-   * Most batches whose gradients were sent and are not confirmed by the servers yet: a step waits
-   * until no more are.
+   * The largest number of batches whose gradients the servers have not confirmed yet. A step waits
+   * while there are more.
    */
   readonly pushesMax: number;
 }

@@ -37,14 +37,14 @@ export const cables: Readonly<Record<Exclude<Place, "alone">, Cable>> = {
 };
 
 const [hosts, probeSeconds, jobSeconds] = [2, 1, 6] as const;
-/** Steps whose tasks are measured. */
+/** Number of steps in a trace, from which the times of tasks are taken. */
 const tracedSteps = 60;
 
 const ways = { hosts, way: "c", flags: ["--links", "direct"], cores: 2 } as const;
 
 /**
- * The bytes, sent and received, that a core moves in a second: no cable limits it. Of the two
- * collectives, the one that computes less besides tells more of that.
+ * The bytes, sent and received, that a core moves in a second, where no cable limits it: twice the
+ * rate of the faster of the two collectives, because the slower one also computes on that core.
  */
 export async function measureMovers(): Promise<number> {
   return await onMachines({ cable: cables["10g"], ...ways }, async (train) => {

@@ -1,7 +1,7 @@
 // The level of a machine's speed. The clock of a shared machine, or what its neighbours do, may
-// change its speed between two levels, up to a third apart, for seconds at a time. So what is
-// timed is timed between two readings of the level, and only times of one level are compared. Of
-// these the faster half counts.
+// change its speed between two levels, up to a third apart, for seconds at a time. So the level is
+// read before and after each timed sample, and only samples of one level are compared. Of these the
+// faster half counts.
 
 import { openKernels } from "../../../internal.ts";
 
@@ -54,8 +54,8 @@ export function isOfLevel(reading: number, level: number): boolean {
 }
 
 /**
- * The faster half of what was timed: other programs, and a virtual machine's neighbours, make the
- * rest slower. The mean of this half varies less than the fastest alone.
+ * Returns the faster half of the samples. Other programs, and neighbours of a virtual machine, slow
+ * the slower half down. The mean of the faster half varies less than the fastest sample.
  */
 export function fasterHalf<Timed>(
   timed: readonly Timed[],

@@ -191,7 +191,7 @@ export async function calibrate(options: MachineOptions): Promise<MachineConstan
   return (await measureMachine({ ...options, probing })).constants;
 }
 
-/** What is timed of a probe: whole steps by the meters of its devices, or its tasks. */
+/** A planned probe. A step probe is timed by whole steps, a random probe by its tasks. */
 interface Probe extends ReturnType<typeof plannedJob> {
   /** By pass. */
   readonly times: readonly (SampleTimes | undefined)[];

@@ -50,7 +50,7 @@ export function taskTimesOf(
 
 const inSeconds = ([name, ms]: readonly [string, number]) => [name, ms / 1000] as const;
 
-/** What is left out of one of them takes no time there. */
+/** The mean of each task and wait. Times that do not name a task count as 0 s of it. */
 export function meanTimes(all: readonly TaskTimes[]): TaskTimes {
   const names = new Set(all.flatMap((times) => Object.keys(times)));
   return Object.fromEntries(

@@ -48,7 +48,7 @@ export function partBytesOf(topology: Topology, samples: number): StepBytes {
 
 type StepBytes = ExchangeShape["bytesMax"];
 
-/** Remembers the pairs that were asked for last: a step asks for those of its device, often. */
+/** Keeps the bytes of each pair of devices, as a step asks for those of its own device often. */
 function remembered({ length: devices }: readonly number[], bytes: PartBytes): PartBytes {
   const known = new Map<number, number>();
   return (from, to) => {

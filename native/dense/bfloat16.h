@@ -70,17 +70,19 @@ struct Bfloat16 {
   static int64_t packed(int64_t k) { return (k + 1) / 2 * 2; }
 
   INLINE Vec rounded(Vec v) {
-    const Words bits = (Words)v, magnitude = bits & 0x7fffffffu;
-    const Words isSmall = (Words)(magnitude < 0x00800000u);
-    const Words isNone = (Words)(magnitude > 0x7f800000u);
-    const Words nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
-    const Words number = (isNone & (bits | 0x00400000u)) | (~isNone & nearest);
-    return (Vec)((isSmall & (bits & 0x80000000u)) | (~isSmall & number & 0xffff0000u));
+    const Words bits = (Words)v, nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const Words number = v == v ? nearest : bits | 0x00400000u;
+    const Words isSmall = (Words)((Vec)(bits & 0x7fffffffu) < broadcast(0x1p-126f));
+    return (Vec)(number & ((isSmall & 0x7fff0000u) ^ 0xffff0000u));  // of a small number, its sign
   }
 
   INLINE void packAlong(float* out, const float* from, int64_t k) {
     int64_t i = 0;
-#if defined(OSIRIS_AVX2)
+#if defined(OSIRIS_AVX512)
+    for (; i + lanes <= k; i += lanes) {
+      store(out + i, _mm512_maskz_permute_ps(everyLane, rounded(load(from + i)), 0xb1));
+    }
+#elif defined(OSIRIS_AVX2)
     for (; i + lanes <= k; i += lanes) {
       store(out + i, _mm256_permute_ps(rounded(load(from + i)), 0xb1));  // 1, 0, 3, 2 ...
     }

@@ -64,7 +64,7 @@ export interface AllReduceLayout {
    * there.
    */
   folder(host: number, rank: number): number;
-  /** First byte of the sum. */
+  /** First byte of the sum; of a device that is alone, that of its subtree. */
   readonly sum: number;
 }
 
@@ -270,7 +270,10 @@ function allReduceLayout(shape: ExchangeShape, place: HostPlace, space: Space): 
     const further = grainsOf(trees, rounding).length - trees.length;
     return { first: space.reserve(trees.length * vector + further * rounded), whole: trees.length };
   });
-  const sum = space.reserve(vector);
+  // A device that is alone has one subtree, which is the sum, unless rounding changes it.
+  const isWhole = shape.devices === 1 && shape.subtrees[0]?.length === 1;
+  const isSum = isWhole && rounding === undefined && topK === undefined;
+  const sum = isSum ? (subtrees[0]?.first ?? 0) : space.reserve(vector);
   const hostTrees = hosts.map((ranks) =>
     joined(ranks.flatMap((rank) => shape.subtrees[rank] ?? [])),
   );

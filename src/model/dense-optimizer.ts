@@ -1,7 +1,12 @@
 // The optimizer of the dense parameters, which works on the flat tensor. Every device runs it, with
 // identical results.
 
-import { adamNumbersOf, type OptimizerStep, rateOf } from "../embedding/tables/row-rule.ts";
+import {
+  adamNumbersOf,
+  asBefore,
+  type OptimizerStep,
+  rateOf,
+} from "../embedding/tables/row-rule.ts";
 import type { Kernels, RowRule, Tensor } from "../kernels/contract/kernels.ts";
 import type { ParameterLayout } from "./graph/parameters.ts";
 import type { ClipSpec, DenseOptimizerSpec } from "./options.ts";
@@ -94,6 +99,9 @@ export function swapAverage(
   kernels.swap(trained(average), trained(weights));
 }
 
+/** The rules of devices in their last steps. */
+const lastRules = new WeakMap<DenseState, RowRule>();
+
 function update(
   kernels: Kernels,
   optimizer: DenseOptimizerSpec,
@@ -106,7 +114,8 @@ function update(
   const trained = (of: Tensor) => kernels.reshape(of, [layout.trained]);
   const w = trained(weights);
   const slots = state.slots.slice(0, denseSlots(optimizer)).map(trained);
-  const rule = denseRuleOf(optimizer, at);
+  const rule = asBefore(denseRuleOf(optimizer, at), lastRules.get(state));
+  lastRules.set(state, rule);
   if (rule.kind !== "lamb") return kernels.applyFlat(w, slots, g, rule);
   // LAMB has a norm of each parameter.
   let allFinite = true;

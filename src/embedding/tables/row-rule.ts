@@ -23,6 +23,15 @@ export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, at: Optimi
   return { ...rule, ...(clip && { clip: clip.value }), ...(average && { average }) };
 }
 
+/**
+ * Returns `last` if the rule is equal to it, so that kernels find what they have prepared of it
+ * (src/kernels/table/lists.ts).
+ */
+export function asBefore(rule: RowRule, last: RowRule | undefined): RowRule {
+  const names = Object.keys(rule) as (keyof RowRule)[];
+  return last && names.every((name) => Object.is(rule[name], last[name])) ? last : rule;
+}
+
 /** Adds to the rule of table number `table` at a step how new weights are rounded. */
 export function roundedRule(rule: RowRule, key: Key, table: number, step: number): RowRule {
   return { ...rule, rounding: { key, purpose: purposes.rowRounding + table, step } };

@@ -191,7 +191,7 @@ function computed(addon: Addon) {
     applyFlat(w, slots, g, rule) {
       const [state = w, second = state] = slots;
       const tensors = [w, state, second, g].map(data);
-      return addon.applyFlat!(listRules([rule]), ...tensors, data(w).length) === true;
+      return addon.applyFlat!(listRules(rule), ...tensors, data(w).length) === true;
     },
     keepRows({ bytes, used }, tiles, ids, ranges) {
       return addon.keepRows!(bytes, used, ...listUndone(tiles), ids, ranges) === true;

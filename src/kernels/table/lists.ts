@@ -64,12 +64,12 @@ export function listCompleted(completed: readonly (RowSums | undefined)[]): Floa
 
 type RuleNumber = (typeof ruleNumbers)[number];
 
-/** Cached numbers by list of rules, as both phases of an update have the same list. */
-const numbersOf = new WeakMap<readonly RowRule[], Float64Array>();
+/** Cached numbers by rule or list of rules, as most steps have those of the step before. */
+const numbersOf = new WeakMap<RowRule | readonly RowRule[], Float64Array>();
 
 /** The numbers of each rule: kind, parameters, average, rounding, as native/rule.h reads them. */
-export function listRules(rules: readonly RowRule[]): Float64Array {
-  const known = numbersOf.get(rules) ?? listNumbers(rules);
+export function listRules(rules: RowRule | readonly RowRule[]): Float64Array {
+  const known = numbersOf.get(rules) ?? listNumbers("kind" in rules ? [rules] : rules);
   numbersOf.set(rules, known);
   return known;
 }

@@ -4,7 +4,12 @@
 
 import type { Slab } from "../../embedding/rows/slab.ts";
 import { decayedRule, type RowDecay } from "../../embedding/tables/row-decay.ts";
-import { type OptimizerStep, roundedRule, rowRuleOf } from "../../embedding/tables/row-rule.ts";
+import {
+  asBefore,
+  type OptimizerStep,
+  roundedRule,
+  rowRuleOf,
+} from "../../embedding/tables/row-rule.ts";
 import type { RowRule } from "../../kernels/contract/kernels.ts";
 import type { Key } from "../../ports/random.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
@@ -19,8 +24,8 @@ export interface RowRulesDevice {
   readonly decays: readonly (RowDecay | undefined)[];
 }
 
-/** Rules that only the numbers `base` of a step change, by slab: those of the last step. */
-const last = new WeakMap<Slab, { readonly base: string; readonly rules: readonly RowRule[] }>();
+/** Rules that only the rule without a penalty changes, `base`, by slab: those of the last step. */
+const last = new WeakMap<Slab, { readonly base: RowRule; readonly rules: readonly RowRule[] }>();
 
 export function rowRulesOf(
   { decays, key, recipe, topology }: RowRulesDevice,
@@ -28,8 +33,8 @@ export function rowRulesOf(
   at: OptimizerStep,
 ): readonly RowRule[] {
   const { sparse } = recipe.optimizer;
-  const base = JSON.stringify(rowRuleOf(sparse, 0, at)); // Text keeps every bit of a number.
   const known = last.get(slab);
+  const base = asBefore(rowRuleOf(sparse, 0, at), known?.base);
   if (known?.base === base) return known.rules;
   const byPenalty = new Map<number, RowRule>();
   let isSteady = true;

@@ -59,8 +59,11 @@ export function createFrames(options: FrameOptions): FrameChannel {
 /** Frames that always fit into their parts. */
 function shortFrames({ channel, rank, devices }: FrameOptions): FrameChannel {
   let room: PartBytes = () => 0;
+  /** The frames of the last round, if parts still have its bytes; an inbox stays in its place. */
+  let frames: readonly Region[] | undefined;
   return {
     async open(bytes) {
+      if (bytes !== room) frames = undefined;
       room = bytes;
       await channel.open(bytes);
     },
@@ -73,7 +76,9 @@ function shortFrames({ channel, rank, devices }: FrameOptions): FrameChannel {
     start: (used) => channel.start(used),
     isThere: async () => channel.isThere(),
     async finish() {
-      return partsOf(await channel.finish(), room, rank, devices);
+      const inbox = await channel.finish();
+      frames ??= partsOf(inbox, room, rank, devices);
+      return frames;
     },
     close: (isUrgent) => channel.close(isUrgent),
   };

@@ -68,9 +68,9 @@ function compile(programs: ReadonlyMap<string, string>): Promise<string> {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);
   }
-  const compiler = resolve("node_modules/typescript/bin/tsc");
+  const compiler = [resolve("node_modules/typescript/bin/tsc"), "-p", folder, "--checkers", "1"];
   return new Promise((done) => {
-    execFile(process.execPath, [compiler, "-p", folder], { cwd: folder }, (error, said) => {
+    execFile(process.execPath, compiler, { cwd: folder }, (error, said) => {
       rmSync(folder, { recursive: true });
       done(error === null ? "" : said || error.message);
     });

@@ -128,7 +128,7 @@ export const kubernetesTypes: Need = {
 
 export const packageTypes: Need = {
   isMet: () => existsSync("dist/index.d.ts"),
-  reason: "The types of the package are not built; test/package.sh builds them and runs this test.",
+  reason: "The types of the package are not built: run `npm run build -- --package`.",
   isRequired: false,
 };
 

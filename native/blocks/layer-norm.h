@@ -137,7 +137,7 @@ INLINE void addNormWeights(float* dGain, float* dBias, const NormRows& rows, int
   Vec gains[vectors], biases[vectors];
   int64_t n[vectors];
   UNROLL for (int v = 0; v < vectors; v++) {
-    n[v] = left(dim, c + v * lanes);
+    n[v] = vectors > 1 ? lanes : left(dim, c + v * lanes);  // several are always whole
     gains[v] = loadUpTo(dGain + c + v * lanes, n[v]);
     biases[v] = loadUpTo(dBias + c + v * lanes, n[v]);
   }

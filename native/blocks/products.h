@@ -83,17 +83,23 @@ inline void productTiles(SmallTile t, int64_t rows, ComingRuns& coming) {
   float* const out = t.out;
   const float *const a = t.a, *const b = t.b;
   const int64_t columns = t.columns;
-  const int64_t tiles = (rows + tileRows - 1) / tileRows;
+  // With AVX2, three vectors are one tile: a tile of one has too few sums to hide their latency.
+  constexpr int threeRows = 4;
+  const bool isThree = lanes == 8 && padded(columns) == 3 * lanes;
+  const int64_t most = isThree ? threeRows : tileRows, wide = (isThree ? 3 : 2) * lanes;
+  const int64_t tiles = (rows + most - 1) / most;
   const int64_t height = rows == 0 ? 1 : (rows + tiles - 1) / tiles;
   for (int64_t m = 0; m < rows; m += height) {
     const int64_t some = rows - m < height ? rows - m : height;
     t.a = a + m * t.rowA;
-    for (int64_t n = 0; n < columns; n += 2 * lanes) {
+    for (int64_t n = 0; n < columns; n += wide) {
       t.out = out + m * t.stride + n;
       t.columns = columns - n;
       t.b = b + n;
       t.ask = coming.take(t.k);
-      pickTile<ProductTiles>(some, vectorsOf(t.columns))(t);
+      auto tile = pickTile<ProductTiles>(some, isThree ? 2 : vectorsOf(t.columns));
+      if constexpr (lanes == 8) tile = isThree ? pickTile<ProductTiles, threeRows, 3>(some, 3) : tile;
+      tile(t);
     }
   }
 }

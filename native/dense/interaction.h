@@ -2,9 +2,11 @@
 // dense/dense.cc for each instruction set.
 
 /// A tile of x * x^T below the diagonal, from row i0 and column j0 on. Both operands are x^T
-/// (D,stride).
+/// (D,stride). Stores of whole vectors, which need no mask, reach into later rows, which overwrite
+/// this, except at the end of all pairs.
 template <int rows, int vectors>
-void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0, int64_t j0) {
+void gram(float* pairs, const float* end, const float* xT, int64_t stride, int64_t dim, int64_t i0,
+          int64_t j0) {
   Vec acc[rows][vectors];
   clear(acc);
   chain<rows, vectors, 1>(acc, dim, xT + i0, stride, xT + j0, stride);
@@ -12,7 +14,8 @@ void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0
     const int64_t i = i0 + m;
     UNROLL for (int v = 0; v < vectors; v++) {
       const int64_t j = j0 + v * lanes;
-      if (j < i) storeSome(pairs + i * (i - 1) / 2 + j, left(i, j), acc[m][v]);
+      float* const to = pairs + i * (i - 1) / 2 + j;
+      if (j < i) storeSome(to, end - to < lanes ? left(i, j) : lanes, acc[m][v]);
     }
   }
 }
@@ -38,9 +41,10 @@ inline void interact(float* out, const float* x, int64_t samples, int64_t featur
     for (int64_t i0 = 0; i0 < features; i0 += gramRows) {
       const int64_t rows = features - i0 < gramRows ? features - i0 : gramRows;
       if (b + 1 < samples) askFloats(x + (features + i0) * dim, rows * dim);
-      for (int64_t j0 = 0; j0 < i0 + rows - 1; j0 += tileColumns) {
-        const int64_t vectors = vectorsOf(i0 + rows - 1 - j0);
-        pickTile<Gram, gramRows>(rows, vectors)(out + copied * dim, xT, stride, dim, i0, j0);
+      // The first columns come last, as they overwrite what the row before has stored there.
+      for (int64_t j0 = (i0 + rows - 2) / tileColumns * tileColumns; j0 >= 0; j0 -= tileColumns) {
+        const auto tile = pickTile<Gram, gramRows>(rows, vectorsOf(i0 + rows - 1 - j0));
+        tile(out + copied * dim, out + width, xT, stride, dim, i0, j0);
       }
     }
   }

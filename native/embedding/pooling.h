@@ -73,32 +73,14 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
                    Lookahead& lookahead) {
   Vec acc[vectors];
   UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
-  const auto take = [&](int64_t k) INLINE_LAMBDA {
+  for (int64_t k = 0; k < count; k++) {
+    if (run != nullptr) ask(*run, lookahead);
     const RowView<precision> row(t, ids[k]);
     const Vec weight = weighted ? broadcast(weights[k]) : zero();
     UNROLL for (int v = 0; v < vectors; v++) {
       const int64_t from = c + v * lanes;
       const Vec some = v == vectors - 1 ? row.some(from, last) : row.whole(from);
       acc[v] = weighted ? fma(weight, some, acc[v]) : add(acc[v], some);
-    }
-  };
-  constexpr int64_t bytes = vectors * lanes * weightBytes(precision);
-  if (run == nullptr) {
-    for (int64_t k = 0; k < count; k++) take(k);
-  } else if (run->bytes == bytes && run->quanta == 0 && run->stop - run->next >= count) {
-    // `ask` without its branches: the fewer instructions a row takes, the more rows the processor
-    // has in flight.
-    const int32_t* next = run->next;
-    const char* const rows = run->rows;
-    for (int64_t k = 0; k < count; k++) {
-      prefetch(rows + *next++ * bytes, bytes);
-      take(k);
-    }
-    run->next = next;
-  } else {
-    for (int64_t k = 0; k < count; k++) {
-      ask(*run, lookahead);
-      take(k);
     }
   }
   if (mean && count > 0) {

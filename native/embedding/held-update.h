@@ -33,6 +33,13 @@ struct RowGroup {
   }
 };
 
+/// Whether the loop over rows needs more registers than the processor has.
+#if defined(OSIRIS_AVX2)
+constexpr bool fewRegisters = true;
+#else
+constexpr bool fewRegisters = false;
+#endif
+
 /// `foldLookups`, not inlined: few rows have several lookups, and its variables would take the
 /// registers of the loop over rows.
 template <bool placed>
@@ -83,7 +90,8 @@ template <int vectors, bool adagrad, bool placed>
     float* const own = group.folded + r * g.dim;
     if (__builtin_expect(summed || to > from + 1, 0)) {
       group.d[r] = own;
-      const float* sum = foldSeveral<placed>(gradients, first, from, to);
+      const float* sum = fewRegisters ? foldSeveral<placed>(gradients, first, from, to)
+                                      : foldLookups<placed>(g, first, from, to);
       std::memcpy(own, sum, g.dim * sizeof(float));
     }
     if (__builtin_expect(most != 0, 0)) {
@@ -108,9 +116,10 @@ template <int vectors, bool adagrad, bool placed>
   const auto change = [&](const RowGroup<vectors>& group, int r) INLINE_LAMBDA {
     float* w = t.weights + group.rows[r] * vectors * lanes;
     const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
-    // A row of several vectors checks its values in a mask of its own. A mask for all rows would
-    // make each row wait for the row before.
-    Finite own = vectors == 1 ? seen : Finite();
+    // A row of many vectors checks its values in a mask of its own. A mask for all rows would make
+    // each row wait for the row before. In AVX-512, four vectors are faster with one mask.
+    constexpr bool isOwn = vectors > (fewRegisters ? 1 : 4);
+    Finite own = isOwn ? Finite() : seen;
     UNROLL for (int v = 0; v < vectors; v++) {
       // An unsummed gradient may contain -0, which a sum from 0 would turn into +0.
       const Vec share = add(zero(), load(group.d[r] + v * lanes));
@@ -118,8 +127,8 @@ template <int vectors, bool adagrad, bool placed>
       own.look(changed);
       store(w + v * lanes, changed);
     }
-    if (vectors == 1) seen = own;
-    else seen.also(own);
+    if (isOwn) seen.also(own);
+    else seen = own;
     t.touched[group.rows[r]] = 1;
   };
   for (int turn = 0; from < g.count || groups[1 - turn % 2].n > 0; turn++) {

@@ -28,7 +28,7 @@ export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, at: Optimi
  * (src/kernels/table/lists.ts).
  */
 export function asBefore(rule: RowRule, last: RowRule | undefined): RowRule {
-  const names = Object.keys(rule) as (keyof RowRule)[];
+  const names = Object.keys({ ...last, ...rule }) as (keyof RowRule)[];
   return last && names.every((name) => Object.is(rule[name], last[name])) ? last : rule;
 }
 

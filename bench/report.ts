@@ -3,6 +3,7 @@
 // the lines for people go to standard error. The form of the JSON lines is a contract (README.md).
 
 import { arch, availableParallelism, cpus, release, type as systemType } from "node:os";
+import { openKernels } from "../src/kernels/index.ts";
 import { addonOrigin } from "../src/ports/addon.ts";
 import type { StepTimes } from "../src/training/meters/step-meter.ts";
 import type { Measurement } from "./bench.ts";
@@ -95,6 +96,7 @@ function linesOf(row: BenchRow): string[] {
 
 /** The machine that measured, for the last JSON line. */
 export function machine() {
+  openKernels("auto"); // Limits this thread to the sets of OSIRIS_SETS, as each device limits itself.
   return {
     cpu: cpus()[0]?.model ?? "unknown",
     kernels: addonOrigin()?.set ?? "no instruction set: the reference kernels",

@@ -44,7 +44,7 @@ static void testInput() {
 }
 
 static void testSet(const Kernels& set) {
-  // avx512bf16 has only products of bfloat16 of its own: all its other kernels are those of avx512.
+  // The set avx512bf16 is avx512 with other products of bfloat16, so only these are run for it.
   const bool isWhole = std::string(set.name) != "avx512bf16";
   if (isWhole) testLarge(set);
   // One more than whole blocks of a sum, and than the rows and columns of whole tiles.

@@ -29,8 +29,8 @@ export interface RemoteRowsOptions {
   /** All shards on servers. */
   readonly shards: readonly Shard[];
   /**
-   * The largest number of batches whose gradients the servers have not confirmed yet. A step waits
-   * while there are more.
+   * The largest number of batches whose gradients were sent, but not confirmed by the servers. A
+   * step of the trainer waits while there are more.
    */
   readonly pushesMax: number;
 }

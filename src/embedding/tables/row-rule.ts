@@ -24,8 +24,8 @@ export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, at: Optimi
 }
 
 /**
- * Returns `last` if the rule is equal to it, so that kernels find what they have prepared of it
- * (src/kernels/table/lists.ts).
+ * Returns `last` where the rule equals it. Kernels keep the numbers of a rule object
+ * (src/kernels/table/lists.ts), so an equal object need not be listed again.
  */
 export function asBefore(rule: RowRule, last: RowRule | undefined): RowRule {
   const names = Object.keys({ ...last, ...rule }) as (keyof RowRule)[];

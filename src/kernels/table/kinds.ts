@@ -186,10 +186,13 @@ export const kinds: Readonly<Record<string, Kind>> = {
   })),
 };
 
-/** The rules of the last step for tables: what was checked need not leave the cache again. */
+/**
+ * The list of rules that each list of tables was last checked with. The same lists are not checked
+ * again, because a check reads every table's object from memory.
+ */
 const held = new WeakMap<readonly Rows[], readonly RowRule[]>();
 
-/** Tables whose names were checked. */
+/** Lists of tables whose caches have a name for each place. Neither changes after it was made. */
 const named = new WeakSet<readonly Rows[]>();
 
 function assertBags(tables: readonly Rows[], bags: Bags): void {

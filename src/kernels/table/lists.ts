@@ -64,7 +64,7 @@ export function listCompleted(completed: readonly (RowSums | undefined)[]): Floa
 
 type RuleNumber = (typeof ruleNumbers)[number];
 
-/** Cached numbers by rule or list of rules, as most steps have those of the step before. */
+/** The numbers of a rule, or of a list of rules: most steps use the objects of the step before. */
 const numbersOf = new WeakMap<RowRule | readonly RowRule[], Float64Array>();
 
 /** The numbers of each rule: kind, parameters, average, rounding, as native/rule.h reads them. */

@@ -24,7 +24,10 @@ export interface RowRulesDevice {
   readonly decays: readonly (RowDecay | undefined)[];
 }
 
-/** Rules that only the rule without a penalty changes, `base`, by slab: those of the last step. */
+/**
+ * The rules of the last step by slab, where neither rounding nor decay changes them: a step whose
+ * rule without a penalty equals `base` has the same rules.
+ */
 const last = new WeakMap<Slab, { readonly base: RowRule; readonly rules: readonly RowRule[] }>();
 
 export function rowRulesOf(

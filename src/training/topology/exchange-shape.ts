@@ -48,7 +48,7 @@ export function partBytesOf(topology: Topology, samples: number): StepBytes {
 
 type StepBytes = ExchangeShape["bytesMax"];
 
-/** Keeps the bytes of each pair of devices, as a step asks for those of its own device often. */
+/** Computes the bytes of a pair of devices once, because a step asks for them several times. */
 function remembered({ length: devices }: readonly number[], bytes: PartBytes): PartBytes {
   const known = new Map<number, number>();
   return (from, to) => {

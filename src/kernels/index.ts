@@ -3,7 +3,7 @@
 import { InputUnusableError } from "../errors/errors.ts";
 import { addonOrigin, addonPath } from "../ports/addon.ts";
 import type { Kernels } from "./contract/kernels.ts";
-import { createNative, limitTo, useThreads } from "./native/native.ts";
+import { createNative, useThreads } from "./native/native.ts";
 import { createReference } from "./reference/reference.ts";
 import { checkKernels } from "./table/bind.ts";
 
@@ -18,7 +18,6 @@ export { useThreads };
  */
 export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
   if (choice === "reference") return checkKernels(createReference());
-  limitOnce();
   const native = createNative();
   if (native !== undefined) return native;
   if (choice === "auto") return checkKernels(createReference());
@@ -27,15 +26,6 @@ export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
     path,
     `The native kernels are not built (there is no ${path}); run \`osiris build-native\``,
   );
-}
-
-/** Whether this thread has limited its kernels to the sets of OSIRIS_SETS. */
-let isLimited = false;
-
-function limitOnce(): void {
-  if (isLimited) return;
-  limitTo(process.env.OSIRIS_SETS ?? "");
-  isLimited = true;
 }
 
 /**

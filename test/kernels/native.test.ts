@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import test, { type ExecutionContext } from "ava";
 import { InstructionSetError } from "../../src/errors/errors.ts";
@@ -135,6 +136,15 @@ testIf(nativeKernels).serial("OSIRIS_SETS takes the fastest of the sets that it 
   const message = new RegExp(`asks for .* \`sparc\`, but this processor runs ${set}`);
   t.throws(() => limitTo("sparc"), { instanceOf: InstructionSetError, message });
   t.is(openKernels("native").set, set);
+});
+
+testIf(nativeKernels)("the notice of slow kernels obeys OSIRIS_SETS", async (t) => {
+  const { href } = new URL("../../src/kernels/index.js", import.meta.url);
+  const code = `import(${JSON.stringify(href)}).then(({ kernelNotice }) => kernelNotice())`;
+  const env = { ...process.env, OSIRIS_SETS: "sparc" };
+  const thread = new Worker(code, { eval: true, env });
+  const [error] = (await once(thread, "error")) as [Error];
+  t.regex(error.message, /^OSIRIS_SETS asks for the instruction set `sparc`/);
 });
 
 test("an addon that was built for another version is refused", (t) => {

@@ -79,10 +79,13 @@ export function isCompiledFor(isa: InstructionSet): boolean {
 
 /**
  * The native kernels of an addon, by default that of this process, with checked arguments;
- * undefined without an addon.
+ * undefined without an addon. The first call limits this thread to the sets of OSIRIS_SETS.
+ * @throws InstructionSetError where OSIRIS_SETS names only sets that this processor cannot run
  */
 export function createNative(addon: Addon | undefined = loadAddon()): Kernels | undefined {
   if (addon === undefined) return undefined;
+  if (!isLimited) limitTo(process.env.OSIRIS_SETS ?? "");
+  isLimited = true;
   const own = {
     arithmetic: String(addon.arithmetic!()),
     set: setOf(addon),
@@ -94,6 +97,9 @@ export function createNative(addon: Addon | undefined = loadAddon()): Kernels | 
   };
   return bindKernels(own, addon);
 }
+
+/** Whether this thread has limited its kernels to the sets of OSIRIS_SETS. */
+let isLimited = false;
 
 /** The kernels that both implementations share. */
 const shared = {

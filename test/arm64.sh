@@ -2,7 +2,8 @@
 # Tests what a user of 64-bit ARM gets, in an emulator (qemu-user), with an arm64 Node from the npm
 # registry: the C++ tests of the kernels; with the shipped addon, the TypeScript tests of the
 # kernels, the bits of this processor's kernels, and a training that continues from a checkpoint of
-# this processor. Needs a built clone, whose kernels are of AVX2 or AVX-512.
+# this processor; with an addon of Clang, the compiler of macOS, the bits again. Needs clang++ and a
+# built clone, whose kernels are of AVX2 or AVX-512.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d)
@@ -26,11 +27,19 @@ echo "-- the bits of the kernels, here and on arm64"
 # bits ADDON: the digests of the arithmetic that AVX2, AVX-512 and NEON have in common.
 bits() { awk '$2 == "native-3" { print $3 }' "$1" | sort -u; }
 node "$root/dist/test/kernels/digest.js" "$root/native/build/osiris.node" | tee here.txt
-emulate dist/test/kernels/digest.js "$addon" | tee there.txt
-[ -n "$(bits here.txt)" ] && [ "$(bits here.txt)" = "$(bits there.txt)" ] || {
-  echo "The kernels of arm64 have other bits than those of this processor" >&2
-  exit 1
+# has_same_bits ADDON: whether an addon of arm64 has the bits of this processor's.
+has_same_bits() {
+  emulate dist/test/kernels/digest.js "$1" | tee there.txt
+  [ -n "$(bits here.txt)" ] && [ "$(bits here.txt)" = "$(bits there.txt)" ] || {
+    echo "The kernels of arm64 in $1 have other bits than those of this processor" >&2
+    exit 1
+  }
 }
+has_same_bits "$addon"
+printf '#!/bin/sh\nexec clang++ --target=aarch64-linux-gnu "$@"\n' >clang
+chmod +x clang
+CXX="$place/clang" sh "$root/native/build.sh" --sets all --to clang.node
+has_same_bits ./clang.node
 
 echo "-- a training that continues on arm64 from a checkpoint of this processor"
 # train DIRECTORY NODE...: trains the job, with checkpoints after 20 and 36 steps, or continues it.

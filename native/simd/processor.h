@@ -3,14 +3,19 @@
 
 #pragma once
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace osiris {
 
 #if defined(__x86_64__)
 
 inline bool hasAvx2() {
   __builtin_cpu_init();
+  unsigned a, b, c, d;  // Leaf 1 of cpuid, because Clang's __builtin_cpu_supports has no F16C.
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
+         __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
 inline bool hasAvx512() {

@@ -94,8 +94,8 @@ INLINE void clear(Vec (&acc)[rows][vectors]) {
 
 template <typename Of, int most, int... at>
 auto pickTile(int64_t rows, int64_t vectors, std::integer_sequence<int, at...>) {
-  using Run = decltype(Of::template run<1, 1>);
-  static constexpr Run runs[] = {Of::template run<at % most + 1, at / most + 1>...};
+  constexpr auto first = Of::template run<1, 1>;
+  static constexpr decltype(first) runs[] = {Of::template run<at % most + 1, at / most + 1>...};
   return runs[(vectors - 1) * most + rows - 1];
 }
 

@@ -5,6 +5,7 @@ import test from "ava";
 import { BucketMachine } from "../../chaos/objects/bucket-machine.ts";
 import { type BucketFlaws, MemoryBucket } from "../../chaos/objects/memory-bucket.ts";
 import { openObjectStore } from "../../src/objects/open-object-store.ts";
+import { put, type StorePlace, usualStoreLimits } from "../../src/objects/rules.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { SimulatedCrash } from "../../src/ports/simulated-disk.ts";
 import { someOrAll } from "../helpers/thinned.ts";
@@ -107,6 +108,22 @@ test("retries wait longer each time, and a refusal for good is not retried", (t)
     message: /^Cannot read s3:\/\/elsewhere\/prefix\/one: the store says 404 NoSuchBucket; look at/,
   });
   t.is(bucket.requests, 6);
+});
+
+test("each status that may pass is asked again, and each other one is refused at once", (t) => {
+  for (const [statuses, next] of [
+    [[0, 408, 409, 429, 500, 502, 503, 504], "pause"],
+    [[400, 401, 403, 404, 405, 411], "refusal"],
+  ] as const) {
+    for (const status of statuses) {
+      const place = { address, prefix: "", limits: usualStoreLimits } as StorePlace;
+      const rule = put(place, "one", Buffer.from("1"));
+      rule.next();
+      const answered = () => rule.next({ status, headers: {}, body: Buffer.from("") });
+      if (next === "pause") t.like(answered().value, { kind: "pause" }, `${status}`);
+      else t.throws(answered, { code: "INPUT_UNUSABLE" }, `${status}`);
+    }
+  }
 });
 
 test("lists lag behind, and all else does not", (t) => {

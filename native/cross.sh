@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests the kernels of another architecture: compiles them for arm64 with Debian's
 # g++-aarch64-linux-gnu and runs their test program (native/test/kernels-test.cc) in qemu-user.
-# Fails with a message where compiler or emulator are missing.
+# Fails with a message where compiler or emulator are missing. CXX names another compiler.
 #
 #   sh native/cross.sh [--count]
 #
@@ -10,7 +10,7 @@ set -eu
 program=kernels-test
 [ "${1:-}" != --count ] || program=count
 cd "$(dirname "$0")"
-compiler=aarch64-linux-gnu-g++
+compiler=${CXX:-aarch64-linux-gnu-g++}
 emulator=$(command -v qemu-aarch64 || command -v qemu-aarch64-static || true)
 if [ -z "$emulator" ] || ! command -v "$compiler" >/dev/null 2>&1; then
   echo "osiris: the kernels of arm64 were not run: install g++-aarch64-linux-gnu and qemu-user" >&2

@@ -38,6 +38,7 @@ has_same_bits() {
 has_same_bits "$addon"
 printf '#!/bin/sh\nexec clang++ --target=aarch64-linux-gnu "$@"\n' >clang
 chmod +x clang
+CXX="$place/clang" sh "$root/native/cross.sh"
 CXX="$place/clang" sh "$root/native/build.sh" --sets all --to clang.node
 has_same_bits ./clang.node
 

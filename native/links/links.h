@@ -23,20 +23,9 @@
 
 #include "links/channel.h"
 #include "links/frames.h"
+#include "threads/lock.h"
 
 namespace osiris::links {
-
-/// Holds a mutex in its scope.
-class Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 /// What a report tells: native-links.ts has the same numbers.
 enum class Kind : uint32_t { arrived, opened, ended };

@@ -8,6 +8,8 @@
 #include <sys/prctl.h>
 #endif
 
+#include "threads/lock.h"
+
 // A glibc of 2.34 and newer has these functions twice: by the name of an older version they are
 // found in every glibc that the package supports. Sanitizers replace them by their plain names.
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -21,18 +23,6 @@ __asm__(".symver pthread_join,pthread_join@GLIBC_2.17");
 #endif
 
 namespace osiris {
-
-/// Holds a mutex in its scope.
-class Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 static inline void pause() {
 #if defined(__x86_64__)

@@ -21,10 +21,10 @@
 //   A2. No `close` is needed. A device that publishes a round has finished the round before, so the
 //       old sum may be overwritten. A device that has received the sum knows that all subtrees of
 //       the round were read. After a reduce-scatter alone, a barrier gives both guarantees.
-//   A3. A device may leave a step while its neighbours still update their rows of it, if it has
-//       their folds. So if a thread then ends, the memory of the others is of two steps. Nothing
-//       goes on from that: a recovery puts rows back to a cut by their undo logs (row-keeper.ts),
-//       and reads all else; and a cut exists only once all devices have written their parts of it.
+//   A3. A device that has its neighbours' folds may leave a step while they still update their
+//       rows. If a thread ends then, the devices' memories are of two different steps. No
+//       generation continues from such memory: a recovery puts rows back to a cut by their undo
+//       logs (row-keeper.ts) and reads everything else from the checkpoint.
 //   A4. A bucket's cells are stored in the order of its stages, and each after the bytes that it
 //       publishes, whether the stage ran in `progress` or in `finish`.
 

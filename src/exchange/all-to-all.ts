@@ -9,8 +9,8 @@
 // Invariants
 //   E1. An inbox is written only after its owner has closed the round before.
 //   E2. A part is read only after it was published.
-//   E3. The last bytes of a part leave only with its round. So the bridge has seen all cells of a
-//       round before the next round changes them.
+//   E3. The last bytes of a part are sent only with its round, never ahead. So the bridge has read
+//       all cells of a round before the next round changes them.
 
 import { storeSpan, waitForEach, wordsOf } from "./cells.ts";
 import {
@@ -34,7 +34,7 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
   const placesOf = partPlaces(rank, hostOf.length, peers);
   let round = 0;
   let bytes: PartBytes = () => 0;
-  /** Bytes of each part of the round `leftIn` that left ahead; and how often some did. */
+  /** Bytes of each part of round `leftIn` that were sent ahead; `leaves` counts such sends. */
   const left = new Float64Array(ahead === undefined ? 0 : hostOf.length);
   let [leftIn, leaves] = [0, 0];
 

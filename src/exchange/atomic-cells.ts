@@ -11,10 +11,10 @@ import type { WaitNote } from "./wait-notes.ts";
 
 /**
  * Polls before sleeping, of 10 ns each: sleeping costs a round trip through the kernel, of 45 us
- * and more in a virtual machine, and devices of one host are often 100 us apart. A thread that then
- * sleeps for long polled in vain, and perhaps kept the core from the thread that it waits for, as
- * there may be more threads than cores: it polls an eighth less, so that single long waits change
- * little. After a sleep that the most polls would have replaced it doubles them.
+ * and more in a virtual machine, and devices of one host are often 100 us apart. If the sleep that
+ * follows is long, the polls were useless, and may have kept the awaited thread from the core, as
+ * there may be more threads than cores: the next wait polls an eighth less, so that a single long
+ * wait changes little. After a short wait the number of polls doubles.
  */
 const spins = { first: 500, most: 20_000 };
 const shortSleepMs = 0.2;

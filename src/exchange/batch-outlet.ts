@@ -42,8 +42,8 @@ export interface BatchOutlet {
    */
   fill(part: BatchPart, read: (memory: BatchMemory) => number): void;
   /**
-   * Fills the slots of a ticket with the next pieces of batches that were read before. Returns
-   * whether no device lacks anything then.
+   * Fills the slots of a ticket with the next pieces of long batches that were already read.
+   * Returns whether every device then has its batch or its next piece.
    */
   goOn(stream: Stream, ticket: number): boolean;
 }

@@ -18,8 +18,8 @@
 //   R2. A filled slot is never rewritten before its release, so a reader may be restarted at any
 //       time.
 //   R3. Slots are credits: a reader runs ahead of the devices by at most `slots` batches.
-//   R4. A piece is overwritten only when the device has copied it. A reader never waits for that: a
-//       batch lacks nothing while one of its pieces waits.
+//   R4. A piece is overwritten only when the device has copied it. A reader does not wait for the
+//       copy: while a piece is in the slot, the batch does not count as lacking (`lacks`).
 
 import type { BatchMemory } from "../data/dataset.ts";
 import { groupWords, oneLabel, type Targets, targetWords } from "../data/targets.ts";

@@ -15,8 +15,9 @@
 //   B1. A cell is stored after all bytes that it publishes were written.
 //   B2. Frames of another generation, and repeated ones, change nothing.
 //   B3. When the bridge fails, all waits on this host are released.
-//   B4. Once the sender has given up its direct connection, a new frame is taken from the broker
-//       only after that connection can write no more: its bytes may be those of an earlier round.
+//   B4. Once the sender has given up its direct connection, a new frame from the broker is accepted
+//       only after that connection is fenced: late bytes on it may belong to an earlier round and
+//       would overwrite newer ones.
 
 import {
   FrameCorruptError,
@@ -290,7 +291,7 @@ class ExchangeBridge implements Bridge {
     if (link.owesMuch) this.#acknowledge(link);
   }
 
-  /** Sends an acknowledgement, the way that the frames came. */
+  /** Sends an acknowledgement, over the broker or the direct link, as the last frame came. */
   #acknowledge(link: Link): void {
     const way = link.heardBy === "direct" ? this.#ways.wayTo(link.host) : "broker";
     this.#send(link, acknowledgement, way);
@@ -333,7 +334,7 @@ class ExchangeBridge implements Bridge {
     const { clock } = this.#options;
     const { bridgeReceipt, bridgeResend } = this.#deadlines;
     const nowMs = clock.now();
-    this.#departures.collect(); // Releases, for which no device wakes the bridge.
+    this.#departures.collect(); // Releases of inboxes do not wake the bridge.
     const hasSlept = nowMs - this.#tickedMs > this.#silenceMs / 2;
     this.#tickedMs = nowMs;
     for (const link of this.#links.values()) {
@@ -356,14 +357,17 @@ class ExchangeBridge implements Bridge {
     }
   }
 
-  /** A half-open connection takes bytes, and nothing arrives. */
+  /**
+   * Gives up a half-open connection: it accepts bytes that never arrive, so no frame is
+   * acknowledged.
+   */
   #giveUpIfSilent(link: Link, nowMs: number): void {
     const { link: patienceMs } = this.#deadlines;
     if (link.way === "broker" || !this.#isConnected || link.silentMs(nowMs) <= patienceMs) return;
     this.#ways.giveUp(link.host, `no acknowledgement for ${patienceMs} ms`);
   }
 
-  /** The fault of the bridge at the other end; undefined: none. */
+  /** The error if the other host's bridge is silent, or keeps a frame too long; undefined: none. */
   #faultOf({ host, oldest, receivedMs }: Link, nowMs: number): Error | undefined {
     const { transport, deadlineMs } = this.#options;
     const sinceMs = receivedMs ?? oldest?.firstSentMs ?? nowMs;

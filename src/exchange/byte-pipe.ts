@@ -8,7 +8,7 @@
 // Invariants
 //   P1. Bytes are overwritten only after they were read.
 //   P2. After `rewind`, which both ends call while the pipe is empty, bytes are written from the
-//       front of the ring again, so that a small load never touches, or pays for, later pages.
+//       front of the ring again, so that a small load never makes the system allocate later pages.
 
 import assert from "node:assert/strict";
 import type { Cells } from "./cells.ts";

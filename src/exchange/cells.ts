@@ -62,7 +62,7 @@ export async function waitForEach(
 
 // Places in memory, as cells hold them: a cell has 32 bits, so bytes are counted in words.
 
-/** Most bytes of an inbox: cells name every place in it. Sizes are checked before a start. */
+/** Most bytes of an inbox, whose offsets must fit a cell. Sizes are checked before a start. */
 export const inboxBytesMax = 4 * (2 ** 32 - 1);
 
 /** The words of so many bytes, as a cell holds them. */

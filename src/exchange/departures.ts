@@ -1,17 +1,20 @@
-// What a bridge has to send: it looks at the cells of its host's devices, and gives the links each
-// round that is due, and what is written of rounds that are not.
+// The bytes that a bridge has to send: it reads the cells of its host's devices, and passes to the
+// links each round that is due, and the written bytes of rounds that are not due yet.
 
 import type { Clock } from "../ports/clock.ts";
 import { bytesIn, type Cells } from "./cells.ts";
 import type { Link } from "./link.ts";
 import type { Departure, PartToSend, RoutedChannel } from "./routes.ts";
 
-/** What this host sends, and what of it the bridge has sent. */
+/** A departure of this host, and how far the bridge has passed it to the links. */
 interface Leaving {
   readonly of: Departure;
-  /** The last round. */
+  /** The last round that was passed to the links. */
   round: number;
-  /** The cell `of.ahead.count`, as last seen; and by route, bytes of the round after `round`. */
+  /**
+   * The last value read of the cell `of.ahead.count`; and by route, the bytes passed ahead of the
+   * round after `round`.
+   */
   aheadSeen: number;
   readonly ahead: Map<number, number>;
 }
@@ -41,7 +44,7 @@ export class Departures {
     this.bytes = Object.fromEntries(zeros);
   }
 
-  /** Whether the links were given something since the last call that returned true. */
+  /** Passes due bytes to the links. Returns whether the links got any since the last call. */
   takeNews(): boolean {
     this.collect();
     const isWaiting = this.#isWaiting;
@@ -49,7 +52,7 @@ export class Departures {
     return isWaiting;
   }
 
-  /** Gives the links what is due on any route: one look at the cells finds all of it. */
+  /** Passes to the links all bytes that the cells show as due, on all routes. */
   collect(): void {
     const load = (cell: number) => this.#cells.load(cell);
     for (const one of this.#leaving) {
@@ -70,14 +73,14 @@ export class Departures {
     return ahead !== undefined && this.#cells.load(ahead.count) !== aheadSeen;
   }
 
-  /** Adds what is written of the next round, before the round is due. */
+  /** Passes on the written bytes of the next round before that round is due. */
   #collectAhead(one: Leaving): void {
     const { ahead } = one.of;
     if (ahead === undefined || !this.#isAhead(one)) return;
     const load = (cell: number) => this.#cells.load(cell);
     one.aheadSeen = load(ahead.count);
     const round = load(ahead.round);
-    if (round === one.round) return; // It is sent already.
+    if (round === one.round) return; // The whole round was passed on already.
     for (const part of ahead.parts(load)) {
       this.#addRest(one, part, round, part.ready);
       this.#isWaiting = true;
@@ -85,7 +88,7 @@ export class Departures {
     }
   }
 
-  /** Adds a part up to its byte `end`, without what left before. */
+  /** Passes on a part up to byte `end`, without the bytes that were passed on before. */
   #addRest(one: Leaving, part: PartToSend, round: number, end: number): void {
     const { route, to, at, first, bytes: total } = part;
     const left = one.ahead.get(route) ?? 0;

@@ -35,8 +35,9 @@ export interface AllToAll {
   /** Where to write the part for device `to`. Valid from `open` to `start`. */
   outbox(to: number): Region;
   /**
-   * Sends the first `bytes` of the part for device `to`, which are written, ahead of `start`.
-   * `total`: what `start` will send of the part. Small parts stay, to share their frames.
+   * Sends the first `bytes` bytes of the part for device `to`, which are already written, before
+   * `start`. `total`: bytes of the part that `start` will send. Small parts wait for `start`, so
+   * that several share a frame.
    */
   sendAhead(to: number, bytes: number, total: number): void;
   /** Sends all parts. `used`: how many leading bytes of each part to send; left out: all. */
@@ -46,8 +47,8 @@ export interface AllToAll {
   /** Whether `finish` would resolve without waiting. */
   isThere(): boolean;
   /**
-   * Releases the inbox to the senders. Senders on other hosts learn it with the next frame, which
-   * a step sends soon. `isUrgent`: at once, as they do nothing else before their next round.
+   * Releases the inbox to the senders. The bridge reports it to other hosts with its next frame,
+   * which a step sends soon; with `isUrgent` at once, because those senders wait for it.
    */
   close(isUrgent?: boolean): void;
 }
@@ -68,7 +69,7 @@ export interface AllGather {
   start(): void;
   /** The parts of all devices, including this one, in rank order. Valid until `close`. */
   finish(): Promise<Region>;
-  /** As of an all-to-all. */
+  /** See `AllToAll.close`. */
   close(isUrgent?: boolean): void;
 }
 
@@ -82,7 +83,9 @@ export function broadcastOf(root: number, bytes: number): PartBytes {
  * which each device has one range of the sum, and an all-gather of the ranges.
  */
 export interface AllReduce {
-  /** What this device keeps back of sums, for the next round (top-k-all-reduce.ts). */
+  /**
+   * The part of this device's sums that was not sent; the next round adds it (top-k-all-reduce.ts).
+   */
   readonly residuals: readonly Residual[];
   /** Begins a round, once all devices have closed the round before. */
   open(): Promise<void>;
@@ -107,7 +110,7 @@ export interface AllReduce {
   close(): void;
 }
 
-/** What was not sent of the sum of a group of slices, over one range of elements. */
+/** The part of a group's sum that was not sent, over one range of elements. */
 export interface Residual {
   /** The slice whose device keeps it. */
   readonly slice: number;
@@ -137,7 +140,9 @@ export const channels = {
   pooled: "the pooled embeddings",
   /** Pooled embeddings of tables that a step reads one update late. */
   stalePooled: "the stale pooled embeddings",
-  /** Pooled embeddings and rows that were read ahead, and changed by the update after that. */
+  /**
+   * Pooled embeddings and rows that were read ahead and then changed by the previous step's update.
+   */
   deferred: "the deferred embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",

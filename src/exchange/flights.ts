@@ -1,7 +1,7 @@
-// How long bytes of the exchange were in flight between hosts, and for how much of it devices
-// waited: the rest was hidden behind their work. The bridge adds what landed, devices add their
-// waits, the host samples both with its meters (src/training/meters/step-meter.ts). No computation
-// reads them.
+// Measures how long bytes of the exchange were in flight between hosts, and how much of that time
+// devices waited; the rest was hidden behind computation. The bridge adds flights, devices add
+// their waits, and the host samples both with its meters (src/training/meters/step-meter.ts). No
+// computation depends on them.
 //
 //   words 0..C        flight of any channel; of each of the C channels
 //   words C+1..2C+1   waits of the host's devices for them, as far as bytes were in flight
@@ -32,7 +32,7 @@ const words = 1 + flownChannels.length;
 /** Bytes of all words of a host. */
 export const flightBytes: number = 8 * 3 * words;
 
-/** Index of a channel among words of flights, or of waits; undefined: it stays inside a host. */
+/** Index of a channel in a group of words; undefined: the channel stays inside a host. */
 export function flightOf(channel: string): number | undefined {
   const at = flownChannels.indexOf(channel as ChannelName);
   return at < 0 ? undefined : 1 + at;
@@ -43,8 +43,8 @@ export interface FlightWaits {
   /** Milliseconds that bytes of a channel were in flight; 0: of any. */
   flown(channel: number): number;
   /**
-   * Adds a wait from `fromMs`, since 1970, on, as far as bytes flew; `flownMs`: `flown` at its
-   * start.
+   * Adds the time with bytes in flight of a wait that began at `fromMs`, in milliseconds since
+   * 1970. `flownMs`: value of `flown` at that time.
    */
   add(channel: number, fromMs: number, flownMs: number): void;
 }
@@ -111,7 +111,7 @@ class PeerClock {
     return Number.isFinite(least) ? least : undefined;
   }
 
-  /** What this host's clock is ahead of the other's. */
+  /** How far this host's clock is ahead of the other's. */
   get offsetMs(): number {
     const least = this.leastMs ?? 0;
     return this.#theirs === undefined ? least : (least - this.#theirs) / 2;
@@ -120,9 +120,9 @@ class PeerClock {
 
 /** The stretches of time with a flight, of any channel or of one. */
 interface Stretches {
-  /** The last of them, in order: a flight that was long on its way may join some. */
+  /** The newest stretches, in order; a long flight may merge several of them. */
   readonly last: { readonly fromMs: number; readonly toMs: number }[];
-  /** End of the last stretch before them. */
+  /** End of the newest stretch that is no longer in `last`. */
   countedMs: number;
   sumMs: number;
 }
@@ -130,7 +130,7 @@ interface Stretches {
 /** Most stretches that a flight may join. */
 const stretchesMax = 8;
 
-/** What a bridge knows of flights. */
+/** The flights that a bridge sends and receives. */
 export class FlightLog {
   readonly #clock: Clock;
   readonly #timeline: Timeline | undefined;
@@ -187,7 +187,10 @@ export class FlightLog {
     this.#timeline?.add(kind, at - 1, round.round, Math.min(dueMs, toMs), toMs, bytes, host, route);
   }
 
-  /** Adds what no earlier flight covers. Flights come in the order of their ends. */
+  /**
+   * Adds the time of a flight that no earlier flight covers. Flights are added in the order of
+   * their ends.
+   */
   #add(at: number, dueMs: number, toMs: number): void {
     const of = this.#stretches[at];
     if (of === undefined || this.#flown === undefined || this.#landed === undefined) return;

@@ -40,7 +40,7 @@ export interface ChannelLayout {
   closed(to: number): number;
   /** Cell for the bridge: first word of the part in the inbox of `to`; the next cell: its words. */
   span(from: number, to: number): number;
-  /** Cells for the bridge, of parts that leave ahead of their round; undefined: none does. */
+  /** Cells for the bridge about parts that are sent ahead of their round; undefined: no part is. */
   readonly ahead?: {
     /** Counts the stores of `from` into the other cells. */
     count(from: number): number;

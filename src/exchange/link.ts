@@ -143,7 +143,7 @@ export class Link {
     return [...this.#inFlight.values()].filter(({ sentMs }) => sentMs < beforeMs);
   }
 
-  /** Whether a received frame is no repeat. A sender that keeps L1 is never too far ahead. */
+  /** Whether a received frame is new. A sequence too far ahead is refused: L1 limits the sender. */
   isNew(sequence: number): boolean {
     if (sequence < this.#seen || this.#early.has(sequence)) return false;
     return sequence - this.#seen <= this.#windowBytes / frameCost + 1;
@@ -168,8 +168,8 @@ export class Link {
   }
 
   /**
-   * The acknowledgement for the other end. One that leaves on a direct connection does not settle
-   * what came over the broker: the sender may have given up the links of both.
+   * The acknowledgement for the other end. If it is sent on a direct connection, frames from the
+   * broker still count as unacknowledged: the other host may have given up that connection.
    */
   receipt(way: Way): { readonly seen: number; readonly missing: readonly number[] } {
     if (way === "broker" || this.heardBy === "direct") this.#owedBytes = 0;

@@ -277,7 +277,7 @@ class Joined {
     return this.#bytes.subarray(first, first + length);
   }
 
-  /** Copies what a frame of `bytes` bytes has of the piece from byte `first` on. */
+  /** Copies a piece to byte `first` of the frame; bytes beyond the frame's `bytes` are left out. */
   add(piece: Region, first: number, bytes: number): void {
     const length = Math.min(piece.byteLength, bytes - first);
     if (length > 0) this.#bytes.set(bytesOf({ ...piece, byteLength: length }), first);

@@ -1,6 +1,6 @@
 // Options of the exchange: the precision in which vectors and dense gradients are sent, and the
-// part of the dense gradient that is. As rounding changes bits, they are rounded even where they do
-// not leave their device (law 4).
+// share of the dense gradient that is sent. As rounding changes bits, they are rounded even where
+// they do not leave their device (law 4).
 
 import { z } from "zod";
 import { isScaled, scalePowerMax } from "./scales.ts";

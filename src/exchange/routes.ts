@@ -44,7 +44,10 @@ export interface Departure {
   readonly channel: RoutedChannel;
   /** The cells, one or one for each device: it is due when all of them have a later round. */
   readonly cells: readonly number[];
-  /** A part of an all-to-all: may it wait for the same round of the other devices of this host? */
+  /**
+   * For an all-to-all: the part may wait for the same round of the host's other devices. Left out:
+   * it is sent as soon as it is due.
+   */
   readonly together?: {
     /** The cells of the rounds of all devices of this host. */
     readonly cells: readonly number[];
@@ -52,7 +55,7 @@ export interface Departure {
     readonly words: number;
     readonly bytesMax: number;
   };
-  /** What leaves of the parts before they are due. */
+  /** The bytes of the parts that may be sent before the parts are due. */
   readonly ahead?: {
     /** Cell that changes whenever more may leave. */
     readonly count: number;

@@ -19,7 +19,10 @@ export function isReduced({ forward, backward }: Formats): boolean {
   return forward !== "float32" || backward !== "float32";
 }
 
-/** Formats with fewer exponents than float32, and none in common for several columns. */
+/**
+ * Whether a format needs a scale: its exponents are fewer than float32's, and each value has its
+ * own.
+ */
 export function isScaled(precision: WirePrecision): boolean {
   return precision === "float16" || isFloat8(precision);
 }

@@ -1,8 +1,8 @@
 // Simulated cells in one thread: every participant is an async task, every wait parks its task, and
 // a seeded random stream picks the task that resumes. The same seed gives the same interleaving. If
-// no task can resume, a parked wait fails with a StepTimeoutError that names it. A parked task
-// looks at its condition when it parks, and when a store wakes its participant, as a sleeping
-// thread does.
+// no task can resume, a parked wait fails with a StepTimeoutError that names it. A task's condition
+// is evaluated when the task parks, and when a store wakes its participant, as in a sleeping
+// thread.
 //
 // Each host has its own words. With a simulated clock, the clock is one more task, so that frames
 // and timers of bridges are interleaved with the devices, too.
@@ -15,9 +15,12 @@ import type { Cells } from "./cells.ts";
 interface Parked {
   readonly host: number;
   readonly participant: number;
-  /** Whether to look at the condition. */
+  /** Whether the condition is to be evaluated. */
   isAwake: boolean;
-  /** Whether it was true. Nobody looks again: a bridge's condition takes what it finds. */
+  /**
+   * Whether the condition was true. It is not evaluated again, as a bridge's condition consumes the
+   * work that it finds.
+   */
   isMet: boolean;
   readonly wait: () => string;
   readonly isTrue: () => boolean;

@@ -15,9 +15,11 @@
 // Invariants
 //   T1. A unit's sum is in the order of the slice tree, and selected elements are added group by
 //       group. So the bits depend on groups, ranges and share, and on nothing else (law 4).
-//   T2. A device selects a round after all devices have added the one before: nobody reads what is
-//       overwritten, and the bytes of two rounds never travel on one route.
-//   T3. A device finishes a round after all devices have selected it, thus have read its subtrees.
+//   T2. A device selects elements of a round after all devices have added those of the round
+//       before: so it overwrites no bytes that are still read, and a route never carries two
+//       rounds.
+//   T3. A device finishes a round only after all devices have selected their elements, and so have
+//       read its subtrees.
 
 import type { Selected, Tensor } from "../kernels/contract/kernels.ts";
 import type { Subtree } from "../kernels/contract/slices.ts";

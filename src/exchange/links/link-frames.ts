@@ -27,7 +27,7 @@ const headBytes = 48;
 const pieceBytes = 32;
 export const headerBytesMax = headBytes + 8 * missingMax + pieceBytes * piecesMax;
 
-/** Why a receiver ends a connection. It tells the sender the number, the index in this list. */
+/** Why a receiver ends a connection. It sends the reason as a number: the index in this list. */
 export const endings = {
   cut: "it was cut",
   closed: "the other host ended it",
@@ -96,7 +96,9 @@ export function encodeHeader(
   return header;
 }
 
-/** A frame that arrived, without what its connection tells about it. */
+/**
+ * A frame that arrived, without the generation and the sender, which follow from its connection.
+ */
 export type ArrivedFrame = Omit<ExchangeFrame, "generation" | "from">;
 
 interface Header {
@@ -149,7 +151,7 @@ export class FrameReader {
   readonly #regions: ReadonlyMap<number, Extent>;
   readonly #buffer = Buffer.alloc(headerBytesMax);
   #buffered = 0;
-  /** The frame whose payload is arriving, with what is written of it. */
+  /** The frame whose payload is arriving, and how far it is written. */
   #arriving: { readonly header: Header; piece: number; written: number; crc: number } | undefined;
   #sequence = 0;
 

@@ -10,8 +10,8 @@
 // nonces. Any version begins with a mark and a version, of 4 bytes each.
 //
 // Invariants (D3 of direct-links.ts)
-//   H1. A receiver reads the bytes of a hello and no more, and parses them in their order: a wrong
-//       mark is all that a stranger's bytes can show.
+//   H1. A receiver reads exactly the bytes of a hello, and parses them in order: a stranger's bytes
+//       fail at the mark, and nothing after it is parsed.
 //   H2. A token opens one connection.
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
@@ -29,7 +29,7 @@ const answerBytes = 48;
 /** Bytes of a token. */
 export const tokenBytes = 32;
 
-/** Why a receiver refuses. It tells the dialer the number, the index in this list. */
+/** Why a receiver refuses. It sends the reason as a number: the index in this list. */
 const refusals = {
   none: "",
   mark: "these are not the bytes of a direct link",
@@ -159,7 +159,7 @@ function proofOf(token: Uint8Array, purpose: string, ...parts: readonly Uint8Arr
   return hmac.digest();
 }
 
-/** Reads a message of the hello. @throws NotOpened where it is another one */
+/** Reads one message of the hello. @throws NotOpened where its mark or version is wrong */
 async function readMarked(
   socket: Socket,
   mark: keyof typeof marks,

@@ -20,12 +20,12 @@ import type {
   OutgoingConnection,
 } from "./socket-links.ts";
 
-/** Bytes of reports that are drained at once: some dozens of the largest. */
+/** Bytes of the buffer into which reports are drained; it holds dozens of the largest reports. */
 const drainBytes = 128 * 1024;
 const reportHeadBytes = 16;
 const kinds = ["arrived", "opened", "ended"] as const;
 
-/** What a connection is told. */
+/** The callbacks of one connection. */
 interface Connection {
   arrived(frames: readonly ArrivedFrame[]): void;
   opened(): void;

@@ -1,6 +1,6 @@
-// Negotiates the direct links of a host over NATS. It asks each other host for the address on which
-// that one takes connections, and dials it. A connection that ends is asked for again, later and
-// later.
+// Negotiates the direct links of a host over NATS. It requests from each other host the address on
+// which that host accepts connections, and dials it. After a connection ends, the host requests the
+// address again, with growing pauses.
 //
 //   host 0 ──ask──▶ host 1              on the subject of the bridge of host 1, action `link`
 //   host 0 ◀─address, token── host 1    host 1 admits one connection of host 0
@@ -8,8 +8,9 @@
 //
 // Invariants
 //   N1. A token opens one connection of the host that it was made for.
-//   N2. Nobody waits for a link: frames travel over the broker until it is open.
-//   N3. Both hosts are told why a link is not used: a host that cannot dial says so to the other.
+//   N2. No frame waits for a link: frames travel over the broker until it is open.
+//   N3. Both hosts report why a link is not used: a host that cannot dial sends the other the
+//       reason.
 //   N4. At most `dialsMax` connections are being opened at a time.
 
 import { z } from "zod";
@@ -25,7 +26,7 @@ import {
   linkVersion,
 } from "./direct-links.ts";
 
-/** How a host comes by direct links. */
+/** The functions by which a bridge opens direct links. */
 export interface DirectWay {
   open(options: DirectLinksOptions): DirectLinks;
   readonly listen: DirectLinksOptions["listen"];
@@ -64,9 +65,15 @@ export interface NegotiationOptions {
 
 /** Most connections that are being opened at a time. */
 const dialsMax = 16;
-/** Pauses before a connection is asked for again, and how long it must last to start over. */
+/**
+ * First and longest pause before another attempt; a connection that lasted longer than `steadyMs`
+ * resets the pause.
+ */
 const [pauseMsMin, pauseMsMax, steadyMs] = [100, 10_000, 10_000];
-/** An ask without an answer is told from this attempt on: the other host may only be starting. */
+/**
+ * Attempts without an answer before a link is reported as unusable: the other host may still be
+ * starting.
+ */
 const silencesToTell = 6;
 /** Clocks that differ by less count as equal. */
 const apartMs = 1000;
@@ -83,7 +90,7 @@ const address = z.object({
   local: z.object({ path: z.string().max(255), machine: z.string().max(255) }).exactOptional(),
 });
 
-/** A message to the bridge of another host: an ask, or why an offer is of no use. */
+/** A message to the bridge of another host: a request for an offer, or why its offer failed. */
 const messageSchema = z.object({
   version,
   from: host,
@@ -91,7 +98,7 @@ const messageSchema = z.object({
   ended: z.int().min(0),
   unusable: reason.optional(),
 });
-/** The answer to an ask: an offer, or a refusal. */
+/** The answer to a request: an offer, or a refusal. */
 const answerSchema = z.object({
   version,
   /** Milliseconds since 1970. */
@@ -106,10 +113,10 @@ interface Peer {
   readonly host: number;
   attempts: number;
   openedMs: number;
-  /** Connections to the host that have ended; and from it, when it last asked for one. */
+  /** Ended connections to the host; and those from it, as its last request stated. */
   endedTo: number;
   endedFrom: number;
-  /** Why frames to it, and from it, travel over the broker, as last told. */
+  /** The last reported reasons why frames to the host, and from it, travel over the broker. */
   told: string | undefined;
   toldFrom: string | undefined;
   isLeft: boolean;
@@ -159,7 +166,7 @@ export class Negotiation {
     return this.#peers.get(host)?.endedTo ?? 0;
   }
 
-  /** Connections from a host that had ended when it asked for the present one. */
+  /** Connections from a host that had ended when it requested the present one. */
   endedFrom(host: number): number {
     return this.#peers.get(host)?.endedFrom ?? 0;
   }
@@ -196,7 +203,10 @@ export class Negotiation {
     await this.#options.links.close();
   }
 
-  /** Reports why frames from a host use the broker: once a reason, as the host asks again. N3 */
+  /**
+   * Reports why frames from a host use the broker; a repeated request does not repeat the report.
+   * N3
+   */
   #tellFrom(peer: Peer, reason: string): void {
     const { isLeft, toldFrom, host } = peer;
     if (isLeft || toldFrom === reason) return;
@@ -314,7 +324,9 @@ export class Negotiation {
     });
   }
 
-  /** Admits one connection of a host; a former one, which the host has given up, ends. N1 */
+  /**
+   * Admits one new connection of a host, and ends the former one, which that host has given up. N1
+   */
   #admit(peer: Peer, ended: number): string {
     const { links, newToken } = this.#options;
     const secret = newToken();

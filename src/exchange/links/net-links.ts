@@ -23,7 +23,10 @@ import type {
   OutgoingConnection,
 } from "./socket-links.ts";
 
-/** Most bytes that wait for the socket, more than any window of a bridge: no end takes less. */
+/**
+ * Bytes waiting in a socket above which its connection ends. A window of a bridge is smaller, so
+ * the limit is reached only if the other host reads nothing.
+ */
 const pendingBytesMax = 128 * 2 ** 20;
 
 /** Bytes that a key of TLS may protect, about 2^23 records. Node cannot renew it. */

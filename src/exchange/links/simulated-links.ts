@@ -4,7 +4,7 @@
 //
 // Invariants
 //   S1. Nothing happens inside a call: every effect on another host is a task of the clock.
-//   S2. A connection keeps its order. Connections know nothing of each other.
+//   S2. Frames of one connection arrive in order; frames of two connections in any order.
 //   S3. Bytes in flight still arrive after their sender has lost or ended the connection.
 //   S4. A frame with a flipped bit is written, and ends its connection before it has arrived.
 

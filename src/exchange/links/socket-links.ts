@@ -112,7 +112,7 @@ class SocketLinks implements DirectLinks {
     }
     const isHere = local !== undefined && local.machine === machineId() && existsSync(local.path);
     try {
-      // Where a process of this machine has another file system, its network still works.
+      // In another container of this machine the socket's path may not connect: TCP still does.
       const isDone = isHere && (await this.#dialTo(host, { path: local.path }, token, false));
       if (isDone) return;
       const { port, isEncrypted } = address;
@@ -281,7 +281,10 @@ class SocketLinks implements DirectLinks {
     this.#incoming.set(from, connection);
   }
 
-  /** Counts a socket as opening, within the deadline. Returns what ends that. S2 */
+  /**
+   * Counts a socket as opening, and destroys it at the deadline. The returned function ends both.
+   * S2
+   */
   #open(socket: Socket): () => void {
     const { clock, openMs } = this.#options;
     this.#opening.add(socket);

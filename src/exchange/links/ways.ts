@@ -3,8 +3,9 @@
 //
 // A pair of hosts has a connection for each direction. If one acknowledges nothing, both are given
 // up, and the frames in flight are sent again over the broker. Such a frame may overtake bytes of
-// the connection, so it tells how many of the sender's connections have ended, and the receiver
-// ends its end of them first. Frames that were sent before a connection was used do not end it.
+// the connection, so it states how many of the sender's connections have ended, and the receiver
+// first ends its side of them. A frame sent before the present connection states no newer count,
+// and does not end it.
 
 import type { Clock } from "../../ports/clock.ts";
 import type { Deadlines } from "../../ports/deadlines.ts";
@@ -39,7 +40,10 @@ interface WayEvents {
 export class Ways {
   /** Payload bytes sent each way, repeats included. */
   readonly bytes = { broker: 0, direct: 0 };
-  /** Largest payload of a frame. The broker can carry any, because it may have to. */
+  /**
+   * Largest payload of a frame: small enough for the broker, over which any frame may be sent
+   * again.
+   */
   readonly frameBytesMax: number;
   readonly #options: WayOptions;
   readonly #links: DirectLinks | undefined;
@@ -84,7 +88,9 @@ export class Ways {
     return this.#links?.isOpen(host) === true ? "direct" : "broker";
   }
 
-  /** Sends a frame with an acknowledgement. Sequence 0, without pieces: nothing but this. */
+  /**
+   * Sends a frame with an acknowledgement. Sequence 0, without pieces: only the acknowledgement.
+   */
   send(
     link: Link,
     sequence: number,
@@ -133,7 +139,7 @@ export class Ways {
   }
 
   #lost(host: number, reason: string): void {
-    this.#negotiation?.lost(host, reason); // First: the frames sent again tell of it.
+    this.#negotiation?.lost(host, reason); // Counts it first: frames sent again state the count.
     this.#events.lost(host);
   }
 

@@ -92,7 +92,9 @@ export function shownPart(name: string, tables: readonly TableSpec[]): string {
   return table === undefined ? name : `${name} (table \`${tables[table]?.name}\`)`;
 }
 
-/** Counts the parts of a model that are there: no search is needed to know that none is missing. */
+/**
+ * Tallies the parts of a model, so that completeness is known without a search for a missing part.
+ */
 export interface PartTally {
   /** Counts a part, once. */
   add(name: string): void;

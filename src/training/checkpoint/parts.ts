@@ -87,7 +87,7 @@ export function createCutter(
     rowsParts(device, slab).map((part, at) => ({ ...part, slab, at })),
   );
   if (options.differential !== "none") {
-    // The next cut must be whole for kept shards, and for tiles that the checkpoint cuts otherwise.
+    // The next cut must be whole for kept shards, and for tiles that `restored` cuts otherwise.
     for (const { name, slab, at } of parts) {
       const shard = slab.shards[at]?.shard ?? -1;
       if (!restored.has(name) || options.kept?.has(shard) === true) continue;

@@ -1,5 +1,5 @@
-// The part of a checkpoint with the residuals of a device: what the top-k all-reduce has kept back
-// of the sums of its units (src/exchange/top-k-layout.ts). A residual belongs to a slice of the
+// The part of a checkpoint with a device's residuals: the part of its units' sums that the top-k
+// all-reduce has not sent yet (src/exchange/top-k-layout.ts). A residual belongs to a slice of the
 // job, so that any number of devices can load it. Residuals are no part of the model: they are in
 // no digest, and an exported or saved model leaves them out.
 //

@@ -9,8 +9,8 @@
 // the order of the steps (as in Neo's pipeline: Mudigere et al., arXiv 2104.05158). Tables with
 // `staleness: 1` are read one update before that: at any depth, in every step but the first of a
 // window, so that their vectors are sent while the previous step ends ("semi-sync"). With `ahead`,
-// other tables are read as early, too, and what the update changes of them is read again after it;
-// then bags arrive a step earlier than at depth 3 alone. At the end of a window, and at a stop,
+// other tables are read as early, too, and the bags that the update changes are read again after
+// it; then bags arrive a step earlier than at depth 3 alone. At the end of a window, and at a stop,
 // only batches that were read are left in flight, so that a cut finds the model between two steps.
 // A batch with a refused id ends the run in the batch's own step, not in the step that ran while
 // the batch was read; with tables that are read early, in the previous step, which waits for the

@@ -89,8 +89,8 @@ export interface StepMeter {
 const notedWaitMs = 0.02;
 
 /**
- * A meter over a device's words. `flights`: what flies to its host; left out: there is no other
- * host. `timeline`: where it notes the waits of its steps.
+ * A meter over a device's words. `flights`: times of flights to its host; left out: there is no
+ * other host. `timeline`: receives the waits of its steps.
  */
 export function createStepMeter(
   words: BigInt64Array,

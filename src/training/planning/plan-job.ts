@@ -51,7 +51,10 @@ export interface PlanOptions<Search = unknown> extends WorkloadOptions {
   readonly given?: { readonly text: string; readonly path: string } | undefined;
   /** Whether the result explains the placement of each table. @default false */
   readonly explain?: boolean | undefined;
-  /** Whether changes are named that would help, where no plan fits. @default if hosts are alike */
+  /**
+   * Whether the result names changes of the job that would help, where no plan fits. @default true
+   * for alike hosts and `auto` placement
+   */
   readonly relax?: boolean | undefined;
   /** Searches the plan instead of the formulas, which plan where it is left out or finds none. */
   readonly source?: PlanSource<Search> | undefined;

@@ -215,7 +215,10 @@ function planPlaced(
   return { ...found, report };
 }
 
-/** A plan by learned costs, where they fit the job; else one by formulas, which says why. */
+/**
+ * A plan by learned costs, where they fit the job; else one by formulas, with the reason as its
+ * note.
+ */
 function planByCosts(
   job: RunPlanJob,
   setting: RunPlanSetting,
@@ -259,7 +262,7 @@ function inMemory(job: RunPlanJob, setting: RunPlanSetting, devices: Devices) {
   return attempt(job, setting, devices, "together") ?? attempt(job, setting, devices, "each");
 }
 
-/** A plan with the pins; or one without them, which says so. */
+/** A plan with the pins; or one without them, with the reason in `unpinned`. */
 function withPinsOrNot(
   setting: RunPlanSetting,
   plan: (own: RunPlanSetting) => RunPlan | undefined,

@@ -1,9 +1,9 @@
-// Deferred embeddings: what makes a read ahead exact. Tables that are read ahead are looked up
-// before the previous step's update, although it may change their rows. The device of the rows has
-// the bags of both steps, so it finds the bags that have a row of the previous step: only their
-// vectors can change. Right after the update it looks these bags up again, and sends their vectors
-// to the devices of the samples, which write them over the ones that were read ahead. With `dedup`,
-// the same is done row by row. (PEC of TorchRec; Bagpipe: Agarwal et al., SOSP 2023.)
+// Deferred embeddings make reading ahead exact. Tables that are read ahead are looked up before the
+// previous step's update, although it may change their rows. The device of the rows has the bags of
+// both steps, so it finds the bags that have a row of the previous step: only their vectors can
+// change. Right after the update it looks these bags up again, and sends their vectors to the
+// devices of the samples, which write them over the ones that were read ahead. With `dedup`, the
+// same is done row by row. (PEC of TorchRec; Bagpipe: Agarwal et al., SOSP 2023.)
 //
 //   frame   i32 n: for each shard group, then for each shard of distinct rows, of the tables read
 //           ahead that the sender holds · i32 rows (n) of each: places among the receiver's vectors
@@ -37,7 +37,7 @@ export interface DeferredDevice extends StageDevice<never, "deferred">, PackingD
   readonly deferred: DeferredMemory;
 }
 
-/** What a step must look up again after the previous step's update. */
+/** The bags and rows that a step must look up again after the previous step's update. */
 export interface Deferred {
   /** Indices of bags among those of the lookups that are read ahead, ascending. */
   readonly bags: Int32Array;
@@ -45,11 +45,16 @@ export interface Deferred {
   readonly rows: readonly Int32Array[];
 }
 
-/** Memory for what is deferred. It grows with the bags that collide. */
+/**
+ * Memory for deferred bags and rows. It grows with the bags that share rows with the previous step.
+ */
 export class DeferredMemory {
   /** Vectors of the shards of one group. */
   readonly vectors: GrowingTensor;
-  /** Bags and rows that this device has sent again so far, and those that it could have. */
+  /**
+   * Counts of bags and rows that this device sent again (`deferred`), and of all that it read
+   * ahead.
+   */
   readonly counts = { deferred: 0, read: 0 };
   readonly #lists: Int32Array[] = [];
 
@@ -57,7 +62,9 @@ export class DeferredMemory {
     this.vectors = new GrowingTensor(kernels);
   }
 
-  /** Returns list `at`, which `find` writes; `find` returns its length, whatever fits. */
+  /**
+   * Returns list `at`, filled by `find`, which returns the full length even if `out` is too short.
+   */
   list(at: number, find: (out: Int32Array) => number): Int32Array {
     let list = this.#lists[at] ?? new Int32Array(0);
     let count = find(list);
@@ -106,7 +113,7 @@ interface Some {
   write(to: PackedAt): void;
 }
 
-/** Looks up what is deferred in the updated rows, and sends it to the devices of the samples. */
+/** Looks up the deferred bags and rows after the update, and sends them to the samples' devices. */
 export async function sendDeferred(
   device: DeferredDevice,
   staged: StagedRows,

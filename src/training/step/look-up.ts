@@ -1,5 +1,5 @@
-// The lookups of the output dist on the device of the rows, in pieces: what was looked up for a
-// device of another host travels while the next rows are looked up.
+// The lookups of the output dist on the device of the rows, in pieces: the vectors found so far for
+// a device of another host travel while the next rows are looked up.
 
 import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
@@ -96,7 +96,7 @@ export function* lookUp(
       }
     }
     floats += rows * columns;
-    found.add(block, out); // Not before the last of its runs.
+    found.add(block, out); // Only now: all runs of the block are looked up.
     yield floats;
   }
 }

@@ -138,8 +138,8 @@ function vectorBytesOf(
 
 /**
  * Writes the vectors of all lookups, also of lookups pooled on this device, into the model.
- * `steps`: number of steps that trained the rows, for their decay. `resent`: what was read ahead
- * and changed since.
+ * `steps`: number of steps that trained the rows, for their decay. `resent`: vectors that were read
+ * ahead, changed by the update, and sent again.
  */
 export async function receiveVectors(
   device: OutputDistDevice,

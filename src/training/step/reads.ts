@@ -38,7 +38,7 @@ export interface LateStep extends StagedStep {
   readonly isLate: true;
   /** Bags of replicated tables, where some of these are stale. */
   readonly replicaBags: Bags | undefined;
-  /** What the update changes of what was read ahead; undefined: no table is read ahead. */
+  /** The bags and rows read ahead that the update changes; undefined: no table is read ahead. */
   readonly deferred: Deferred | undefined;
   /** Whether all its vectors are sent (`readRest`). */
   readonly isSent: boolean;
@@ -83,7 +83,7 @@ export async function readAhead(
   return { ...step, isLate: true, replicaBags, deferred, isSent: false };
 }
 
-/** Reads all other rows of a step after the previous step's update, and again those it changed. */
+/** After the previous step's update: reads all other rows of a step, and the changed ones again. */
 export async function readRest(device: DeviceState, step: LateStep): Promise<LateStep> {
   await sendReads(device, step, "lookupRest");
   return { ...step, isSent: true };
@@ -99,7 +99,7 @@ async function sendRead(device: DeviceState, step: StagedStep, read: Read): Prom
   await sendRows(device, lookups, step.plan, read);
 }
 
-/** Reads what `readAhead` has not read, unless `readRest` has. */
+/** Reads the tables that `readAhead` has not read, unless `readRest` has already read them. */
 export async function sendReads(
   device: DeviceState,
   step: StagedStep | LateStep,

@@ -1,7 +1,7 @@
-// A device as every stage of a step sees it. Each stage adds what else it needs of the device in an
-// interface of its own, so that a reader of one stage need not know the others' memory. Only
-// device-state.ts knows all of it. The interfaces cost nothing: every stage is handed the one
-// object of the device.
+// The parts of a device that every stage of a step uses. Each stage declares the further parts that
+// it needs in its own interface, so that a reader of one stage need not know the memory of others.
+// Only device-state.ts has all parts. The interfaces cost nothing at run time: every stage gets the
+// same device object.
 
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Topology } from "../topology/topology.ts";

@@ -59,13 +59,14 @@ export interface StepTask {
 /** A place of a task in the program. */
 export interface StepPlace extends StepTask {
   /**
-   * Whether the task runs here only if it needs no wait: for the first step that lacks it, and then
-   * for others of at most `ahead`. A task runs at the first place that it can, and once for a step.
+   * Whether the task runs here only if it needs no wait: for the first step that lacks it, then for
+   * later steps, up to `ahead` steps ahead. A task runs once per step, at the first place where it
+   * can run.
    */
   readonly isEager: boolean;
 }
 
-/** What the tables of a read send: as of `Read`. */
+/** Which messages the tables of a read send; see `Read`. */
 interface ReadFacts {
   readonly hasVectors: boolean;
   readonly hasRows: boolean;
@@ -130,7 +131,9 @@ export function stepPlaces(facts: StepFacts): StepPlace[] {
   const partials = only(fresh.hasVectors && fresh.hasHostSums, "partials");
   const bagLengths = only(facts.hasBagLengths, "bagLengths");
   const deferred = only(isAhead, "deferred");
-  /** Bags of later steps: the receipt of one step's makes room for the next one's. */
+  /**
+   * Sends the bags of a later step: it needs the room that receiving an earlier step's bags frees.
+   */
   const begin = (ahead: number) => [
     taskOf("batch", { ahead }),
     taskOf("ids", { ahead, sends: ["ids"] }),

@@ -110,7 +110,7 @@ export function planOf(
   };
 }
 
-/** What the places of all parts in the exchange depend on: R1 of replay.ts. */
+/** The sizes that decide the place of every part in the exchange (R1 of replay.ts). */
 export function wholeOf({ samples, all: slices }: StepPlan): Pick<Pass, "samples" | "slices"> {
   return { samples, slices };
 }

@@ -150,12 +150,12 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   };
 }
 
-/** The share of the vectors and rows of an early read that usual frames of deferred ones hold. */
+/** Share of an early read's vectors and rows for which a frame of deferred embeddings has room. */
 const deferredShare = 1 / 4;
 
 /**
- * Room for the bags and rows that are sent again; frames of more take several rounds. `rowsOf`:
- * room for the distinct rows of the shards of a device.
+ * Room for the bags and rows that are sent again; longer frames take several rounds. `rowsOf`: room
+ * for the distinct rows of a device's shards.
  */
 function deferredRoom(
   { reads: { ahead, isAhead }, distinctBy }: Topology,

@@ -1,5 +1,5 @@
-// Predicts the memory of a device's own thread: layers, the joined bags of its batches, and what
-// follows rows, their marks and hashes. Memory that grows with use is counted as for a usual batch
+// Predicts the memory of a device's own thread: layers, the joined bags of its batches, and the
+// marks and hashes of its rows. Memory that grows with use is counted as for a usual batch
 // (src/data/ids-room.ts).
 
 import { idsRoom } from "../../data/ids-room.ts";
@@ -86,7 +86,7 @@ const denseSlotsMax = 4;
 
 /**
  * Bytes of layers: outputs and gradients of the devices' samples, parameters and their state, and
- * what the top-k all-reduce keeps back of gradients, with memory for one sum.
+ * the residuals of the top-k all-reduce, with memory for one sum.
  */
 export function layerBytes(topology: Topology, ranks: readonly number[]): number {
   const { graph, distinctBy, replicatedLookups } = topology;
@@ -120,7 +120,7 @@ export function recordsOf(
   return { rows, bytes };
 }
 
-/** Bytes of a host that rows themselves may take, where each has notes beside it. */
+/** Bytes of a host's memory that rows may take, besides the marks and hashes of each row. */
 export function bytesForRows(
   tables: readonly TableSpec[],
   optimizer: SparseOptimizerSpec,

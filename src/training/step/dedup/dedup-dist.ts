@@ -5,10 +5,10 @@
 //
 // In float32 the bits are the same as if the rows were pooled on their own device. The same kernels
 // run over the same bags; the ids of the bags are positions in a table of the received rows. The
-// gradients of a row are added up by the same tree, cut at the devices of the samples. In fewer
-// bits each row is rounded, and the gradient of a row in each slice: the same on any devices. A
-// weight of -0 arrives as +0: a sum that starts at +0 cannot tell them apart, unless it
-// underflowed.
+// gradients of a row are added up by the same tree, cut at the devices of the samples. With a
+// reduced wire precision each row is rounded, and so is the gradient of a row in each slice, so
+// that the bits do not depend on the devices. A weight of -0 arrives as +0, which changes no sum
+// that starts at +0, except after an underflow.
 //
 // b = samples of this device, n = distinct rows of a shard that this device requests, V = distinct
 // rows of a shard that all devices request, D = columns of the shard.
@@ -108,7 +108,8 @@ function packRows(
 }
 
 /**
- * Pools the received rows into `distinct.vectors`. `resent`: what was read ahead and changed since.
+ * Pools the received rows into `distinct.vectors`. `resent`: rows that were read ahead, changed by
+ * the update, and sent again.
  */
 export async function receiveRows(
   device: DedupDistDevice,

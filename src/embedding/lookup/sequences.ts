@@ -1,6 +1,6 @@
 // Unpooled features: each position of a sequence becomes a lookup of its own. Its bag has the id at
 // that position, or is empty after the sequence's end. All later stages treat a position like a
-// pooled feature, so its vectors take the same paths.
+// pooled feature.
 
 import type { BagTable, SampleRows } from "./sample-rows.ts";
 

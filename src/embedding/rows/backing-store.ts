@@ -28,9 +28,9 @@ export interface BackingStore {
   /** Begins a request. Waits until there is room for one. */
   open(): Promise<void>;
   /**
-   * Adds a write of `count` rows of a shard. `fill` gets memory for them, or one after the other
-   * for pieces of them, with the number of rows before the piece. It waits only where a piece has
-   * no room in the request's memory.
+   * Adds a write of `count` rows of a shard. `fill` is called with memory for all of them or, piece
+   * by piece, for some, and with the number of rows before the piece. Waits only where a piece does
+   * not fit into the request's memory.
    */
   down(
     shard: number,

@@ -3,14 +3,14 @@
 // instead of reading them (docs/decisions/0041-rows-that-live-are-kept.md).
 //
 // Invariants
-//   K1. The memory of a tile has one thread at a time: a thread is given tiles of threads whose
-//       exit was seen (law 3).
-//   K2. Until `tiles` is called, the log by which the tile came stays valid: putting rows back may
-//       be repeated, and no row changes otherwise.
-//   K3. A tile with a row whose hash is not the one that the last cut noted is not used.
-//   K4. A device that cuts a tile is given memory in which the cuts before noted marks, hashes and
-//       sums. The next digest is made of these sums; and the log does not have rows that only a cut
-//       changes, because it notes them for the first time.
+//   K1. One thread at a time uses the memory of a tile: a thread gets a tile only after the exit of
+//       the tile's former threads was seen (law 3).
+//   K2. Until `tiles` is called, the former thread's undo log stays valid, and rows change only by
+//       being put back from it: so putting back may be repeated after a failure.
+//   K3. A tile is used only if the checked rows have the hashes that the last cut noted.
+//   K4. A device that takes cuts of a tile gets memory in which earlier cuts noted marks, hashes
+//       and sums, as the next digest is computed from these sums. The undo log cannot supply them:
+//       it does not record rows that only a cut changes, by noting them for the first time.
 
 import {
   type Kernels,
@@ -41,7 +41,7 @@ import {
 export interface KeptTile {
   /** Identifies the memory. */
   readonly id: string;
-  /** What the memory holds: see `tileKey`. */
+  /** Identifies the rows and the layout of the memory: see `tileKey`. */
   readonly key: string;
   readonly memory: RowsMemory;
   /** The tile's number in the log. */
@@ -50,8 +50,8 @@ export interface KeptTile {
 }
 
 /**
- * Tiles of one job with equal keys have memory of the same layout, for the same rows, and cuts note
- * marks and hashes in all of them or in none: of a replicated shard only device 0's copy is cut. K4
+ * Identifies, within a job, the rows and the layout of a tile's memory, and whether cuts note marks
+ * and hashes in it: of a replicated shard only device 0's copy is cut. K4
  */
 export function tileKey(
   {
@@ -78,8 +78,8 @@ export interface TileRoom {
 /** A tile whose changes are followed. */
 export interface TrackedTile {
   /**
-   * What the memory holds: the rows as of the cut; rows of no use, to be initialised; or nothing,
-   * all 0.
+   * Contents of the memory. `kept`: the rows as of the cut; `stale`: unusable rows, to be
+   * initialised; `new`: zeros.
    */
   readonly found: "kept" | "stale" | "new";
   /** For `RowKeeper.changing`. */
@@ -98,7 +98,7 @@ interface Tracked {
 export class RowKeeper {
   /** Shards whose rows are in place, and need not be restored. */
   readonly inPlace = new Set<number>();
-  /** Those of them with marks that don't tell what changed since the baseline. */
+  /** Shards of `inPlace` whose marks do not show which rows changed since the baseline. */
   readonly unmarked = new Set<number>();
   readonly #given = new Map<string, KeptTile[]>();
   readonly #at: CutId;
@@ -112,7 +112,7 @@ export class RowKeeper {
   #undo: UndoLog | undefined;
   #undoNeeded = 0;
   #wasFull = false;
-  /** Tiles of which the current log may have seen rows. */
+  /** Tiles with rows that the current log may hold. */
   readonly #seen = new Set<UndoneTile>();
   #keptBytes = 0;
 
@@ -154,8 +154,9 @@ export class RowKeeper {
   }
 
   /**
-   * Begins to follow the tile in `room`, after its rows were put back if it has any.
-   * `isIntact`: whether these rows, and some others, have the hashes that the last cut noted.
+   * Puts the rows in `room` back to the cut, if a former thread left any, and begins to track
+   * changes. `isIntact`: whether these rows, and some others, have the hashes that the last cut
+   * noted.
    */
   track(
     kernels: Kernels,
@@ -200,7 +201,9 @@ export class RowKeeper {
     undo.keep(kernels, tiles, ids, ranges);
   }
 
-  /** Begins to keep changes, once all shards are as of the cut that the generation goes on from. */
+  /**
+   * Begins to log changes. All shards must have the state of the cut that the generation continues.
+   */
   begin(): void {
     const bytes = Math.min(this.#undoBytes / 2, this.#undoNeeded);
     const memory = allocateUndo(this.#tracked.length, bytes);

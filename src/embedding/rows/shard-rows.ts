@@ -1,5 +1,5 @@
-// The rows of one shard as they begin: memory for them, with their initial values, or with the rows
-// that a former thread of this host left in it (row-keeper.ts).
+// Creates the rows of one shard: memory with their initial values, or memory with the rows that a
+// former thread of this host left in it (row-keeper.ts).
 
 import type { Kernels, Rows, UndoneTile } from "../../kernels/contract/kernels.ts";
 import { type Key, purposes } from "../../ports/random.ts";

@@ -73,7 +73,7 @@ export interface Slab extends RowStore {
    * rows are relative to its first.
    */
   changing(place: number, rows: Int32Array): void;
-  /** Whether somebody wants to know of these changes. */
+  /** Whether a row keeper logs these changes. */
   readonly isKept: boolean;
 }
 
@@ -269,13 +269,13 @@ export function createSlab(options: SlabOptions): Slab {
   };
 }
 
-/** Tells the keeper of the rows which of them change next. U1 of undo-log.ts */
+/** Functions that report to the row keeper which rows are about to change. U1 of undo-log.ts */
 function changesOf({ kernels, keeper }: SlabOptions, held: readonly Held[]) {
   const kept = held.flatMap((one) => (one.undone === undefined ? [] : [one]));
   const tiles = kept.flatMap(({ undone }) => undone ?? []);
   const ranges = new Int32Array(2 * tiles.length);
   return {
-    /** The rows in these bags. */
+    /** Reports the rows in these bags. */
     inBags({ ids, offsets, samples }: Bags): void {
       if (tiles.length === 0) return;
       let next = 0;
@@ -286,7 +286,7 @@ function changesOf({ kernels, keeper }: SlabOptions, held: readonly Held[]) {
       const rows = ids instanceof Int32Array ? ids : Int32Array.from(ids, Number);
       keeper?.changing(kernels, tiles, rows, ranges);
     },
-    /** These rows of a shard. */
+    /** Reports these rows of a shard. */
     of({ undone }: Held, rows: Int32Array): void {
       if (undone === undefined) return;
       keeper?.changing(kernels, [undone], rows, Int32Array.of(0, rows.length));

@@ -115,7 +115,10 @@ export class UndoLog {
     return this.#header[at.current] ?? 0;
   }
 
-  /** Notes that a cut with whole parts begins: marks of rows will no longer tell what changed. */
+  /**
+   * Notes that a cut with whole parts begins. It resets the marks of all their rows, so after a
+   * return to an earlier cut the marks do not show what changed since that cut's baseline.
+   */
   beginWhole(): void {
     this.#set(at.whole, this.#current, 1);
   }
@@ -142,7 +145,7 @@ export class UndoLog {
     this.#set(at.full, 1 - this.#current, 1);
   }
 
-  /** U1. Copies the values of rows that change next, as `Kernels.keepRows` has them. U2 */
+  /** Copies the values of rows that are about to change, by `Kernels.keepRows`. U1, U2 */
   keep(kernels: Kernels, tiles: readonly UndoneTile[], ids: Int32Array, ranges: Int32Array): void {
     const log = this.#current;
     const tail = this.#tails[log];
@@ -151,7 +154,7 @@ export class UndoLog {
     else this.#set(at.full, log, 1); // U4
   }
 
-  /** Has pages cleared beside this thread, which would wait for them at their first use. */
+  /** Lets another thread clear the log's next pages, whose first use would delay this thread. */
   #clearAhead(log: number): void {
     const { bytes, used } = this.#tails[log] ?? {};
     if (bytes === undefined || used === undefined) return;
@@ -177,7 +180,7 @@ function arrayBytes({ width }: RowValues, count: number): number {
   return 4 * Math.ceil((width * count) / 4);
 }
 
-/** How rows are put back to a cut. */
+/** The logs that put rows back to a cut. */
 export interface Undo {
   /** The logs to apply, in this order. */
   readonly logs: readonly number[];
@@ -185,7 +188,7 @@ export interface Undo {
   readonly areMarksKnown: boolean;
 }
 
-/** How the rows of this memory are put back to a cut; undefined: they can't be. U3 */
+/** The logs that put rows of this memory back to a cut; undefined: a log is full or missing. U3 */
 export function undoTo({ header }: UndoMemory, { generation, cut }: CutId): Undo | undefined {
   const words = new Int32Array(header);
   const current = Atomics.load(words, at.current);
@@ -204,8 +207,8 @@ export function undoTo({ header }: UndoMemory, { generation, cut }: CutId): Undo
 }
 
 /**
- * Puts the rows of a tile back to the values that a log has of them, and passes them on to
- * `onRows`. May be repeated after it was interrupted.
+ * Puts the rows of a tile back to their values in a log, and passes their numbers to `onRows`. May
+ * be called again after an interruption.
  */
 export function putBack(
   kernels: Kernels,

@@ -1,7 +1,7 @@
 // Logical shards: the parts of a job's tables that are placed on devices. A shard is a tile of its
-// table, whole row blocks by whole quanta of columns. The plan assigns tiles to devices. This file
-// makes sums independent of the plan: tiles are cut further into aligned runs of blocks, and the
-// sum of a run is a node of the tree over blocks (law 4).
+// table, whole row blocks by whole quanta of columns. The plan assigns tiles to devices. So that
+// sums do not depend on the plan, this file cuts tiles further into aligned runs of blocks: the sum
+// of a run is a node of the tree over blocks (law 4).
 
 import { type Subtree, subtreesOf } from "../../kernels/contract/slices.ts";
 import {

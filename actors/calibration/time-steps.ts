@@ -56,7 +56,7 @@ export interface ProbePorts {
   readonly clock: Clock;
 }
 
-/** Called when so many jobs are timed. `recordsOf`: a device's timeline in the last of them. */
+/** Called after each job, with the number of timed jobs. `recordsOf`: timelines of that job. */
 type OnTimed = (jobs: number, recordsOf: (rank: number) => readonly TimelineRecord[]) => void;
 
 /**

@@ -20,7 +20,7 @@ import type { RunTimelines } from "./run-timelines.ts";
 export interface HostClock {
   readonly host: number;
   readonly offsetMs: number;
-  /** Most by which the offset may be wrong; undefined: no frames were seen both ways. */
+  /** Largest error of the offset; undefined: no frames were seen in both directions. */
   readonly precisionMs: number | undefined;
 }
 
@@ -224,7 +224,7 @@ function nested(slices: readonly Slice[]): Slice[] {
   return [...tasks, ...others].sort((a, b) => a.fromMs - b.fromMs || b.toMs - a.toMs);
 }
 
-/** C1. Slices that overlap, on as few rows as that takes. */
+/** C1. Divides overlapping slices among as few rows as possible. */
 function lanesOf(slices: readonly Slice[]): Slice[][] {
   const lanes: Slice[][] = [];
   for (const slice of [...slices].sort((a, b) => a.fromMs - b.fromMs)) {
@@ -241,7 +241,7 @@ interface ArrowEnd {
   readonly atMs: number;
 }
 
-/** From what was sent, to where it landed, to the wait of a device there that it ended. */
+/** Arrows from each sending of a round to its landing, and to the device's wait that it ended. */
 function arrowsOf(rows: readonly (Row & { readonly thread: number })[]): ArrowEnd[][] {
   const sent = new Map<string, ArrowEnd>();
   const waits = new Map<string, (ArrowEnd & { readonly fromMs: number })[]>();

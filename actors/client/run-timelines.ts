@@ -1,5 +1,5 @@
 // Collects the timelines of a run from all hosts that keep some, page by page through the leader.
-// Nothing has to be configured: every thread keeps what it did last.
+// No option is needed: every thread keeps records of its last steps.
 
 import { RemoteError, TraceMissingError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -15,20 +15,20 @@ export interface RunTimelines {
   /** The hosts of the generation, in its order. */
   readonly hosts: readonly number[];
   readonly threads: readonly (ThreadTimeline & { readonly host: number })[];
-  /** Hosts of the generation that keep nothing of it, have ended, or do not answer. */
+  /** Hosts of the generation that keep no timeline of it, have ended, or do not answer. */
   readonly missing: readonly number[];
 }
 
 export interface TimelinesOptions {
   /** Steps to collect, the last ones. @default 20 */
   readonly steps?: number;
-  /** Collects the next steps instead: waits until they are made, or the run is over. */
+  /** Collects the next steps instead: waits until they are trained, or the run is over. */
   readonly areNext?: boolean;
-  /** Ends that wait: what there is by then is collected. */
+  /** Ends that wait early: only the steps trained by then are collected. */
   readonly signal?: AbortSignal;
 }
 
-/** How often a run is asked for its last step. */
+/** Interval between two requests for a run's last step. */
 const lookMs = 250;
 
 type Ask = <Answer>(body: unknown) => Promise<Answer>;
@@ -46,7 +46,7 @@ export async function collectTimelines(
       const of = { run, host, fromStep, first };
       return (await ask<{ readonly page: TimelinePage | null }>(of)).page;
     } catch (error) {
-      // A host that has just died, or is too busy: the others have theirs.
+      // The host has just died, or is too busy: the timelines of the others are still collected.
       if (error instanceof RemoteError && error.code === "STEP_TIMEOUT") return null;
       throw error;
     }
@@ -82,7 +82,7 @@ export async function collectTimelines(
         const threads: ThreadTimeline[] = [];
         for (let first: number | undefined = 0; first !== undefined; ) {
           const page: TimelinePage | null = await pageOf(host, fromStep, first);
-          if (page?.generation !== generation) return; // It has begun another one.
+          if (page?.generation !== generation) return; // The host has begun another generation.
           threads.push(...page.threads);
           first = page.next;
         }
@@ -94,7 +94,7 @@ export async function collectTimelines(
   return { run, generation, ...stepsOf(threads, fromStep), hosts, threads, missing };
 }
 
-/** The steps from `fromStep` on; of the step before, what overlaps them is there, too. */
+/** First and last collected step; records of earlier steps that overlap them are kept, too. */
 function stepsOf(threads: readonly ThreadTimeline[], fromStep: number) {
   const steps = (threads[0]?.records ?? [])
     .filter(([kind]) => kind === "task")

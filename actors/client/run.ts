@@ -140,7 +140,7 @@ export class Run {
     }
   }
 
-  /** Awaits an answer. Undefined: no leader answers now, but JetStream knows the run. */
+  /** Awaits an answer. Undefined: no leader answers now, but JetStream has events of the run. */
   async #orLater<Answer>(isWaited: boolean, asked: Promise<Answer>): Promise<Answer | undefined> {
     try {
       return await asked;
@@ -171,8 +171,8 @@ export class Run {
   }
 
   /**
-   * Collects what the run's threads did in its last steps, or in its next ones. `chromeTrace` makes
-   * a file of it. For the cluster's operator.
+   * Collects the timelines of the run's threads over its last steps, or over its next ones.
+   * `chromeTrace` converts them to a trace file. For the cluster's operator.
    * @throws RemoteError, TraceMissingError where no host keeps a step
    */
   timelines(options: TimelinesOptions = {}): Promise<RunTimelines> {

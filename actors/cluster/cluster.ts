@@ -136,7 +136,7 @@ export class Cluster implements AsyncDisposable {
     this.lost = new Promise((_, reject) => {
       onLost = reject;
     });
-    this.lost.catch(() => {}); // A caller may ignore it: the cluster then just does nothing.
+    this.lost.catch(() => {}); // A caller may ignore `lost`: the cluster then only stops leading.
     if (place === undefined) {
       const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
       const publishAll: PublishEvent = (...event) => {

@@ -10,7 +10,7 @@
 //   O2. Nor does it claim a generation: that would fence the successor. A claim at the very moment
 //       of losing the lease costs the successor a restore.
 //   O3. A run or a request is acknowledged only if a successor will find it: it is in the journal,
-//       and no other process led by then.
+//       and no other process had become the leader when it was written.
 
 import {
   JournalDamagedError,
@@ -176,7 +176,7 @@ export class ElectedLeader {
     if (this.#isStopped) return await journal.close();
     if (former?.isReleased === true) registry.crashes.reset();
     const goOn = async () => {
-      await journal.synced(); // What `begin` has not written.
+      await journal.synced(); // Writes the objects that `begin` could not write.
       await confirm();
     };
     const begun = this.#insist(told, () => journal.begin(registry.entries()), goOn);
@@ -192,8 +192,9 @@ export class ElectedLeader {
   }
 
   /**
-   * Does what a term begins with. If the store refuses, tries again until it accepts, or another
-   * process leads: there may be no other one. Tells of the first refusal.
+   * Runs `body`, a step of the start of a term. If the store refuses it, repeats `again` until it
+   * succeeds or another process leads, as there may be no other candidate. Reports the first
+   * refusal.
    */
   #insist<Result>(
     tell: (error: unknown) => void,

@@ -55,7 +55,7 @@ export type HostOptions = z.input<typeof hostOptions> & {
    * unreachable.
    */
   readonly onHost?: (host: number | undefined) => void;
-  /** Called when `drainFile` or `drainUrl` says that this machine goes; the host then leaves. */
+  /** Called when `drainFile` or `drainUrl` announces this machine's end; the host then leaves. */
   readonly onDrain?: (notice: DrainNotice) => void;
   /**
    * Called with each failure that was repaired on this host, and with frames that could not be
@@ -213,7 +213,7 @@ export class Host implements AsyncDisposable {
     });
   }
 
-  /** What its announcements say of its leaving. */
+  /** The fields of its announcements about its leaving. */
   #leaving() {
     if (this.#drain === undefined) return { isLeaving: false };
     const { reason, untilMs } = this.#drain;

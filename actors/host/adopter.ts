@@ -1,5 +1,5 @@
-// Adopter: the actor of the thread that takes the parts of one device of a leaving host over: it
-// holds them, so that the host may leave, and writes them to the store in its place.
+// Adopter: the actor of the thread that takes over the checkpoint parts of one device of a leaving
+// host: it fetches them, after which that host may leave, and writes them to the store.
 //
 //   adopting ──thread ended──▶ error: the generation is over (law 3)
 //
@@ -23,7 +23,7 @@ export interface AdopterInput {
   readonly launcher: Launcher;
   readonly generation: Generation;
   readonly replicas: ReplicaCache;
-  /** The device of the leaving host, whose parts of cut `cut` are `of`. */
+  /** The device of the leaving host, and the number `of` of its parts of cut `cut`. */
   readonly device: number;
   readonly cut: number;
   readonly of: number;
@@ -43,7 +43,7 @@ type AdopterEvent =
 
 export interface AdopterContext extends AdopterInput {
   readonly mailbox: Mailbox;
-  /** Parts that the thread was told of, holds, and has saved; filled as they come. */
+  /** Names of offered, held and saved parts. Filled in place as messages arrive. */
   readonly offered: Set<string>;
   readonly held: Set<string>;
   readonly saved: Map<string, SavedPart>;

@@ -1,7 +1,8 @@
 // Data preparation: a host builds the cache of a job's data on a reader's thread, which then
 // searches a sharding plan, if one is requested; without a plan the run continues. Further threads,
 // of this host and of the others, help to index files of data without a cache. A run may begin
-// while they do: then the preparation goes on beside it, and tells how far it may train.
+// before the index is complete: the preparation then continues, and reports up to which step the
+// run may train.
 //
 // Takes   host.prepare, through host.ts
 // Emits   host.preparing · host.prepared; host.failed where the thread fails, or ends without a
@@ -88,7 +89,7 @@ type PrepareReport =
   | { readonly type: "indexed"; readonly steps: number; readonly fraction: number }
   | { readonly type: "placed"; readonly placement: RunPlan };
 
-/** The receiver of what this host emits. */
+/** The receiver of this host's messages. */
 export const coordinator: Address = { role: "coordinator", index: 0 };
 
 /** The actor that an incident names when the preparation fails: it runs on a reader's thread. */
@@ -98,8 +99,8 @@ const preparer = "reader:0";
 const tellEveryMs = 1000;
 
 /**
- * Runs until the cache is complete or the thread has ended; then raises host.forget in the host.
- * Beside a run that has begun it stays until the generation ends.
+ * Runs until the cache is complete or the thread has ended; then raises host.forget in the host. If
+ * the run begins early, it continues until the generation ends.
  */
 export const preparing = fromCallback<{ type: string }, PreparationInput>(
   ({ input, sendBack, receive }) => {
@@ -131,7 +132,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(
         case "indexed":
           return indexed.set(report);
         case "prepared": {
-          if (answer !== undefined) return; // Of the thread that only goes on.
+          if (answer !== undefined) return; // From the thread that only completes the index.
           plan = report.plan;
           if (planFor === undefined) return answerEarly();
           const { planning } = deadlinesOf(job);
@@ -158,13 +159,13 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(
       };
       answer();
     };
-    receive(() => answer?.()); // A repeat: the answer was lost.
+    receive(() => answer?.()); // The request was repeated, so its answer was lost.
     const finish = (end: ThreadEnd) => {
       if (answer !== undefined && end.kind === "finished") return;
       if (late !== undefined && plan?.indexedSteps !== undefined && answer === undefined) {
         placement = noneOf(end);
         answerEarly();
-        // The killed thread has ended the indexing, too.
+        // The killed thread also made the index: a new thread continues it.
         thread = start({ program: "prepare", job, hostCount });
         return;
       }
@@ -202,7 +203,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(
   },
 );
 
-/** Sends the progress of the index once a second, where it is new, and its end again and again. */
+/** Sends new progress of the index at most once a second, and its completion every second. */
 function tellingIndexed(
   clock: Network["clock"],
   send: (body: { readonly fraction: number; readonly steps: number }) => void,
@@ -334,7 +335,7 @@ export function checkMemory(
   throw new SizeExceededError(what, asked, left, "lower them, or leave them out");
 }
 
-/** The feature for whose ids a batch has the most room. */
+/** The feature with the most room for ids in a batch. */
 function largestFeature({ data, model }: JobSpec, { idsMax, idsMean }: DataPlan) {
   const sizes = shapesOf(model).map(({ name }, i) => {
     const most = idsMax[i] ?? 0;

@@ -1,6 +1,6 @@
 // The shards of a device: the messages to them, their reports, and the input of their actors. A
-// shard's actor starts with the first message to it (D4 of device.ts), because thousands of actors
-// at the start would block the host's thread.
+// shard's actor starts with the first message to it (D3 of device.ts), because starting thousands
+// of actors at once would block the host's thread.
 
 import { fromCallback } from "xstate";
 import { partNameOf } from "../../src/training/checkpoint/part-names.ts";
@@ -11,7 +11,7 @@ import { reportShard, type ShardInput, type ShardPart, type ShardReport } from "
 import { cachedRowsOf } from "./tier-report.ts";
 import type { PartsSaved } from "./writer.ts";
 
-/** What a device knows of its shards. */
+/** The part of a device's context that concerns its shards. */
 export interface DeviceShards {
   readonly network: Network;
   readonly generation: Generation;
@@ -47,14 +47,14 @@ export function shardId(shard: number): string {
   return `shard:${shard}`;
 }
 
-/** What the actor of a shard begins with. */
+/** The input of a shard's actor. */
 export function shardOf(context: DeviceShards, shard: HeldShard): ShardInput {
   const { network, generation, device, ready } = context;
   const common = { network, generation, shard, device };
   return { ...common, isRestored: ready !== undefined, part: partsOf(context)(shard) };
 }
 
-/** The reports of all shards of a device: none of them needs an actor. */
+/** The reports of all shards of a device, made without their actors. */
 export function reportShards(context: DeviceShards): ShardReport[] {
   const { generation, device, ready, shards } = context;
   const partOf = partsOf(context);

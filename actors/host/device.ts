@@ -17,8 +17,8 @@
 //       between two steps.
 //   D2. A command of another generation never arrives: the subject of the mailbox names the
 //       generation.
-//   D3. A device with 10,000 shards listens once: a shard has an actor only once it was asked for,
-//       and at most `shardActorsMax` have one.
+//   D3. A device has one subscription for all its shards, which may be 10,000. A shard's actor
+//       starts with the first message to it, and at most `shardActorsMax` shards have one.
 
 import { assign, enqueueActions, setup } from "xstate";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";

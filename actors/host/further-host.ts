@@ -1,5 +1,5 @@
-// What a further host does for the data of a run, beside the first host, which prepares them: it
-// helps to index files, and makes those caches that it does not see.
+// Data preparation on all hosts but the first, which prepares a run's data: they help to index
+// files, and make the caches that they do not see.
 //
 // Takes   host.index · host.cache, through host.ts
 // Emits   host.preparing · host.cached; host.failed where the thread fails

@@ -14,7 +14,7 @@
 //       coordinator has ended.
 //   H2. A failure is reported with the actor that failed first; the host itself keeps running.
 //   H3. If generations together need more devices than the host has, the oldest are stopped: they
-//       are over, and the message that said so was lost.
+//       have ended elsewhere, and their host.release was lost.
 //   H4. A spec of 10,000 tables is checked, laid out and assembled in turns of their own: between
 //       two of them this process sends its heartbeats.
 
@@ -86,7 +86,7 @@ export interface HostContext extends HostInput {
 const servedMax = 1000;
 
 /**
- * A generation whose spec was checked; `laidOut` undefined: laying it out again gives the error.
+ * A generation with a checked spec. `laidOut` undefined: its layout failed, or it is asynchronous.
  */
 export interface Opened {
   readonly type: "host.opened";
@@ -271,7 +271,7 @@ const machine = setup({
       for (const [run, one] of served) {
         if (served.size > servedMax && !one.isServed) served.delete(run);
         if (one.isServed) continue;
-        one.replicas.retain([], Number.POSITIVE_INFINITY); // It may be over.
+        one.replicas.retain([], Number.POSITIVE_INFINITY); // The run may be over.
         one.rows.clear();
       }
       const { network, launcher, host, timelines } = context;

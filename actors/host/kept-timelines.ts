@@ -1,8 +1,7 @@
-// The timelines of the last generations on this host (../threads/host-timelines.ts): they stay
-// readable after their generation has ended. Nobody writes to their memory then, and it is not used
-// again.
+// The timelines of the last generations on this host (../threads/host-timelines.ts). They stay
+// readable after their generation has ended: no thread writes to their memory then.
 //
-// A page of them answers `osiris trace`: whole timelines, as many as fit.
+// `osiris trace` requests them in pages: each has as many whole timelines as fit into a message.
 
 import type { TimelineRecord } from "../../src/ports/timeline.ts";
 import type { GenerationMemory } from "../threads/generation-memory.ts";
@@ -22,12 +21,12 @@ interface KeptTimelines {
   readonly memory: Pick<GenerationMemory, "position" | "timelines">;
 }
 
-/** Which timelines are asked for. */
+/** A request for timelines. */
 export interface TimelineQuery {
   readonly run: string;
   /** Index of the first thread of the page. */
   readonly first: number;
-  /** First step that is wanted: what ended before it began is left out. */
+  /** First requested step: records that ended before this step began are left out. */
   readonly fromStep: number;
 }
 
@@ -43,7 +42,7 @@ export interface TimelinePage {
   readonly next?: number;
 }
 
-/** What a thread did last. */
+/** The last records of one thread. */
 export interface ThreadTimeline {
   /** `device:1`, `reader:0` */
   readonly actor: string;

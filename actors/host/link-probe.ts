@@ -38,7 +38,7 @@ export const probingLinks = fromCallback<{ type: string }, LinkProbeInput>(
     };
     const isLast = ({ links, direct }: ProbedLinks) =>
       task.direct === undefined || direct !== undefined || typeof links === "string";
-    /** What is measured when the direct links are not yet. */
+    /** The measured broker links, while direct links are still being measured. */
     let partial: ProbedLinks | undefined;
     let links: ProbedLinks | undefined;
     const answer = (found: ProbedLinks) => {

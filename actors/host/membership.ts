@@ -99,7 +99,7 @@ export class Membership {
   readonly #members = new Map<number, Member>();
   readonly #listeners = new Set<() => void>();
   readonly #onFree = new Set<() => void>();
-  /** The hosts of generations, with those that a generation needs no more. */
+  /** By a generation's shares: its hosts that it no longer needs. */
   readonly #held = new Map<readonly HostShare[], Set<number>>();
   readonly #taken = new Map<string, readonly HostShare[]>();
   #boundOf: (run: string) => number = () => Number.POSITIVE_INFINITY;
@@ -163,12 +163,12 @@ export class Membership {
     return () => this.#held.delete(shares);
   }
 
-  /** Lets a host go that holds nothing any more for the generation of these shares. */
+  /** Notes that the generation of these shares no longer needs a leaving host. */
   letGoOf(host: number, shares: readonly HostShare[]): void {
     this.#held.get(shares)?.add(host);
   }
 
-  /** Gives indices from `host` on, a range that no other leader of the cluster uses. */
+  /** Assigns indices from `host` on, a range that no other leader of the cluster uses. */
   countFrom(host: number): void {
     this.#nextHost = host;
   }
@@ -186,7 +186,7 @@ export class Membership {
     }
   }
 
-  /** Counts a beat at which all hosts could have been received. */
+  /** Counts a missed beat for each host, until it announces itself. Called only while connected. */
   beat(): void {
     let hasChanged = false;
     for (const [key, member] of [...this.#members]) {
@@ -204,7 +204,7 @@ export class Membership {
     return () => {
       const hosts = new Set(shares.map(({ host }) => host));
       for (const member of this.#members.values()) {
-        // The host has just answered, or its generation is over: its silence starts at 0.
+        // The host has just answered, or its generation is over: its missed beats start at 0.
         if (hosts.has(member.host) && !this.#isGone(member)) member.missed = 0;
       }
       this.#assembling.delete(shares);

@@ -90,13 +90,13 @@ const machine = setup({
       saved: ({ context, event }) => (event.type === "thread.saved" ? event.report : context.saved),
     }),
     // Sending many part reports in one turn would delay heartbeats, so it takes several turns. If
-    // reports are lost, the checkpoint coordinator asks for the parts that it misses again.
+    // reports are lost, the checkpoint coordinator requests the missing ones again.
     sendSaved: ({ context: { network, mailbox, saved, device } }) => {
       if (saved === undefined) return;
       const { cut, parts: all, to = 0 } = saved;
       const of = all.length;
       const sending = function* (): Steps<void> {
-        // A host that leaves may go once this is known.
+        // A device without parts reports that too: its leaving host may then end.
         if (of === 0) mailbox.send(checkpoint, "part.saved", { cut, device, of, parts: [] });
         for (const parts of batchesOf(all.filter((part) => !isInMemory(part)))) {
           const body = { cut, device, of, parts }; // W1

@@ -1,6 +1,6 @@
 // The job service's methods `rate` and `drain`: check the request against the run's job and the
 // hosts of its newest generation, and pass it to the readers through the run's record.
-// ../run-control/reader-commands.ts delivers it.
+// ../run/control/reader-commands.ts delivers it.
 
 import { RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";

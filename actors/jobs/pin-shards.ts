@@ -1,5 +1,5 @@
 // The job service's methods `move`, `freeze` and `thaw`: check the request against the shards of
-// the run's newest generation, and compute the new pins. ../run-control/scaling.ts applies them to
+// the run's newest generation, and compute the new pins. ../run/control/scaling.ts applies them to
 // the run.
 
 import { RunStateError } from "../../src/errors/errors.ts";

@@ -6,8 +6,8 @@
 //    └───┘ its supervisor failed: restarted after a backoff
 //
 // Invariants
-//   U1. However a run ends, its record says so, once; if it only released its devices, the record
-//       says why.
+//   U1. The end of a run is recorded exactly once, however it ends; if the run only released its
+//       devices, the reason is recorded.
 
 import { assign, type ErrorActorEvent, fromCallback, sendTo, setup } from "xstate";
 import { RemoteError, recordError } from "../../src/errors/errors.ts";

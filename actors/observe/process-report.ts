@@ -74,7 +74,7 @@ export interface ProcessReport {
   /** Its direct links to other hosts, by run; none: all its frames travel over the broker. */
   readonly links: readonly (LinkReport & { readonly run: string })[];
   readonly tiers: readonly TierReport[];
-  /** Empty, unless they were asked for: there may be thousands. */
+  /** Empty, unless the request includes shards, as there may be thousands. */
   readonly shards: readonly ShardReport[];
   readonly readers: readonly ReaderReport[];
 }

@@ -4,7 +4,7 @@
 
 /** Messages of one actor that are kept. */
 const keptMax = 8;
-/** Bodies of larger frames are not kept: they have nothing that a person could read. */
+/** Bodies of larger frames are not kept: they are not readable for a person. */
 const bytesMax = 256;
 
 /** A received message. */

@@ -4,7 +4,7 @@
 // together.
 //
 // Invariants
-//   W1. Only waits that have a deadline are in the graph: an idle actor blames no other.
+//   W1. Only waits with a deadline are in the graph: an idle actor does not count as waiting.
 //   W2. An actor that others wait on, waiting on none itself, is unresponsive. In a cycle all are.
 
 import { fromCallback } from "xstate";

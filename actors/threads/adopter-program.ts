@@ -1,5 +1,5 @@
-// The program of an adopter's thread: takes the parts of a device of a leaving host over, and
-// writes them to the store. It fetches before it writes: the leaving host waits only for that.
+// The program of an adopter's thread: fetches the parts of a device of a leaving host, then writes
+// them to the store. The leaving host waits only for the fetches.
 //
 //   a leaving host ══pieces══▶ memory of this host ──▶ packs of the store
 //
@@ -72,7 +72,7 @@ export async function runAdopter(
   const transport = await dial(connection, `osiris-${cluster}-adopter`);
   const role = { role: "copies", index: position, action: "fetch" } as const;
   const subject = subjectOf({ cluster, run, generation, ...role });
-  const patienceMs = job.stepDeadlineMs; // Heartbeats tell earlier that the host is lost.
+  const patienceMs = job.stepDeadlineMs; // Missing heartbeats reveal a lost host earlier.
   const how = { transport, subject, clock, patienceMs, isOver: () => false, onPiece: () => {} };
   const store = openParts(job.checkpoint.directory, disk);
   let left = roomBytes;

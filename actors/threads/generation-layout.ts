@@ -61,7 +61,7 @@ export interface GenerationLayout extends ParticipantPlaces, Shapes {
   writerCellBase(rank: number): number;
 }
 
-/** What follows from the place of every table. */
+/** Shapes that depend on the placement of every table. */
 interface Shapes {
   readonly topology: Topology;
   readonly ringShape: RingShape;

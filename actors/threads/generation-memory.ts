@@ -104,7 +104,7 @@ export interface GenerationMemory {
   readonly replicaBytes: number;
 }
 
-/** What a host computes of every table before it creates a generation. */
+/** The layout and memory sizes that a host computes before it creates a generation. */
 export interface HostLayout {
   readonly layout: GenerationLayout;
   /** The spec, for its threads. */
@@ -137,7 +137,7 @@ export function createGeneration(
   return { spec, layout, memory, leases };
 }
 
-/** What a host has in memory from one generation of a run to the next. */
+/** Replicas and rows that a host keeps from one generation of a run to the next. */
 export interface HeldByHost {
   readonly replicas: ReplicaCache;
   readonly rows: KeptRows;

@@ -20,7 +20,7 @@ export interface GenerationSpec extends Omit<GenerationSpecRecord, "manifest"> {
   readonly manifest?: Manifest | undefined;
 }
 
-/** What the task of a thread says of its generation; the memory has the whole spec. */
+/** The fields of a generation in a thread's task; the memory has the whole spec. */
 export type SpecHead = Pick<GenerationSpec, "run" | "generation" | "devices">;
 
 export function headOf({ run, generation, devices }: GenerationSpec): SpecHead {

@@ -129,10 +129,10 @@ function* addedUp(
   return { tables, tableBytes, parts, idsBytes, otherBytes, savedBytes };
 }
 
-/** A pipe to a writer is not smaller, if the device saves as much. */
+/** Least bytes of a pipe to a writer, unless the device saves fewer. */
 const pipeBytesMin = 2 ** 16;
 
-/** How the memory that is left is divided: each part does with less. */
+/** The division of the remaining memory; each part also works with less. */
 export interface MemoryShares {
   /** Undo logs of all devices (kept-rows.ts); 0: no rows are kept. */
   readonly undoBytes: number;

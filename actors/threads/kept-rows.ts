@@ -7,7 +7,7 @@
 //       (law 3).
 //   R2. A tile belongs to one device of the present generation; tiles that no device holds are
 //       dropped when a generation begins.
-//   R3. What a thread of an older generation still reports of its tiles is ignored.
+//   R3. Reports of tiles by threads of an older generation are ignored.
 
 import { type KeptTile, RowKeeper, tileKey } from "../../src/embedding/rows/row-keeper.ts";
 import { type CutId, initialCut, undoTo } from "../../src/embedding/rows/undo-log.ts";
@@ -16,7 +16,7 @@ import { shardsOf } from "../../src/training/checkpoint/parts.ts";
 import type { GenerationLayout } from "./generation-layout.ts";
 import type { GenerationSpec, HostPlace } from "./generation-spec.ts";
 
-/** What a device's thread is given to keep rows. Plain data and shared memory. */
+/** The tiles and memory with which a device's thread keeps rows. Plain data and shared memory. */
 export interface RowsToKeep {
   readonly tiles: readonly KeptTile[];
   /** Bytes of its undo logs; 0: it keeps no rows. */
@@ -51,7 +51,7 @@ export class KeptRows {
   #turn = 0;
   #forgetExpiry: Cancel = () => {};
 
-  /** The bytes of its memory are freed, unless threads still use them. */
+  /** Drops all tiles. Their memory is freed once no thread uses it. */
   clear(): void {
     this.#turn++;
     this.#held = new Map();

@@ -1,5 +1,5 @@
-// What a bridge's thread tells of its direct links: lines of the log, and a report to its host, at
-// most one a second, whatever their number.
+// Reports of a bridge's thread about its direct links: log lines, and one report to its host for
+// all links.
 
 import type { BridgeTraffic } from "../../src/exchange/bridge.ts";
 import type { LinkNews } from "../../src/exchange/links/negotiation.ts";
@@ -62,8 +62,8 @@ export class LinkBoard {
   }
 
   /**
-   * The report, if it is another than the last one. Lines of lost links are logged only now: where
-   * a generation ends, its links do too, and nobody is to look into that.
+   * The report, if it differs from the last one. Lost links are logged only now, not at once: links
+   * also end with their generation, which is no fault.
    */
   report({ ways }: Pick<BridgeTraffic, "ways">): LinkReport | undefined {
     for (const write of this.#losses.splice(0)) write();

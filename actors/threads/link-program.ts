@@ -1,7 +1,7 @@
 // Measures the links between hosts on the real path of the exchange: a thread of each host is a
 // device and its bridge at once, and all hosts exchange at the same time, as in a step: over the
-// broker, then over direct links. One figure for all of them is enough, however many pairs they
-// form: the exchange of a step ends when the slowest host has its bytes.
+// broker, then over direct links. One figure for all pairs of hosts is enough: the exchange of a
+// step ends when the slowest host has its bytes.
 
 import { recordError } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
@@ -45,7 +45,7 @@ const [roundBytes, gradientLength] = [2 ** 21, 2 ** 18];
  * 100 Mb/s takes 4 s for all.
  */
 const [emptyRounds, allToAllRounds, allReduceRounds] = [40, 16, 8];
-/** How long a thread serves the others once it has measured. */
+/** Time for which a thread still serves the other hosts after its own measurement. */
 const lingerMs = 250;
 
 type Ports = Pick<ThreadPorts, "clock" | "dial" | "directWay" | "sleepTurning">;
@@ -118,7 +118,7 @@ async function measureWay(
       const allToAll = await measureAllToAll(exchange, clock, vectors);
       const gradients = { gradientLength, rounds: allReduceRounds };
       const allReduce = await measureAllReduce(exchange, clock, gradients);
-      if (fault !== undefined) return fault; // Later ones are of hosts that are done.
+      if (fault !== undefined) return fault; // Later faults: other hosts have finished and hung up.
       return {
         allToAll: withoutRounds(allToAll, hosts * partBytes, roundSeconds),
         allReduce: withoutRounds(allReduce, 4 * gradientLength, 2 * roundSeconds),
@@ -137,7 +137,7 @@ async function measureWay(
   }
 }
 
-/** A rate of bytes, without the seconds that its rounds take whatever their bytes. */
+/** A rate of bytes, without the fixed seconds of its rounds. */
 function withoutRounds(rate: number, bytes: number, seconds: number): number {
   const whole = bytes / rate;
   return bytes / Math.max(whole - seconds, whole / 10);

@@ -5,7 +5,7 @@
 // whose buddy it is.
 //
 // Invariants
-//   P1. Devices learn the state of every file that they await, in any case: there, or nowhere.
+//   P1. Devices always get the state of every file that they await: `there`, or `nowhere`.
 //   P2. Only the newest checkpoint counts: fetching for an older one is abandoned, or not begun.
 
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
@@ -50,7 +50,7 @@ export type ReplicaReport =
       readonly files: readonly NamedFile[];
       readonly missing: number;
     }
-  /** A command was no manifest. */
+  /** The manifest of a command could not be read. */
   | { readonly type: "corrupt"; readonly reason: string };
 
 export interface ReplicaServiceOptions {
@@ -95,7 +95,7 @@ class ReplicaService {
   #isOver = false;
   /** The manifest that is being replicated, or was last. P2 */
   #kept: Pick<Manifest, "sha256" | "cut"> = { sha256: "", cut: -1 };
-  /** Its text: a request is repeated. */
+  /** Its text, by which a repeated request is recognised. */
   #keptText = "";
   #report: ReplicaReport | undefined;
 

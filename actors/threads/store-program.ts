@@ -1,5 +1,5 @@
 // The program of the thread of a run's checkpoint store, where the store is reached over a network:
-// it makes the leader's calls, one after the other, and waits for the network in its place.
+// it makes the leader's calls, one after the other, so that the leader never waits for the network.
 //
 // Takes  calls of run-store.ts
 // Emits  the answer to each
@@ -32,7 +32,7 @@ export interface StoreAnswered {
   readonly error?: ErrorRecord;
 }
 
-/** Longest sleep: a call that came before its thread rings no bell. */
+/** Longest sleep: a call sent before the thread started does not wake it. */
 const sleepMs = 100;
 
 /** Makes calls until the thread is killed. */

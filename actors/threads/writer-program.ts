@@ -110,7 +110,7 @@ export async function runWriter(
           const part = saving.end(item.leaves);
           timeline.add("write", 0, cut, partFromMs, clock.epochMs(), part.bytes);
           const isHandedOver = to !== undefined;
-          // A written part must not take the room of one that is in memory alone.
+          // A replica of a written part must not take the room of a part that is only in memory.
           if (isHandedOver && !isInMemory(part)) break;
           const { name, bytes, sha256 } = part;
           const memory = copied.memory();

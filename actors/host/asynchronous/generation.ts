@@ -10,11 +10,12 @@
 // Emits   host.progress · host.mended, with what was lost, to the coordinator
 //
 // Invariants
-//   N1. One-for-one: no promise of bits binds the actors together, so the others go on. A sparse
-//       server begins from the newest checkpoint, the dense server from the mean of the trainers of
-//       its host, a trainer from the center.
+//   N1. One-for-one: only the failed actor is replaced, as asynchronous training does not promise
+//       equal bits. A sparse server begins from the newest checkpoint, the dense server from the
+//       mean of the trainers of its host, a trainer from the center.
 //   N2. When it ends, for any reason, every thread that waits on its memory is woken first.
-//   N3. What an actor did is counted in its seat, which outlives it; what was lost is reported.
+//   N3. An actor's batches and updates are counted in its seat, which outlives the actor; lost ones
+//       are reported.
 
 import {
   type AnyActorRef,
@@ -59,9 +60,9 @@ export interface AsynchronousGenerationContext extends AsynchronousGenerationInp
   /** Restored bytes of the servers that are ready, by name. */
   readonly ready: ReadonlyMap<string, number>;
   readonly hasBegun: boolean;
-  /** By device: the cut that its servers save, with the parts of those that have. */
+  /** By device: the cut that its servers save, with the parts that were saved so far. */
   readonly cuts: ReadonlyMap<number, SavingCut>;
-  /** Servers that were killed: reported once the next one says from where it continues. */
+  /** Killed servers: each is reported when its replacement is ready and names its cut. */
   readonly killed: ReadonlyMap<string, Mended>;
   readonly history: RestartHistory;
   readonly beat: number;
@@ -82,7 +83,7 @@ type GenerationEvent =
 /** Restarts of the host's actors within the window; more mean that the cause lies elsewhere. */
 const intensity = { restartsMax: 20, windowMs: 60_000 } as const;
 
-/** Errors that a new actor would meet again, and the next generation repairs. */
+/** Errors that would recur in a replaced actor, and that only the next generation repairs. */
 const forNextGeneration: ReadonlySet<string> = new Set([
   "CHECKPOINT_CORRUPT",
   "DATA_CACHE_DAMAGED",
@@ -132,7 +133,7 @@ const machine = setup({
       const updates = updatesOf(seat.memory);
       const before = seat.updatesAt.get(event.cut) ?? 0;
       seat.updatesAt.clear();
-      seat.updatesAt.set(event.cut, updates); // What it had applied after the cut is lost.
+      seat.updatesAt.set(event.cut, updates); // Updates after the cut are lost.
       const body = context.killed.get(event.server);
       if (body === undefined) return {};
       const lost = lostWith(context, seat, event.cut, updates - before);
@@ -141,7 +142,7 @@ const machine = setup({
       killed.delete(event.server);
       return { killed };
     }),
-    /** Has the servers of a device save a cut, except those that have. */
+    /** Requests a cut from the servers of a device, except from those that have saved it. */
     save: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "servers.save") return;
       const { device, cut } = event;
@@ -153,7 +154,7 @@ const machine = setup({
       }
       enqueue.assign({ cuts: new Map(context.cuts).set(device, saving) });
     }),
-    /** A server that was replaced while it saved is asked again. */
+    /** Repeats the request to a server that was replaced while it saved. */
     saveAgain: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "server.ready") return;
       const { device } = seatNamed(context, event.server);

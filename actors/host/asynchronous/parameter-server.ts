@@ -9,8 +9,8 @@
 // Emits   server.ready · server.saved, to its generation
 //
 // Invariants
-//   E1. A server saves only what it is asked for after it is ready: one that was replaced while it
-//       saved is asked again.
+//   E1. A server executes only save requests that arrive after it is ready: the generation repeats
+//       the request to a server that was replaced while it saved.
 
 import { assign, sendParent, sendTo, setup } from "xstate";
 import type { ServerCommand } from "../../../src/asynchronous/parameter-servers.ts";

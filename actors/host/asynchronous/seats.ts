@@ -10,7 +10,7 @@ import type { ThreadTask } from "../../threads/thread-program.ts";
 import type { ThreadPlace } from "../thread-actor.ts";
 import type { TrainerSeat } from "./trainer-seat.ts";
 
-/** What outlives a parameter server that is killed. */
+/** The memory and counts of a parameter server, which outlive it if it is killed. */
 export interface ServerSeat {
   /** `sparse:1`, `dense:0`. */
   readonly name: string;

@@ -15,7 +15,7 @@ import type { GenerationSpec, HostPlace } from "../../threads/generation-spec.ts
 /** The size of a trainer's dense weights and of its optimizer's state. */
 export type DenseSize = Parameters<typeof createTrainerMemory>[1];
 
-/** What a trainer has done since its last answer. */
+/** Batches and samples that a trainer has trained since its last answer. */
 export interface Done {
   readonly batches: number;
   readonly samples: number;
@@ -27,7 +27,7 @@ export type PushLag = z.output<typeof pushLag>;
 export interface TrainerSeat {
   readonly device: number;
   readonly threads: number;
-  /** Of its present threads. */
+  /** The memory of its present threads. */
   readonly memory: TrainerMemory;
   /** All batches before it are trained by the trainer, or belong to others. */
   readonly reachedStep: number;
@@ -35,11 +35,11 @@ export interface TrainerSeat {
   readonly fromSteps: readonly number[];
   /** The command that was last requested to pause. */
   pausedBy: number | undefined;
-  /** A batch that no thread has begun, and none of the trainer's lies before that is not begun. */
+  /** A step at which a pause stops all threads: none of them can have passed it yet. */
   pauseStep(): number;
   /** Notes that its threads train up to `toStep`. */
   begin(toStep: number): void;
-  /** Notes that its window has ended before `step`; returns what it did since the last one. */
+  /** Notes that its window has ended before `step`. Returns the counts since the last window. */
   reach(step: number): Done;
   /**
    * About how far the trainer is in its window, and the loss of a recent batch. Without a window it
@@ -48,7 +48,7 @@ export interface TrainerSeat {
   progress(): { readonly step: number; readonly loss: number | undefined };
   /** The lag of the thread that has waited longest for servers to confirm its gradients. */
   pushLag(nowMs: number): PushLag;
-  /** Whether its present threads have trained, so that its weights are worth something. */
+  /** Whether its present threads have trained a batch, so that their weights are of use. */
   hasTrained(): boolean;
   /** New memory for new threads. Returns the batches since the last exchange, which are lost. */
   empty(everySteps: number): number;
@@ -79,7 +79,7 @@ export function createSeat(options: {
   let answeredStep = reachedStep;
   let fromSteps = new Array<number>(threads).fill(reachedStep);
   let toStep: number | undefined;
-  /** Of threads that were killed, and of the windows before this one. */
+  /** Counts of killed threads. */
   let before: Done = { batches: 0, samples: 0 };
   let told: Done = before;
   const each = () => Array.from({ length: threads }, (_, thread) => countsOf(memory, thread));
@@ -105,7 +105,7 @@ export function createSeat(options: {
     get fromSteps() {
       return fromSteps;
     },
-    // Each thread is in its next batch at most, and sees the pause before the one after it.
+    // A thread may already be in the batch of its next step, and reads the pause after that batch.
     pauseStep: () => Math.max(...nextSteps()) + 2 * stride,
     begin(step) {
       toStep = step;

@@ -1,6 +1,6 @@
 // Trainer: the actor of a device of asynchronous training. It drives the threads of one trainer,
-// and speaks for the parameter servers that lie on its device, as a device of synchronous training
-// does for its rows; so the coordinators need not know which of both they have.
+// and reports the saved parts of the parameter servers on its device, as a device of synchronous
+// training reports those of its rows; so the coordinators treat both kinds alike.
 //
 //              all threads ready      device.run · evaluate · save
 //   starting ────────────────▶ paused ─────────────────────────────▶ busy
@@ -15,7 +15,7 @@
 // Invariants
 //   F1. A cut is taken between two windows: no thread trains and no push is on its way, so that all
 //       servers save the updates of the same batches.
-//   F2. A pause is at a batch that no thread of the trainer has reached, so all end there.
+//   F2. A pause takes effect at a step that no thread of the trainer has passed, so all stop there.
 //   F3. Batches and samples are counted in the memory of the trainer, also those of threads that
 //       were killed.
 
@@ -61,7 +61,7 @@ export interface TrainerInput {
   readonly network: Network;
   readonly launcher: Launcher;
   readonly spec: GenerationSpec;
-  /** Its memory, which outlives it. */
+  /** The trainer's memory and counts, which outlive the actor. */
   readonly seat: TrainerSeat;
   /** Tasks of its threads, those that train first. */
   readonly tasks: readonly { readonly name: string; readonly task: ThreadTask }[];
@@ -76,7 +76,7 @@ export interface ServersSaved {
   readonly parts: readonly SavedPart[];
 }
 
-/** Asks the generation to have the servers on a device save. */
+/** Requests from the generation that the servers on a device save a cut. */
 export interface SaveServers {
   readonly type: "servers.save";
   readonly device: number;
@@ -113,7 +113,7 @@ const thread = threadLogic<
   eventOf: (report) => ({ type: "thread.reported", thread, report }) as TrainerEvent,
 }));
 
-/** Receives the requests to the writer of the device, which a trainer is itself. */
+/** Receives requests to the device's writer: a trainer has no separate writer. */
 const hearingWriter = fromCallback<{ type: string }, TrainerContext>(({ input, sendBack }) => {
   const { network, spec, seat } = input;
   const mailbox = openMailbox(network, spec, { role: "writer", index: seat.device });
@@ -276,7 +276,7 @@ function answerOf(context: TrainerContext, question: Question): Answer {
 function windowOf(seat: TrainerSeat, windows: readonly ReachedWindow[]): Answer {
   const step = Math.min(...windows.map((one) => one.step));
   const { batches: steps, samples } = seat.reach(step);
-  // The losses of threads that were killed are lost: those of the others stand for them.
+  // The losses of killed threads are unknown: the mean of the other threads replaces them.
   const trained = windows.reduce((sum, one) => sum + one.batches, 0);
   const lossSum = windows.reduce((sum, one) => sum + one.lossSum, 0);
   const repairedIds = windows

@@ -233,7 +233,7 @@ export class RunMirror {
       const id = `${run}/${event.generation}/${event.seq}`;
       const place = await nats.append(subject, payload, { id, after: copy.place });
       if (place === undefined) {
-        copy.next = undefined; // The stream ends otherwise: read again next round.
+        copy.next = undefined; // The stream has another last event: the next round reads it.
         break;
       }
       copy.place = place;
@@ -259,7 +259,7 @@ export class RunMirror {
     copy.revision ??= (await nats.queuedAs(run))?.revision ?? 0;
     copy.revision = await nats.compareAndSet(run, value, copy.revision);
     if (copy.revision === undefined) {
-      this.#due.add(run); // A former leader wrote it: read, then overwritten.
+      this.#due.add(run); // A former leader wrote the entry: the next round overwrites it.
       return;
     }
     copy.text = text;
@@ -305,7 +305,7 @@ export class RunMirror {
   #copyOf(run: string): Copy {
     const known = this.#copies.get(run);
     if (known !== undefined) return known;
-    // A run submitted since then: it has no copy yet, or a conflict will show it (M1).
+    // A run submitted after the sweep has no entry yet; otherwise the write finds a conflict (M1).
     const revision = this.#isSwept ? 0 : undefined;
     const copy = {
       order: this.#orders++,

@@ -18,7 +18,7 @@
 // Invariants
 //   C1. The manifest is written only when every part of the job is on disk, and only by this
 //       generation.
-//   C2. Parts of another cut are ignored, and a cut requested before the last one is not made.
+//   C2. Parts of another cut are ignored, and so is a request for an older cut than the last.
 //   C3. One checkpoint at a time: a request for the next cut is answered once this checkpoint is
 //       committed.
 
@@ -71,13 +71,13 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
   /** Stall in ms of each device that has taken the cut. */
   readonly stalls: ReadonlyMap<number, number>;
-  /** The reported parts by name. It is filled as they come: a copy for each report would cost. */
+  /** The reported parts by name. Filled in place: a copy for each report would be slow. */
   readonly parts: Map<string, SavedPart>;
-  /** Counts them. */
+  /** Counts the reported parts. */
   readonly tally: PartTally;
-  /** How many parts the writer of each device has reported, of how many. */
+  /** By device: how many of its parts the writer has reported, and how many there are. */
   readonly reported: ReadonlyMap<number, { readonly parts: number; readonly of: number }>;
-  /** Of the devices of hosts that leave. */
+  /** The secured parts of the devices of leaving hosts. */
   readonly secured: Secured;
   /** Start of the current wait for devices or writers. */
   readonly waitsSinceMs: number;
@@ -97,7 +97,7 @@ const repeatMs = 1000;
 
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (begun) => {
   const { network, store, scope, job, cut, parts } = begun.input;
-  // Each piece of the work takes long where tables are many: messages are answered between them.
+  // With many tables each piece of the work takes long: messages are handled between the pieces.
   const turn = () => nextTurn(network.clock, begun.signal);
   if (cut === undefined) throw new RangeError("There is no cut to commit");
   await turn();
@@ -131,7 +131,7 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
   return manifest;
 });
 
-/** Training goes on: the next checkpoint removes what this one could not. */
+/** Publishes that old checkpoints stay until the next one. Training continues. */
 function tellUncollected(
   { record, scope, store }: CheckpointCoordinatorContext,
   { cut }: Manifest,
@@ -226,7 +226,7 @@ const machine = setup({
         event.type === "part.held" ? event.body.names : event.body.parts.map(({ name }) => name);
       return { secured: afterSecured(secured, { device, of, names }) };
     }),
-    // Only a device that is known to have taken the cut is not needed any more.
+    // A leaving host is released only when all devices are known to have taken the cut.
     sendHanded: ({ context: { mailbox, cut, hosts, secured, stalls, devices } }) => {
       if (stalls.size < devices) return;
       const handed = handedHosts(hosts, cut?.leaving ?? [], secured);

@@ -1,7 +1,6 @@
 // Claims a generation for a job supervisor: takes the next number in the checkpoint store, which
-// fences all older generations, and selects the checkpoint to restore. On a full disk it waits for
-// room, and for an object store that is away until it answers, since a restart would fail in the
-// same way.
+// fences all older generations, and selects the checkpoint to restore. It waits for room on a full
+// disk, and for an unreachable object store to answer, since a restart would fail in the same way.
 
 import { fromPromise } from "xstate";
 import {
@@ -63,9 +62,9 @@ interface Patience {
   readonly patienceMs: number;
   /** Aborted when the result is no longer needed. */
   readonly signal: AbortSignal;
-  /** Whether an error may pass with time. */
+  /** Whether an error may be transient. */
   mayPass(error: unknown): boolean;
-  /** Called once, at the first attempt that failed so. */
+  /** Called once, at the first attempt with such an error. */
   tell(): void;
 }
 
@@ -79,7 +78,9 @@ export function isStoreAway(error: unknown): boolean {
   return error instanceof TrainingError && away.has(error.code);
 }
 
-/** Calls `work` until it succeeds. Rejects with its error where that may not pass, or stays. */
+/**
+ * Calls `work` until it succeeds. Rejects with an error that lasts: at once, or after `patienceMs`.
+ */
 export async function onceThereIsRoom<Result>(
   work: () => Result | Promise<Result>,
   { clock, patienceMs, signal, mayPass, tell }: Patience,

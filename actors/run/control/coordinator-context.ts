@@ -145,7 +145,7 @@ export function hostWatchesOf({ network, hosts, scope, membership }: TrainingCoo
   return hosts.map(({ host }) => ({ ...common, host }));
 }
 
-/** The changes when a cut is taken: one made only to change devices is no point of the history. */
+/** Changes before a cut. A cut made only to change devices adds no point to the history. */
 export function beforeCutting(
   context: TrainingCoordinatorContext,
 ): Pick<TrainingCoordinatorContext, "waitedMs" | "metrics" | "leaving"> {

@@ -111,7 +111,7 @@ export function publishRoom(
   if (record.isCancelRequested) throw new RunCancelledError(record.run);
 }
 
-/** What a run may wait for, and what a person may do about it. */
+/** The stores that a run may wait for, and advice for each. */
 const waits = {
   CHECKPOINT_DISK_FULL: {
     problem: (directory: string) =>
@@ -125,7 +125,7 @@ const waits = {
   },
 } as const;
 
-/** The run.alert of a run that waits. `then`: what it does after the longest wait. */
+/** The run.alert of a run that waits. `then`: the action when the longest wait is over. */
 export function waitAlert(
   code: keyof typeof waits,
   run: Parameters<typeof roomWaitMs>[0],

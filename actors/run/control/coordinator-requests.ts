@@ -90,7 +90,7 @@ export interface RequestInput {
   readonly taken: TakenCut | undefined;
   /** Hosts that leave after the cut in progress. */
   readonly leaving: readonly number[];
-  /** Those of `leaving` that have handed all their parts over: their silence is no failure. */
+  /** Hosts of `leaving` that have handed over all parts: their silence is no failure. */
   readonly left: readonly number[];
 }
 

@@ -1,6 +1,6 @@
 // Hand-over: at the last cut of a generation, hosts that leave keep their parts in memory, and each
-// gives them to a host that stays, which writes them to the store. So a leaving host waits for the
-// network, and not for the store, which may be slower than its machine goes.
+// gives them to a host that stays, which writes them to the store. So a leaving host waits only for
+// the network, and not for the store, which may take longer than the machine still runs.
 //
 //   leaving host ──part.offered──▶ adopter ──part.held, part.saved──▶ checkpoint coordinator
 //   checkpoint coordinator ──checkpoint.handed──▶ training coordinator ──buddy.left──▶ bridges
@@ -47,7 +47,7 @@ export function adoptersOf(
   return adopters;
 }
 
-/** The parts of each device of a leaving host that are in the store, or where it is not needed. */
+/** By device of a leaving host: its parts that are in the store, or held by a host that stays. */
 export type Secured = ReadonlyMap<
   number,
   { readonly names: ReadonlySet<string>; readonly of: number }
@@ -79,10 +79,7 @@ export function handedHosts(
     .map(({ host }) => host);
 }
 
-/**
- * Lets hosts go that have handed all of theirs over. Returns them, and those that were let go
- * before.
- */
+/** Releases leaving hosts that have handed over all parts. Returns all hosts released so far. */
 export function letGo(
   run: {
     readonly hosts: readonly HostShare[];
@@ -108,7 +105,7 @@ export function letGo(
   return left;
 }
 
-/** Whether the heartbeats of a host are watched: of each host that was not let go. */
+/** Whether the heartbeats of a host are watched: until it is released. */
 export function isWatched(
   { hosts, left }: { readonly hosts: readonly HostShare[]; readonly left: readonly number[] },
   host: number,
@@ -116,7 +113,7 @@ export function isWatched(
   return hosts.some((one) => one.host === host) && !left.includes(host);
 }
 
-/** Whether an event is the end of a host that was let go. */
+/** Whether an event reports the end of a host that was already released. */
 export function hasLeft(
   { left }: { readonly left: readonly number[] },
   event: { readonly type: string },

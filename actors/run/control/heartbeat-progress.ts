@@ -164,7 +164,7 @@ type RatedOptimizer = Pick<Context["job"]["optimizer"]["dense"], "learningRate" 
 
 /**
  * Publishes run.straggler for each new straggler. `isUneven`: a straggler has more slices than its
- * speed is worth.
+ * speed justifies.
  */
 export function findStragglers(context: Context): {
   readonly stragglers: StragglerWatch;

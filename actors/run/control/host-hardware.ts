@@ -1,7 +1,7 @@
-// What a plan counts with beside its tables: memory, cores and speed of the hosts, as announced,
-// and the links between them. Links are measured before the first plan for some machines, and kept
-// for later ones; a recovery measures nothing. A measurement that fails costs no run: the plan says
-// why, and counts links as no faster than shared memory. Nothing here reaches a bit (law 4).
+// The hardware that a plan assumes: memory, cores and speed of the hosts, as announced, and the
+// links between them. Links are measured before the first plan for some machines, and kept for
+// later plans; a recovery measures nothing. A failed measurement fails no run: the plan notes the
+// reason, and counts links as no faster than shared memory. Hardware changes no bit (law 4).
 
 import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
 import type { HostLinks } from "../../../src/exchange/links/link-options.ts";
@@ -40,7 +40,7 @@ interface MeasuringInput extends HostsInput {
   readonly failedAtMs: number | undefined;
 }
 
-/** What is known without a measurement. */
+/** The announced hardware, and kept measurements of links. */
 export function hardwareOf(input: HostsInput): HostHardware {
   const { network } = input;
   const names = namesOf(input);
@@ -111,7 +111,7 @@ export async function withMeasuredLinks(
     ...known,
     links: `the links between hosts were not measured (${why}), and count as shared memory at most`,
   });
-  const fault = new AbortController(); // One host without links is enough.
+  const fault = new AbortController(); // The failure of one host ends the measurement.
   try {
     const found = await request({
       ...{ network, mailbox, type: "host.measure" },

@@ -1,5 +1,5 @@
-// The index of the files of a run, beside its training: further hosts help to make it, and a run
-// that has begun before its end trains as far as files are indexed (decision 44).
+// Indexing of a run's files during its training: further hosts help to make the index, and a run
+// that began before the index was complete trains as far as files are indexed (decision 44).
 
 import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import { jobTextOf } from "../../../src/job/job.ts";

@@ -1,6 +1,6 @@
 // Joins the answers of a generation's devices to device.run. Devices that step together reach the
-// same step, with the same losses. Asynchronous trainers have losses of their own, and after a
-// pause steps of their own: those behind then catch up, so that a cut lies between batches.
+// same step, with the same losses. Asynchronous trainers report separate losses, and may pause at
+// different steps: the slower ones then catch up, so that a cut lies between batches.
 
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { MessageEvent } from "../../runtime/mailbox.ts";

@@ -25,7 +25,7 @@ export interface RunPosition {
   readonly schedule: Schedule | undefined;
   /** The prepared data; undefined before. */
   readonly plan: DataPlan | undefined;
-  /** Steps that the files suffice for that are indexed so far. */
+  /** Number of steps for which all files are indexed so far. */
   readonly indexedSteps: number;
   /** Completed steps. */
   readonly step: number;

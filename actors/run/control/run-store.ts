@@ -3,9 +3,9 @@
 // so that the leader answers messages while the store is slow or away.
 //
 // Invariants
-//   S1. Every call has a deadline. When it passes, the thread is killed and the call rejects with
-//       a StepTimeoutError that names it. A request that is then still on its way is decided by the
-//       store's log: the next generation sees it, or it is refused.
+//   S1. Every call has a deadline. When it passes, the thread is killed and the call rejects with a
+//       StepTimeoutError that names it. A request that is then still on its way takes effect only
+//       if the next generation sees it in the store's log; otherwise the log refuses it.
 
 import { PeerLostError, RemoteError, StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { Clock } from "../../../src/ports/clock.ts";

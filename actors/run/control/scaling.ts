@@ -68,10 +68,7 @@ const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sen
   };
 });
 
-/**
- * Publishes run.alert where a run is offered more devices than it has slices; once for each number
- * of them.
- */
+/** Publishes run.alert, once for each number of offered devices above the run's slices. */
 function tellIdle({ record, membership, scope }: ScalingInput): void {
   const { run, job, devicesRequested, progress } = record;
   const wanted = devicesRequested ?? job.devices;
@@ -86,7 +83,7 @@ function tellIdle({ record, membership, scope }: ScalingInput): void {
   record.append(scope.generation, { type: "run.alert", code: "DEVICES_IDLE", step, message });
 }
 
-/** Publishes run.draining for each host of the run that leaves, unless it was told of. */
+/** Publishes run.draining for each leaving host of the run, unless `told` has the host. */
 function tellDraining({ record, membership, hosts, scope }: ScalingInput, told: Set<number>): void {
   for (const { host, drain } of membership.present()) {
     if (drain === undefined || told.has(host)) continue;
@@ -133,7 +130,7 @@ const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInput, "re
     }),
 );
 
-/** Actors that tell the training coordinator of requests. */
+/** Actors that raise requests as events of the training coordinator. */
 export const watching = { watchingScale, watchingCheckpoint };
 
 /** Keeps leaving hosts in the membership until the generation has released them. */
@@ -149,8 +146,8 @@ export function requestPauseToSave(
 }
 
 /**
- * Tells device 0 to pause after its current step; the other devices pause with it. Asynchronous
- * trainers pause alone, so each is told.
+ * Requests device 0 to pause after its current step; the other devices pause with it. Asynchronous
+ * trainers pause independently, so each gets the request.
  */
 export function requestPause({
   command,
@@ -167,7 +164,7 @@ export function requestPause({
   readonly step: number;
   readonly ahead: number;
 }): void {
-  if (step < ahead) return; // Those behind catch up before the cut.
+  if (step < ahead) return; // The slower trainers must catch up before the cut.
   const told = job.mode === "async" ? devicesOf(hosts) : 1;
   for (let index = 0; index < told; index++) {
     mailbox.send({ role: "device", index }, "device.pause", { command, afterStep: 0 });

@@ -18,7 +18,7 @@ import { layingOut } from "../../threads/generation-layout.ts";
 import { generationSpecOf, hostPlaces } from "../../threads/generation-spec.ts";
 import { type ShardPlace, type ShardPlaces, shardPlacesOf } from "../state/shard-places.ts";
 
-/** Schemes whose parts have to lie on devices of one host: their plans are taken as searched. */
+/** Schemes whose parts must be on devices of one host: their plans are not changed. */
 const hostSchemes: readonly Scheme[] = ["table-row-wise", "table-column-wise", "grid"];
 
 /**
@@ -86,7 +86,7 @@ function costOf(shard: ShardPlace, table: number, { input, idsMaxOf }: Topology)
   return { ...shard, cost: (ids * shard.columns * shard.blocks) / rowBlocks };
 }
 
-/** The rank that a device of the former hosts has among these; undefined: it is lost. */
+/** The present rank of a device of the former hosts; undefined: the device is lost. */
 function rankNow(
   device: number,
   former: readonly HostShare[],

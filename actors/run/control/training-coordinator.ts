@@ -291,7 +291,7 @@ const machine = setup({
                 },
               },
             },
-            // Each sign of progress of the hosts that index begins the deadline anew.
+            // Each report of progress from an indexing host restarts the deadline.
             indexing: {
               invoke: { src: "waiting", input: ({ context }) => indexWait(context) },
               always: { guard: "isIndexed", target: "deciding" },

@@ -1,7 +1,7 @@
-// The deadlines in which a host makes, reads or writes its share of the tables. Each is as many
-// step deadlines as the tree says (src/ports/deadlines.ts), and the time that its bytes take at
-// least: a fixed time would end each attempt of a run whose tables need longer. A host that hangs
-// is noticed before, by its heartbeats.
+// The deadlines in which a host makes, reads or writes its share of the tables. Each is a number of
+// step deadlines (src/ports/deadlines.ts), plus the least time for its bytes: with a fixed time,
+// each attempt of a run with larger tables would fail. A hanging host is detected earlier, by its
+// missing heartbeats.
 
 import type { JobSpec } from "../../../src/job/job.ts";
 import { type Deadlines, deadlinesOf, transferMs } from "../../../src/ports/deadlines.ts";

@@ -1,5 +1,5 @@
-// What asynchronous training did and lost, as a part of a run's metrics: a restored run continues
-// to count.
+// Counts of trained samples and lost updates of asynchronous training, as a part of a run's
+// metrics: a restored run continues the counts.
 
 import { asynchronousOf } from "../../../src/job/check-asynchronous.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
@@ -16,7 +16,7 @@ export function withSamples(before = nothingLost, samples: number): Asynchronous
   return { ...before, samples: before.samples + samples };
 }
 
-/** Adds what was lost with an actor of asynchronous training. */
+/** Adds the updates lost with an actor of asynchronous training. */
 export function withLoss<Metrics extends { readonly asynchronous?: Asynchronous }>(
   metrics: Metrics,
   { what, updates }: { readonly what: keyof Asynchronous["restarts"]; readonly updates: number },

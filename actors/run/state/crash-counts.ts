@@ -23,7 +23,7 @@ const harmless: ReadonlySet<RunEvent["type"]> = new Set([
 
 export class CrashCounts {
   readonly #keeper: Pick<RunKeeper, "keep">;
-  /** Per run: leaders that began it and were not heard of again. */
+  /** Per run: leaders that began it and crashed before its first step. */
   readonly #crashes = new Map<string, number>();
   /** Runs that this process has started. */
   readonly #begun = new Set<string>();

@@ -8,13 +8,13 @@
 //   K1. The end of a run is on the disk before it is published, or the disk has refused it.
 //   K2. A refused write is reported once and retried until the disk accepts it; a request that
 //       waits for an entry of it fails with the reason.
-//   K3. Events are published in the order in which they happened, also while writes are refused.
-//       Where the journal is remote, each round is synced, and refused events wait until it accepts
-//       them: no other machine could tell which ones it lacks.
-//   K4. The mark of a complete journal is removed before an event is published that the journal
-//       lacks.
-//   K5. A reset crash count is on the disk before the event that reset it is published: requests
-//       may have put the count there before, and a power loss would bring it back.
+//   K3. Events are published in the order in which they happened, also while writes are refused. A
+//       remote journal is synced in each round, and refused events are not published until it
+//       accepts them: another machine could not detect missing events.
+//   K4. Before an event that the journal lacks is published, the mark of a complete journal is
+//       removed.
+//   K5. A reset crash count is on the disk before the event that reset it is published: the old
+//       count may be on the disk already, and a power loss would restore it.
 
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { Mark } from "../../../storage/cluster/kept-mark.ts";

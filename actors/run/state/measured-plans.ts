@@ -1,5 +1,5 @@
 // Measured step times of a run's plans, and whether another plan pays for the move to it. Plain
-// data and pure functions; ../run-control/adapting-plan.ts requests plans and moves.
+// data and pure functions; ../control/adapting-plan.ts requests plans and moves.
 
 import type { AdaptSpec } from "../../../src/job/job-schema.ts";
 import type { HostMeters } from "../../../src/training/meters/step-meter.ts";

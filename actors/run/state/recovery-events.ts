@@ -12,9 +12,9 @@ export const lostSchema = z
   .readonly();
 
 /**
- * What asynchronous training did and lost, summed over a run. `samples`: trained, each counted once
- * for each time. `updates`: of rows and of the center, lost with servers that were killed;
- * `restarts`: of trainers, servers of rows, and the server of the center.
+ * Counts of asynchronous training, summed over a run. `samples`: trained samples, repetitions
+ * included. `updates`: of rows and of the center, lost with servers that were killed; `restarts`:
+ * of trainers, servers of rows, and the server of the center.
  */
 export const asynchronousSchema = z
   .object({

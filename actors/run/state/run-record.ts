@@ -72,7 +72,7 @@ export class RunRecord {
   readonly roomAwaited = new Set<number>(); // Devices whose checkpoints wait for a full disk.
   /** A change of devices in progress, until the first step with the new devices. */
   scaling: Scaling | undefined;
-  idleOf: number | undefined; // Devices, more than its slices, that its last alert names.
+  idleOf: number | undefined; // Offered devices in its last alert DEVICES_IDLE.
   /** Replay only: cuts instead of those of the job; the last one ends the run. */
   cuts: readonly PlannedCut[] | undefined;
   /** Replay only: the directory of the replayed run, and the contents of its data, if recorded. */

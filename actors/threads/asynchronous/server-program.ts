@@ -1,5 +1,5 @@
 // The program of a parameter server's thread: restores its rows, or the center of the dense
-// weights, and answers trainers over its own connection until it is told to end.
+// weights, and answers trainers over its own connection until the command `end`.
 //
 // Takes  save { cut } · end
 // Emits  ready · saved
@@ -41,8 +41,8 @@ export interface ServerTask {
   /** Index among the servers of its kind. */
   readonly index: number;
   /**
-   * Dense weights of trainers that are there: the center begins with their mean. Left out: with the
-   * checkpoint's.
+   * Dense weights of live trainers: the center begins with their mean. Left out: it begins with the
+   * weights of the checkpoint.
    */
   readonly starts?: readonly SharedArrayBuffer[] | undefined;
   readonly cluster: string;
@@ -65,10 +65,10 @@ export interface ServerPorts extends Pick<ThreadPorts, "clock" | "disk" | "sleep
   report(report: ServerReport): void;
 }
 
-/** Longest sleep between two looks for a command: one may come without a ring of the doorbell. */
+/** Longest pause between two polls for a command, which may come without ringing the doorbell. */
 export const commandPollMs = 50;
 
-/** What a server of either kind does. */
+/** The operations of a server of either kind. */
 interface Served {
   answer(request: ParameterFrame): ParameterFrame["parts"];
   cut(): CutPart[];

@@ -1,6 +1,6 @@
-// Begins a run while its files are still being indexed: the footers tell its splits and the number
-// of its steps, and each step can be trained once the files that it reads have their indexes. Files
-// are indexed in the order in which the steps read them.
+// Begins a run while its files are still being indexed: the files' footers determine its splits and
+// the number of its steps, and each step can be trained once the files that it reads are indexed.
+// Files are indexed in the order in which the steps read them.
 
 import { readPieces } from "../../../src/data/cache/cache-facts.ts";
 import { cacheShapeOf } from "../../../src/data/cache/cache-key.ts";
@@ -35,16 +35,16 @@ import { allSteps, ReadySteps } from "./ready-steps.ts";
 /** Bytes without an index from which on a run begins early, unless the job says otherwise. */
 const earlyBytesMin = 2 ** 30;
 
-/** Tells how many steps can be trained, and the share of the bytes that is indexed. */
+/** Reports how many steps can be trained, and the share of the bytes that is indexed. */
 export type TellIndexed = (steps: number, fraction: number) => void;
 
 /** The training data of a run that begins early. */
 export interface EarlyStart {
-  /** What the footers prove. */
+  /** The figures of the data that follow from the footers. */
   readonly report: CacheReport;
   /**
-   * Resolves once the first step can be trained: with the number of steps that can, and statistics
-   * of the samples in the files that have been indexed for them.
+   * Resolves once the first step can be trained: to the number of trainable steps, and statistics
+   * of the samples in the files indexed for them.
    */
   begin(
     plan: Pick<DataPlan, "training" | "contents">,
@@ -54,8 +54,8 @@ export interface EarlyStart {
 }
 
 /**
- * The start of a run whose files are not all indexed; undefined where it must wait for them: what
- * it trains depends on more than footers prove, or there is little to wait for.
+ * The start of a run whose files are not all indexed; undefined where it waits for the index:
+ * because its order depends on more than the footers, or little is left to index.
  * @throws InputUnusableError if a file cannot be read
  */
 export async function earlyStartOf(

@@ -50,8 +50,8 @@ export async function makeCaches(
 }
 
 /**
- * The early index at a path, with the indexes of all files: which of them the first steps read here
- * is not known, and those that the first host makes are not seen.
+ * The early index at a path, with the indexes of all files: this host neither knows which files the
+ * first steps read, nor sees the indexes that the first host makes.
  */
 async function makeEarly(
   path: string,

@@ -24,10 +24,10 @@ const verdictFileSchema = z.strictObject({
   verdict: ownVerdictSchema,
 });
 
-/** The file beside a file of learned costs: what was measured, where, and of which file. */
+/** Beside a file of learned costs: its verdict, the machine, and the hash of the costs file. */
 export type VerdictFile = z.output<typeof verdictFileSchema>;
 
-/** What is recorded of a verdict in a job. */
+/** The verdict as a job records it. */
 export type OwnVerdict = VerdictFile["verdict"];
 
 /** A file of learned costs of this machine, as a submitted job records it. */

@@ -6,10 +6,10 @@ import type { EpochOrder } from "../../../src/data/sample-order.ts";
 import type { Schedule } from "../../../src/training/loop/schedule.ts";
 import { heldForStep } from "./batch-source.ts";
 
-/** Steps that an index of all files suffices for. */
+/** Stands for the number of steps once all files are indexed. */
 export const allSteps = Number.MAX_SAFE_INTEGER;
 
-/** Steps by which the order of files is found, at most: it decides no bit. */
+/** Most steps that are sampled to find the order of files, which decides no bit. */
 const looksMax = 65_536;
 
 /** The steps for which all files have their indexes. */

@@ -1,5 +1,5 @@
 // Warm starts: resolves the checkpoint that a job begins with, and adopts it as the first
-// checkpoint in the job's own directory. From then on the earlier run's directory may change or be
+// checkpoint in the job's own directory. After that the earlier run's directory may change or be
 // removed.
 
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";

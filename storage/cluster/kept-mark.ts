@@ -25,7 +25,7 @@ export interface Mark {
 
 /**
  * Stands for a mark where the journal lies in an object store. Its leader publishes an event only
- * after the store has it, so the journal is whole, and no mark need say so.
+ * after the store has it, so the journal is always complete, without a mark.
  */
 export const alwaysWhole: Mark = { isFormerWhole: () => true, set() {}, drop() {} };
 

@@ -9,7 +9,7 @@
 //   L2. Only the owner of a term writes its file, again and again, with a growing beat. A candidate
 //       that sees the beat unchanged for long enough, by its own clock, may claim the next term.
 //       Clocks of two machines are never compared.
-//   L3. Either the successor knows what the leader did, or the leader learns of the successor: a
+//   L3. Either the successor reads what the leader wrote, or the leader detects the successor: a
 //       leader writes first and then reads the newest term; a successor claims first and then
 //       reads.
 

@@ -7,7 +7,7 @@
 //
 // Invariants
 //   R1. Only the leader of a term writes its journal. The next leader reads the journal once and
-//       begins its own with all entries. What a former leader still writes is never read.
+//       begins its own with all entries. Later entries of a former leader are never read.
 //   R2. A run and a requested change (`request`) are on disk before the request is answered, as is
 //       a run's end; any other event may be lost with the machine.
 //   R3. The journal is a hint (law 6). The truth about training is in the checkpoint store.

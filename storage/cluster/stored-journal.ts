@@ -8,7 +8,8 @@
 // Invariants, besides those of run-journal.ts
 //   R4. A key only ever gets one content, however often its request is repeated: a late repetition
 //       changes nothing. A refused write is tried again as it was, before anything else is written.
-//   R5. Objects are written one at a time, in order. So a reader goes upward until one is missing.
+//   R5. Objects are written one at a time, in order. So a reader reads ascending numbers until one
+//       is missing.
 //   R6. A leader removes objects only after its next series is complete, and it has found itself
 //       the newest leader after that. Either the successor sees that series, or the leader sees
 //       the successor. Removal alone uses a listing.
@@ -79,14 +80,15 @@ export class StoredJournal<Event> implements RunJournal<Event> {
 
   async begin(entries: Iterable<JournalEntry<Event>>): Promise<void> {
     this.#series++;
-    this.#lines = [...entries].map(lineOf); // They include what was appended.
+    this.#lines = [...entries].map(lineOf); // Replaces appended lines, which are among the entries.
     this.#objects = 0;
     this.#bytes = 0;
     this.#cut();
     this.#begun = this.#objects;
     this.#begunBytes = this.#bytes;
     const { term } = this.#options;
-    // Marks are counted from the first one: if they may be forgotten, that one is written last.
+    // Readers count marks upward from 1. If marks may be lost, all are written again, the first one
+    // last.
     const oldest = this.#isForgotten ? 1 : this.#series;
     this.#isForgotten = false;
     for (let series = this.#series; series >= oldest; series--) {
@@ -102,7 +104,7 @@ export class StoredJournal<Event> implements RunJournal<Event> {
     return isGrown || this.#isForgotten;
   }
 
-  /** The store may have forgotten entries: the journal is to be rewritten. */
+  /** Notes that the store may have lost entries, so that the journal is rewritten. */
   forgotten(): void {
     this.#isForgotten = true;
   }
@@ -131,7 +133,7 @@ export class StoredJournal<Event> implements RunJournal<Event> {
     }
   }
 
-  /** Makes objects of all lines. From here on, the objects' contents stay as they are. R4 */
+  /** Divides all lines into objects, whose contents no longer change. R4 */
   #cut(): void {
     const { term } = this.#options;
     let text = "";
@@ -170,7 +172,7 @@ export class StoredJournal<Event> implements RunJournal<Event> {
   }
 
   /**
-   * Removes older objects. The marks of this term's series stay, as they are counted upward.
+   * Removes older objects. The marks of this term's series stay, as readers count them upward.
    * @throws LeadershipLostError: then what this leader read may lack what its successor removed
    */
   async #removeFormer(own: string): Promise<void> {

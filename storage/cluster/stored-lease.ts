@@ -57,7 +57,7 @@ export class StoredLease implements Lease {
   #former = none;
   /** Highest term ever seen: terms grow although the store forgets. */
   #highest = 0;
-  /** Calls go one at a time: a claim that was forgotten is claimed again once. */
+  /** Calls run one after the other, so that a forgotten claim is claimed again only once. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: StoredLeaseOptions) {

@@ -22,7 +22,7 @@ export interface HeldFiles extends FileSource {
   close(): void;
 }
 
-/** Most open files that nobody uses: above 64 increments on one baseline, read in step. */
+/** Most unused files that stay open: more than the 65 files of 64 increments on one baseline. */
 const defaultFilesMax = 80;
 
 /** The files of a disk. */

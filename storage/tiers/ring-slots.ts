@@ -29,7 +29,7 @@ export interface TierRingShape {
   readonly slots: number;
 }
 
-/** A slot is not larger: a larger request goes in pieces. Typed arrays end at 2^32 elements. */
+/** Most bytes of a slot: larger requests are split. Typed arrays have at most 2^32 elements. */
 export const slotBytesMax = 2 ** 30;
 
 const kinds = ["down", "up", "scan", "kept", "drop"] as const;

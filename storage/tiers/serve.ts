@@ -3,8 +3,9 @@
 //
 // Invariants
 //   S1. A request is marked done once all of it is executed: a device never sees half of one.
-//   S2. A failure of the disk ends the generation; if the disk is full, after a wait for room. A
-//       restore then puts rows on devices where they fit; no wrong row is ever returned (law 3).
+//   S2. A failure of the disk ends the generation; if the disk is full, after a wait for room. The
+//       next generation restores the rows from the checkpoint; no wrong row is ever returned (law
+//       3).
 
 import type { TiersSpec } from "../../src/embedding/tables/tier-options.ts";
 import { TrainingError } from "../../src/errors/errors.ts";

@@ -256,7 +256,7 @@ async function openTaken(
     reason = "the persisted rows have the stamp of another checkpoint";
     await store.close();
   } catch (error) {
-    // With damaged records, use the checkpoint. If the disk is at fault, opening fails again below.
+    // Damaged records are replaced from the checkpoint. If the disk fails, opening below fails too.
     if (!isTaken || !(error instanceof TrainingError)) throw error;
     reason = error.message;
   }

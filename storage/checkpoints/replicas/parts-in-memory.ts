@@ -1,5 +1,6 @@
-// Parts that a leaving host hands over: they stay in its memory, from which another host takes and
-// writes them, because the store may be slower than the machine goes. What has no room is written.
+// Parts that a leaving host hands over: they stay in its memory, from which another host fetches
+// and writes them, as the store may take longer than the machine still runs. Parts without room in
+// memory are written.
 
 import { createHash, type Hash } from "node:crypto";
 import type { PackWriter, PartRecord } from "../store/checkpoint-store.ts";
@@ -14,13 +15,13 @@ interface MemoryPart {
   readonly hash: Hash;
   readonly pieces: Uint8Array[];
   bytes: number;
-  /** Pieces that are written, where the part has no room; undefined: it may have room. */
+  /** Number of pieces already written to `packs`; undefined: the part may still have room. */
   written?: number;
 }
 
 /**
- * A pack writer that leaves parts of `bytesMax` bytes in all to the caller, who has their bytes,
- * and writes the others to `packs`. A failed call may be repeated.
+ * A pack writer that writes only parts beyond `bytesMax` bytes in all to `packs`; the caller keeps
+ * the bytes of the others. A failed call may be repeated.
  */
 export function leftInMemory(packs: PackWriter, bytesMax: number): PackWriter {
   let left = bytesMax;

@@ -17,7 +17,7 @@ export interface NamedFile extends Pick<BasePart, "cut" | "generation" | "bytes"
 /** The bytes in memory. Written once, then never again. */
 export interface PartReplica extends NamedFile {
   readonly memory: SharedArrayBuffer;
-  /** Its host leaves, and has it in memory alone: all older replicas make room for it. */
+  /** Its host leaves, and the part is in no store yet: older replicas are dropped to make room. */
   readonly isHandedOver?: boolean;
 }
 
@@ -62,7 +62,7 @@ export class ReplicaCache {
     return this.#bytesMax;
   }
 
-  /** Sets what the present generation leaves of the host's memory. */
+  /** Limits replicas to the memory that the present generation leaves on the host. */
   limit(bytes: number): void {
     this.#bytesMax = Math.max(0, Math.min(this.#bytesAsked, bytes));
   }

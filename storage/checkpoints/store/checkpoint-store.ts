@@ -123,7 +123,7 @@ export interface CheckpointStore {
   /** The step from which a generation continued; undefined where its record cannot be read. */
   beginOf(generation: number): number | undefined;
 
-  /** Names of the checkpoints that lie there, on the chain or off it, sorted by cut. */
+  /** Names of all checkpoints in the store, on the chain or off it, sorted by cut. */
   checkpoints(): string[];
 
   /** The sealed text of a manifest, as it was committed. @throws CheckpointCorruptError */

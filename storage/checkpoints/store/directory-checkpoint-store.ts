@@ -84,7 +84,7 @@ function placeOf(files: DirectoryPlace, jobIdentity: string): Place {
       return record && (record.from?.cut ?? 0);
     },
     checkpoints: () => disk.list(paths.checkpoints),
-    beginRemoval: () => undefined, // A manifest that is not there is off the chain.
+    beginRemoval: () => undefined, // Removing the manifest takes a checkpoint off the chain.
     removeCheckpoint(name) {
       const path = join(paths.checkpoints, name);
       if (disk.exists(join(path, manifestName))) {
@@ -115,7 +115,7 @@ function claim(
   if (owner !== jobIdentity) throw meet();
   const before = readGeneration(place, place.newestGeneration())?.jobIdentity ?? jobIdentity;
   const claimed = claimGeneration(place, sha256, passOver);
-  // The other job's generation is fenced by now. Checkpoints that it committed before remain its
+  // This claim has fenced the other job's generation. If it had committed, the directory is its
   // own.
   if (before !== jobIdentity && hasCheckpoints(place)) throw meet();
   return claimed;

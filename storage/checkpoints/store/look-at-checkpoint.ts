@@ -1,5 +1,5 @@
-// Looks at the checkpoints of a chain: reads their manifests, and tells damage from failures of the
-// disk, which may pass.
+// Checks the checkpoints of a chain: reads their manifests, and distinguishes damage from failures
+// of the disk, which may be transient.
 
 import {
   CheckpointCorruptError,
@@ -13,7 +13,7 @@ import { decodeManifest } from "./manifest.ts";
 import { filesNeeded, type NeededFile } from "./part-index.ts";
 import type { PartPlace, Place } from "./place.ts";
 
-/** What the look at a checkpoint needs of its place. */
+/** The part of a place that checking a checkpoint needs. */
 export type Looking = PartPlace & Pick<Place, "jobIdentity" | "manifests" | "read">;
 
 /** The name of a checkpoint. */

@@ -3,10 +3,10 @@
 // Invariants
 //   C1. A generation number is claimed once: its record is created exclusively. Only a claim that
 //       failed on a full disk, and so began nothing, frees its number again.
-//   C2. The claim comes first, then the look for the newest checkpoint. A commit of an older
-//       generation before the look is seen; a commit after it is off the chain.
+//   C2. A generation is claimed before the newest checkpoint is searched for. A commit of an older
+//       generation before the search is found by it; a later one is off the chain.
 //   C3. If the writer is still the newest generation after its manifest is in place, the commit is
-//       on the chain: a later claim looks later.
+//       on the chain: a later claim searches later, and finds it.
 //   C4. The chain is read from the generation records downward, never from the manifests' own
 //       claims, so an unreadable manifest hides nothing behind it.
 //   C5. A claim renames damaged checkpoints before it writes its record, which takes them off the

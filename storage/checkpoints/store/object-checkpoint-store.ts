@@ -4,14 +4,14 @@
 // Its invariants, as an object store keeps them
 //   K1. The commit record is created after the manifest, and the manifest is put after the files.
 //   K2. As in a directory.
-//   K3. A removal is a record, created before the first object goes. So a late collector removes
-//       nothing from which a newer generation continues. The manifest goes first.
-//   K4. The newest record names the owner. It counts while there is a chain.
-//   K5. As in a directory; lists of objects only find garbage.
-//   C1, C2. A claim is the record after the one whose chain it has looked at. Where a commit came
-//       between, the claim loses its number and looks again.
-//   C3. A commit is on the chain when its record is created, and no other way. A writer that has
-//       not seen a newer generation loses its number to it, and is fenced by the store.
+//   K3. A removal is a record, created before the first object is removed. So a late collector
+//       removes nothing from which a newer generation continues. The manifest is removed first.
+//   K4. The newest record names the owning job, which owns the place while the chain is not empty.
+//   K5. As in a directory; lists of objects are used only to find garbage.
+//   C1, C2. A claim is the record right after the one whose chain it has read. If a commit takes
+//       that number first, the claim reads the chain again.
+//   C3. Only the creation of its record puts a commit on the chain. A writer that has not seen a
+//       newer generation finds its number taken, and so is fenced by the store.
 //   C4. The chain is read from the newest record. An unreadable manifest hides nothing behind it.
 //   C5. A claim that continues without damaged checkpoints lists them, and `collect` leaves them.
 
@@ -48,7 +48,7 @@ const racesMax = 1000;
 /** Most damaged checkpoints that records list. */
 const passedOverMax = 1000;
 
-/** Commits between two looks for what writers of older generations have left. */
+/** Commits between two searches for leftover files of older generations. */
 const tidyEvery = 32;
 
 /** See `openStore`. */
@@ -98,7 +98,7 @@ function read({ objects, keyOf }: ObjectPlace, path: string): Uint8Array {
   return bytes;
 }
 
-/** The place, and what this store has looked at. */
+/** The place, and the results of this store's earlier checks. */
 interface Own extends ObjectPlace, Looking {
   /** Hashes of manifests whose files this store has seen whole. */
   readonly known: Set<string>;
@@ -164,7 +164,7 @@ function claim(own: Own, sha256: string | undefined, passOver: readonly string[]
   throw new StoreFailedError("claim a generation in", address);
 }
 
-/** What a claim reports of damaged checkpoints, and lists: they stay where they are. */
+/** The damaged checkpoints as a claim reports them, and as it lists them: they are not moved. */
 function putAside({ paths }: Own, damaged: readonly FoundDamage[]) {
   const kept = damaged.map(({ of, path, reason }): Damage => {
     if (of === undefined || reason === notThere) return { path, reason };
@@ -185,7 +185,7 @@ function* walk(
     const found =
       (isSeen && manifests.get(sha256)) || lookAt(own, { cut, generation }, sha256, isSeen);
     if (!("reason" in found)) known.add(sha256);
-    // It may have been removed since the chain was read (K3).
+    // The checkpoint may have been removed since the chain was read (K3).
     else if (!log.newest()?.chain.some((one) => one.sha256 === sha256)) continue;
     yield found;
   }
@@ -206,8 +206,8 @@ function putManifest(own: Own, manifest: Manifest, bytes: Uint8Array): void {
 }
 
 /**
- * Appends what `next` makes of the newest record. @throws GenerationFencedError where a newer
- * generation has begun
+ * Appends the record that `next` makes from the newest one. @throws GenerationFencedError where a
+ * newer generation has begun
  */
 function append(
   own: Own,
@@ -227,7 +227,7 @@ function append(
   throw new StoreFailedError("append to the log of", address);
 }
 
-/** The files that a checkpoint needs, without those that an earlier look has found whole. */
+/** The files that a checkpoint needs, without those that an earlier check found whole. */
 function unknownFiles({ manifests, known }: Own, manifest: Manifest): NeededFile[] {
   const nameOf = ({ cut, generation, file }: NeededFile) => `${cut} ${generation} ${file}`;
   const before = manifest.parent && manifests.get(manifest.parent.sha256);
@@ -236,7 +236,7 @@ function unknownFiles({ manifests, known }: Own, manifest: Manifest): NeededFile
   return filesNeeded(manifest).filter((one) => !seen.has(nameOf(one)));
 }
 
-/** K3. Of the names, those on the chain leave it. */
+/** K3. Takes the checkpoints with these names off the chain. */
 function beginRemoval(own: Own, generation: number, names: readonly string[]): void {
   const gone = new Set(names);
   const stays = (one: LoggedCheckpoint) => !gone.has(checkpointName(one.cut, one.generation));
@@ -250,7 +250,7 @@ function removeCheckpoint(own: Own, name: string): void {
   const { objects, paths, keyOf, manifests } = own;
   const { cut = 0, generation = 0 } = parseCheckpointName(name) ?? {};
   objects.remove([keyOf(paths.manifest(cut, generation))]); // K3
-  // A list may lack files that the manifest names, and has those of no manifest.
+  // A list of objects may lag, and lack files of the manifest; it also has files of no manifest.
   const found = [...manifests.values()].find(
     (one) => one.cut === cut && one.generation === generation,
   );

@@ -1,5 +1,5 @@
-// The log of a checkpoint store in an object store: small numbered records, which alone decide what
-// counts. docs/decisions/0045 has the reasons.
+// The log of a checkpoint store in an object store: small numbered records, which alone decide
+// which generation and checkpoints are valid. docs/decisions/0045 has the reasons.
 //
 //   PREFIX/log/0000000001.json   a generation begins          generation 1, chain: none
 //   PREFIX/log/0000000002.json   it commits cut 10            generation 1, chain: 10
@@ -10,11 +10,11 @@
 //   G1. A record is created only at the number after the newest one, and only if no other is there.
 //       So the store orders all claims, commits and removals, and refuses those of a writer that
 //       has not seen the newest: a late one finds its number taken.
-//   G2. A record has all that counts at its number. So the newest one is enough.
-//   G3. Records are never changed or removed. So the newest is found by looking at numbers, each
-//       of which exists or not: no list of objects, which may lag, is needed.
-//   G4. No two writers ever write the same bytes. So a writer whose answer was lost knows by the
-//       bytes whether the record is its own (`ObjectStore.create`).
+//   G2. A record has the whole state at its number. So the newest one is enough.
+//   G3. Records are never changed or removed. So the newest is found by probing numbers, without a
+//       list of objects, which may lag.
+//   G4. No two writers ever write the same bytes. So a writer that lost the answer to its request
+//       recognises its own record by the bytes (`ObjectStore.create`).
 
 import { strict as assert } from "node:assert";
 import {
@@ -35,7 +35,7 @@ export interface LoggedCheckpoint {
   readonly sha256: string;
 }
 
-/** What counts in the store. */
+/** The state of the store. */
 export interface LogState {
   /** The newest generation, and its job. */
   readonly generation: number;
@@ -56,7 +56,7 @@ export interface LogRecord extends LogState {
   readonly writer: string;
 }
 
-/** Records between two hints: a reader that knows only the hint asks a few numbers more. */
+/** Records between two hints: a reader that begins at the hint probes only a few more numbers. */
 const hintEvery = 16;
 
 const hintKey = "log/newest";
@@ -94,7 +94,7 @@ export class ObjectLog {
 
   /**
    * Appends a record that was made from the record `after`; undefined: from an empty log. False:
-   * another one took its number, and `newest` tells which.
+   * another record took its number; `newest` reads it.
    */
   append(after: LogRecord | undefined, kind: LogRecord["kind"], state: LogState): boolean {
     const number = (after?.number ?? 0) + 1;
@@ -151,7 +151,7 @@ export class ObjectLog {
     return /^\d{1,10}$/.test(text) ? Number(text) : 0;
   }
 
-  /** The record is in the log already, so a failure here must not look like one of the record. */
+  /** Writes the hint. Failures are ignored: the record itself is in the log already. */
   #leaveHint(number: number): void {
     try {
       this.#store.put(hintKey, new TextEncoder().encode(String(number)));

@@ -18,8 +18,8 @@ import type { PartPlace } from "./place.ts";
 import { pathsOf } from "./store-paths.ts";
 
 /**
- * Most open objects that nobody uses: each has up to 16 MiB in memory that was read ahead, while a
- * file has none.
+ * Most unused objects that stay open: each has up to 16 MiB of read-ahead in memory; a file has
+ * none.
  */
 export const openObjectsMax = 16;
 
@@ -44,7 +44,7 @@ export function objectPlace(address: string, disk: Disk, packBytes?: number): Ob
       const upload = objects.upload(keyOf(paths.file(cut, generation, name)));
       return {
         write: (bytes) => upload.write(bytes),
-        close: () => undefined, // What was written is on its way; `finish` waits for it.
+        close: () => undefined, // Written bytes are being uploaded; `finish` waits for them.
         finish: () => upload.finish(),
         discard: () => upload.discard(),
       };

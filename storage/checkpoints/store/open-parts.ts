@@ -15,8 +15,8 @@ import type { PartPlace } from "./place.ts";
 /** The subset of a store that device threads need; it reads no manifests or records. */
 export interface PartStore extends Pick<CheckpointStore, "packWriter" | "readFiles"> {
   /**
-   * Checks that the log of an object store, as this thread reads it, has the generation that the
-   * leader has claimed. @throws PathNotSharedError
+   * Checks that this thread finds the leader's claimed generation in the log of an object store.
+   * @throws PathNotSharedError
    */
   checkSeen(generation: number): void;
   /** Closes the files that were read. */

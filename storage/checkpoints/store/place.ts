@@ -9,15 +9,15 @@ import type { StorePaths } from "./store-paths.ts";
 export interface NewFile {
   /** Writes all of `bytes` at `offset`, the end of the file so far. */
   write(bytes: Uint8Array, offset: number): void;
-  /** Ends the writing: what has a place by now survives a power failure. May be repeated. */
+  /** Ends the writing: the bytes then survive a power failure, in a directory. May be repeated. */
   close(): void;
-  /** Gives the file its name; before, nobody sees it. May be repeated after a failure. */
+  /** Gives the file its name; before, no reader sees it. May be repeated after a failure. */
   finish(): void;
   /** Removes a file that is not finished. */
   discard(): void;
 }
 
-/** What a thread needs that reads or writes parts. `open` takes the paths of `paths`. */
+/** The part of a place for threads that read or write parts. `open` takes the paths of `paths`. */
 export interface PartPlace extends FileSource {
   /** The directory, or the address of the objects, as the user named it. */
   readonly address: string;
@@ -61,8 +61,8 @@ export interface Place extends PartPlace {
   checkpoints(isKnown: boolean): string[];
   /** Takes the checkpoints with these names off the chain, before any of them is removed. */
   beginRemoval(generation: number, names: readonly string[]): void;
-  /** Removes what may be left of a checkpoint, its manifest first (K3). */
+  /** Removes all remaining files of a checkpoint, its manifest first (K3). */
   removeCheckpoint(name: string): void;
-  /** Ends a collection: the removals last, and leavings of unfinished calls go too. */
+  /** Ends a collection: makes the removals durable, and removes files of interrupted calls. */
   tidy(): void;
 }

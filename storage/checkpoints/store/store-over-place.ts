@@ -60,7 +60,7 @@ export interface StoreOptions {
 export function storeAt(place: Place, jobText: string): CheckpointStore {
   // A baseline is read back once, not again with every increment on it.
   let verified: ReadonlySet<string> = new Set();
-  // A request for each of thousands of parts would take a round trip each.
+  // Over a network, thousands of parts would take a round trip each.
   const isRemote = isObjectAddress(place.address);
   const files = isRemote ? holdFiles(place, openObjectsMax) : openEach(place);
   return {
@@ -172,7 +172,7 @@ function collectible(
   return removed.length === 0 ? undefined : { newest, removed };
 }
 
-/** Removes what `collectible` finds, if the newest checkpoint is still the one that was read. */
+/** Removes the collectible checkpoints, if the newest one is still the one that was read back. */
 function collect(
   place: Place,
   options: { readonly generation: number; readonly keep: number },

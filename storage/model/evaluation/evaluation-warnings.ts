@@ -28,7 +28,7 @@ export async function trainingDataWarnings(
   if (what === undefined) return [];
   const held = model.job.evaluation?.data === undefined ? ", but for those that were held out" : "";
   const message =
-    `${what} that the model was trained on${held}: the figures tell what it remembers, not how ` +
+    `${what} that the model was trained on${held}: the figures show what it remembers, not how ` +
     "well it predicts; evaluate on other data";
   return [{ code: "EVALUATION_EQUALS_TRAINING", message }];
 }

@@ -73,7 +73,7 @@ export function openLedger(options: RecordStoreOptions): Ledger {
 
   function distrust(): void {
     if (stamp === undefined) return;
-    onTier("write", `that the stamp \`${stamp}\` is over`, path, () => {
+    onTier("write", `the end of the stamp \`${stamp}\``, path, () => {
       disk.remove(path);
       disk.syncDirectory(directory);
     });

@@ -63,7 +63,7 @@ export const probingLinks = fromCallback<{ type: string }, LinkProbeInput>(
       forgetDeadline();
       if (links !== undefined || isStopped) return;
       if (end.kind === "failed") stopped(end.error.message);
-      else stopped(end.kind === "lost" ? end.reason : "its thread gave no figure");
+      else stopped(end.kind === "lost" ? end.reason : "its thread reported no measurement");
     });
     receive(() => {
       if (links !== undefined) answer(links);

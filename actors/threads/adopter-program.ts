@@ -89,7 +89,7 @@ export async function runAdopter(
       }
       const written = packs.end();
       if (written.sha256 !== part.sha256) {
-        throw new PeerLostError(`host:${host}`, `${part.name} came with other bytes than it named`);
+        throw new PeerLostError(`host:${host}`, `it sent ${part.name} with a wrong hash`);
       }
       return { ...written, base: part.base, leaves: part.leaves };
     });

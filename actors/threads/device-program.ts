@@ -349,8 +349,8 @@ function countsSince(now: TableIdCounts, before: TableIdCounts): TableIdCounts {
 }
 
 const undoLogWasFull =
-  "the undo log was full before this cut, so that a failure would have read all rows of the " +
-  "device; raise checkpoint.undoBytes, or take checkpoints more often";
+  "the undo log was full before this cut, so that a recovery would have read all rows of " +
+  "the device; raise checkpoint.undoBytes, or take checkpoints more often";
 
 type Cutting = Extract<DeviceCommand, { type: "save" }>;
 

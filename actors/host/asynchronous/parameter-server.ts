@@ -119,5 +119,5 @@ const machine = setup({
 export const parameterServerMachine = defineActor(machine, { receives: "nothing" });
 
 function unasked({ type }: { readonly type: string }): RangeError {
-  return new RangeError(`The server has no use for ${type} here`);
+  return new RangeError(`The server does not expect ${type} here`);
 }

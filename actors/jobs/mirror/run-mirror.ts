@@ -305,7 +305,7 @@ export class RunMirror {
   #copyOf(run: string): Copy {
     const known = this.#copies.get(run);
     if (known !== undefined) return known;
-    // A run submitted after the sweep has no entry yet; otherwise the write finds a conflict (M1).
+    // A run submitted after the sweep has no entry yet; a wrong guess is refused as a conflict.
     const revision = this.#isSwept ? 0 : undefined;
     const copy = {
       order: this.#orders++,

@@ -81,7 +81,7 @@ class NativeCarrier implements LinkCarrier {
       const header = encodeHeader({ pieces, ...frame });
       if (addon.sendFrame?.(this.#links, id, header, ranges) === true) return;
       end();
-      ended("the other host takes no frames");
+      ended("the other host reads no frames");
     };
     return new Promise((resolve, reject) => {
       this.#connections.set(id, {
@@ -95,7 +95,7 @@ class NativeCarrier implements LinkCarrier {
       });
       if (addon.startSender?.(this.#links, id, descriptorOf(socket), key, openMs) !== true) {
         this.#connections.delete(id);
-        reject(new Error("this host has no thread or no descriptor for it"));
+        reject(new Error("this host has no free thread or descriptor for it"));
       }
       socket.destroy(); // The thread has a descriptor of its own.
     });
@@ -120,7 +120,7 @@ class NativeCarrier implements LinkCarrier {
     const descriptor = descriptorOf(socket);
     const of = [descriptor, key, openMs, answer, Float64Array.from(places)] as const;
     if (this.#addon.startReceiver?.(this.#links, id, ...of) !== true) {
-      queueMicrotask(() => ended("this host has no thread or no descriptor for it"));
+      queueMicrotask(() => ended("this host has no free thread or descriptor for it"));
     }
     socket.destroy(); // The thread has a descriptor of its own.
     return { end };

@@ -68,9 +68,9 @@ async function openOutgoing(
   if (socket.destroyed) end(reasonOf(socket, farewell));
   return {
     send(frame) {
-      if (socket.writableLength > pendingBytesMax) end("the other host takes no frames");
+      if (socket.writableLength > pendingBytesMax) end("the other host reads no frames");
       const isUsedUp = key !== undefined && socket.bytesWritten > keyBytesMax;
-      if (isUsedUp) end("its key has protected enough: another connection has another one");
+      if (isUsedUp) end("its TLS key is used up: a new connection replaces this one");
       if (!isEnded) writeFrame(socket, memory, frame);
     },
     end() {

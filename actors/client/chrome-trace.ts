@@ -30,7 +30,7 @@ interface Slice {
   fromMs: number;
   toMs: number;
   readonly args: Readonly<Record<string, number | string>>;
-  /** What a device waited for, or what landed, as waits count it. */
+  /** The kind of wait, or of the data that landed, by its name in the meters. */
   readonly waited?: WaitedFor;
   /** The round that was sent, or landed. */
   readonly round?: string;

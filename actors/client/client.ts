@@ -139,7 +139,7 @@ export class Client {
         const isLater = error instanceof RemoteError && error.code === "TOO_MANY_REQUESTS";
         if (!isLater && !(error instanceof RequestFailedError)) throw error;
         if (this.#clock.now() - startMs >= againMs) throw error;
-        // A failure without a wait, as while the broker is away, says nothing of a busy leader.
+        // An immediate failure, as while the broker is away, does not show that the leader is busy.
         if (this.#clock.now() - sentMs >= deadlineMs) waitMs *= 2;
         await new Promise<void>((resume) => {
           this.#clock.after(answerMs / attempts / 4, resume);

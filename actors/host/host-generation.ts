@@ -208,7 +208,7 @@ const machine = setup({
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event) || context.failure !== undefined) return; // Only the first counts.
-      // Threads exit when a generation is aborted: the actor of the thread that aborted it reports.
+      // Threads exit when a generation is aborted: the actor whose thread aborted it reports why.
       if (hasEndedByItself(event.error) && isAborted(context.generation)) return;
       const { network } = context;
       const id = event.actorId;

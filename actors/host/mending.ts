@@ -1,5 +1,5 @@
-// Mending: what a generation on a host does when an actor of it fails that may be replaced while
-// the others go on. That is a reader of synchronous training (host-generation.ts), and any actor of
+// Mending: how a generation on a host replaces one failed actor while the others continue. It
+// applies to a reader of synchronous training (host-generation.ts), and to any actor of
 // asynchronous training (asynchronous/generation.ts).
 
 import { recordError } from "../../src/errors/errors.ts";

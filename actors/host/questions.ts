@@ -24,7 +24,7 @@ export type Answer =
   | ({ readonly type: "evaluated" } & Body<"device.evaluated">)
   | ({ readonly type: "cut" } & Body<"device.cut">);
 
-/** What a device knows of its questions. */
+/** The state of a device's questions. */
 export interface Questioned {
   readonly mailbox: Mailbox;
   /** The question in progress. */
@@ -91,12 +91,12 @@ export const paused = {
   },
 } as const;
 
-/** What changes with a new question. */
+/** The changes of this state for a new question. */
 export function asked(event: { readonly type: string }, nowMs: number): Partial<Questioned> {
   return isQuestion(event) ? { question: event, askedAtMs: nowMs } : {};
 }
 
-/** What changes with the answer to the question in progress. */
+/** The changes of this state for the answer to the question in progress. */
 export function answeredWith({ question }: Questioned, answer: Answer): Partial<Questioned> {
   if (question === undefined) return {};
   return { question: undefined, answered: { command: question.body.command, answer } };

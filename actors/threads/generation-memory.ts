@@ -95,7 +95,7 @@ export interface GenerationMemory {
    * (src/exchange/splits/split-shelves.ts).
    */
   readonly splits: SharedArrayBuffer;
-  /** With several hosts: what flies to this host, and its waits (src/exchange/flights.ts). */
+  /** With several hosts: times of flights to this host, and its waits (src/exchange/flights.ts). */
   readonly flights?: SharedArrayBuffer;
   /** The timelines of its threads (host-timelines.ts). */
   readonly timelines: SharedArrayBuffer;

@@ -99,7 +99,7 @@ export const dataPlanSchema = z.object({
     ikjt: z.array(z.array(count).readonly()).readonly().optional(),
   }),
   /**
-   * Steps that the files suffice for that are indexed so far; host.preparing tells when more are.
+   * Number of steps for which all files are indexed so far; host.preparing reports later progress.
    * Left out: all files are indexed.
    */
   indexedSteps: count.optional(),

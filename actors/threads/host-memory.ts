@@ -141,7 +141,7 @@ export interface MemoryShares {
   readonly replicaBytes: number;
 }
 
-/** Share of a host's memory for undo logs, and of what rows and buffers leave of it. */
+/** Limits on undo logs: a share of a host's memory, and of its rest after rows and buffers. */
 const undoShare = 1 / 8;
 const undoLeftShare = 1 / 2;
 

@@ -109,7 +109,7 @@ export function constantsOfRun(arithmetic: Arithmetic): MachineConstants {
   return typeof kept === "string" ? serverConstants : kept;
 }
 
-/** What this host announces of itself: its speed too, where it is known. */
+/** The hardware that this host announces, with its speed where it is known. */
 export function hardwareHere(memoryBytes: number): HostMachine {
   const own = { memoryBytes, cores: availableParallelism() };
   try {

@@ -46,7 +46,7 @@ export interface AllReduceOptions {
   readonly sent: SentBytes;
 }
 
-/** A stage of a bucket: what it waits for, and what it then does. */
+/** A stage of a bucket: the cells that it waits for, and its work after that. */
 interface Stage {
   /** The devices that it waits for, and the cell of each. */
   readonly peers: readonly number[];

@@ -201,7 +201,7 @@ class ExchangeBridge implements Bridge {
   }
 
   #sendAgain(link: Link, frames: readonly Sent[]): void {
-    if (link.way === "direct") return; // The connection repeats what is lost.
+    if (link.way === "direct") return; // The connection itself repeats lost bytes.
     for (const sent of frames) {
       sent.sentMs = this.#options.clock.now();
       this.traffic.resent++;

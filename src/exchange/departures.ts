@@ -12,8 +12,8 @@ interface Leaving {
   /** The last round that was passed to the links. */
   round: number;
   /**
-   * The last value read of the cell `of.ahead.count`; and by route, the bytes passed ahead of the
-   * round after `round`.
+   * The last value of the cell `of.ahead.count`; and by route, bytes of the next round passed on
+   * ahead.
    */
   aheadSeen: number;
   readonly ahead: Map<number, number>;

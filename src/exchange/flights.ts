@@ -38,7 +38,7 @@ export function flightOf(channel: string): number | undefined {
   return at < 0 ? undefined : 1 + at;
 }
 
-/** The device's end: what has flown so far, and its waits while it flew. */
+/** The device's end: reads the flight times so far, and adds the device's waits. */
 export interface FlightWaits {
   /** Milliseconds that bytes of a channel were in flight; 0: of any. */
   flown(channel: number): number;

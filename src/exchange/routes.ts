@@ -1,6 +1,6 @@
-// Routes: what the bridges of two hosts send each other. A route is named by a number, the same on
-// every host, from which each host computes what it needs: with 1,024 devices a list of all routes
-// would have ten million entries.
+// Routes: the streams of data between the bridges of two hosts. A route is named by a number, the
+// same on every host, from which each host computes what it needs: with 1,024 devices a list of all
+// routes would have ten million entries.
 //
 //   kind      from      to        carries
 //   a part    device    device    a part of an all-to-all, and the round that its device has sent
@@ -28,7 +28,7 @@ import { type BucketLayout, layoutOf, type SharedMemoryLayout } from "./layout.t
 
 export type RoutedChannel = ChannelName | "gradients" | "barrier";
 
-/** What a host receives on a route. */
+/** A route, at the host that receives on it. */
 export interface Arrival {
   readonly channel: RoutedChannel;
   /** The region of the bytes. */
@@ -39,7 +39,7 @@ export interface Arrival {
   readonly readers: readonly number[];
 }
 
-/** What a host sends when cells of its own have changed. */
+/** Data that a host sends when some of its cells have changed. */
 export interface Departure {
   readonly channel: RoutedChannel;
   /** The cells, one or one for each device: it is due when all of them have a later round. */
@@ -135,12 +135,14 @@ export class Routes {
     return this.#others;
   }
 
-  /** What this host sends. */
+  /** All data that this host sends. */
   departures(): Departure[] {
     return this.#kinds.flatMap((kind) => this.#departuresOf(kind));
   }
 
-  /** What this host receives on a route from a host; undefined: nothing, the number is wrong. */
+  /**
+   * The regions and cells of a route from host `sender`; undefined: the route's number is wrong.
+   */
   arrival(route: number, sender: number): Arrival | undefined {
     const { of, from, to } = this.#decode(route);
     if (of === undefined) return undefined;

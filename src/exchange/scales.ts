@@ -1,5 +1,5 @@
-// What the formats of the exchange mean: whether they lose bits, and the scales of those with few
-// exponents.
+// Properties of the formats of the exchange: whether a format loses bits, and its scale, if its
+// range is small.
 
 import { isFloat8, type WirePrecision } from "../kernels/contract/precision.ts";
 
@@ -19,10 +19,7 @@ export function isReduced({ forward, backward }: Formats): boolean {
   return forward !== "float32" || backward !== "float32";
 }
 
-/**
- * Whether a format needs a scale: its exponents are fewer than float32's, and each value has its
- * own.
- */
+/** Whether a format needs a scale: its range is below float32's, and values share no exponent. */
 export function isScaled(precision: WirePrecision): boolean {
   return precision === "float16" || isFloat8(precision);
 }

@@ -6,7 +6,7 @@
 //   parts of surviving devices   an empty increment, based on the device's surviving state
 //   parts of lost devices        an empty increment, based on the last checkpoint's files
 //   residuals (exchange.topk)    copied from surviving devices; those of lost devices are left out,
-//                                as most of what the last checkpoint has was sent since, and are 0
+//                                and become 0: the last checkpoint's were mostly sent since
 //
 // Portion of lost samples: PLS += (S_now - S_checkpoint) / (S_total N), for each of N devices lost.
 

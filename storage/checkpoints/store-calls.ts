@@ -8,7 +8,7 @@ import { commitPartial, type PartialOptions } from "./partial-checkpoint.ts";
 import type { CheckpointStore, ManifestFields } from "./store/checkpoint-store.ts";
 import { openStore, type StoreOptions } from "./store/open-store.ts";
 
-/** What opens the store of a run. */
+/** The options that open the store of a run. */
 export type OpenedStore = Pick<StoreOptions, "directory" | "jobIdentity" | "jobText">;
 
 /** Opens the store at its first call. */

@@ -40,7 +40,7 @@ export type ServerEvent =
       readonly parts: readonly SavedPart[];
     };
 
-/** What a server began with: `cut` of a checkpoint, or 0; `storeBytes`: read for it. */
+/** The start of a server: the `cut` of its checkpoint, or 0, and the bytes read of it. */
 type Began = Pick<Extract<ServerReport, { type: "ready" }>, "cut" | "storeBytes">;
 
 /** Requests the parts of a cut. */

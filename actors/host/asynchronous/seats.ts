@@ -41,7 +41,7 @@ export function serverSeats(spec: GenerationSpec, { first, count }: HostPlace): 
   );
 }
 
-/** What the threads of a generation have in common. */
+/** The inputs that all threads of a generation share. */
 export interface TaskPlace {
   readonly spec: GenerationSpec;
   /** The spec, for threads. */

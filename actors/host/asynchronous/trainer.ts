@@ -272,7 +272,7 @@ function answerOf(context: TrainerContext, question: Question): Answer {
   return windowOf(seat, windows);
 }
 
-/** F3. What the trainer did since its last answer, by its counters. */
+/** F3. The trainer's work since its last answer, by its counters. */
 function windowOf(seat: TrainerSeat, windows: readonly ReachedWindow[]): Answer {
   const step = Math.min(...windows.map((one) => one.step));
   const { batches: steps, samples } = seat.reach(step);

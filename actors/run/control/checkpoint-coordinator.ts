@@ -1,4 +1,4 @@
-// Checkpoint coordinator: turns a cut into a checkpoint. It tells the devices to take the cut,
+// Checkpoint coordinator: turns a cut into a checkpoint. It requests the devices to take the cut,
 // after which they resume training; collects the parts that their writers report; and commits the
 // manifest last (law 2).
 //
@@ -13,7 +13,7 @@
 //   any          buddy.keep (replicate-checkpoint.ts)    buddy.kept; nothing waits for it
 //
 // Takes   checkpoint.cut · checkpoint.commit of the training coordinator, device.cut, part.saved,
-//         part.held. Hosts that leave: hand-over.ts; checkpoint.handed tells when they may
+//         part.held. Hosts that leave (hand-over.ts) may end after checkpoint.handed
 //
 // Invariants
 //   C1. The manifest is written only when every part of the job is on disk, and only by this

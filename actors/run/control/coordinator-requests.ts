@@ -320,7 +320,7 @@ export const running = fromPromise<JoinedWindow, RequestInput & RunPosition>(
   },
 );
 
-/** The devices that a heartbeat shows inside the window: they need not be asked again. */
+/** The devices that a heartbeat shows inside the window: their request is not repeated. */
 function devicesUnderWay(message: ActorMessage, input: RequestInput, toStep: number): number[] {
   if (message.type !== "host.progress") return [];
   const { host, steps } = message.body;

@@ -86,7 +86,7 @@ function callable(directory: string, deadlineMs: number, caller: Caller): RunSto
   };
 }
 
-/** For people: what a call does. */
+/** The action of each call, for error messages. */
 const deeds: Record<keyof StoreCalls, string> = {
   open: "be opened",
   beginGeneration: "begin a generation",

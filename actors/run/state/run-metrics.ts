@@ -77,7 +77,7 @@ export interface RunMetrics {
   readonly savedStep: number | null;
   /** Cost of partial recoveries; undefined where there was none. */
   readonly lost?: Lost;
-  /** What asynchronous training did and lost; undefined in other modes. */
+  /** Counts of asynchronous training; undefined in other modes. */
   readonly asynchronous?: Asynchronous;
   /** Whether the cut at `evaluatedStep` is the best so far, and no step has followed it. */
   readonly isBest: boolean;

@@ -152,7 +152,7 @@ export const staleness = z
 /** Stale reads of the steps of a bounded run. */
 export type Staleness = z.output<typeof staleness>;
 
-/** What asynchronous training did and lost. */
+/** Counts of asynchronous training. */
 export type Asynchronous = z.output<typeof asynchronousSchema>;
 
 const evaluated = z.object({ step: count, evaluation: metrics }).readonly();
@@ -212,7 +212,7 @@ export const runResultSchema = z
     staleness: staleness.optional(),
     /** Cost of partial recoveries; left out where there was none. */
     lost: lostSchema.optional(),
-    /** What trainers and servers did and lost, in `mode: "async"` only. */
+    /** Counts of trainers and servers, in `mode: "async"` only. */
     asynchronous: asynchronousSchema.optional(),
     /** Counts of dynamic ids; left out where no table has any. */
     dynamicIds: list(dynamicTable).optional(),

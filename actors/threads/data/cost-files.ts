@@ -20,7 +20,7 @@ export interface CostSetting {
   readonly batchSize: number;
 }
 
-/** What the module of the search exports. */
+/** The exports of the search module. */
 export interface CostSearchModule {
   /**
    * The search by the first of the files that was learned for the setting; undefined: none was.

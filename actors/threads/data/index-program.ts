@@ -28,7 +28,7 @@ export interface IndexTask {
   readonly thread: number;
 }
 
-/** What the samples of a part are made of; undefined: the job has no such data. */
+/** The origin of a part's samples; undefined: the job has no such data. */
 export function originOf(job: JobSpec, part: DataPart): SamplesOrigin | undefined {
   const { evaluation: section } = job;
   const all = { training: job.data, evaluation: section?.data, test: section?.test?.data };

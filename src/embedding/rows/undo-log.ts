@@ -184,7 +184,7 @@ function arrayBytes({ width }: RowValues, count: number): number {
 export interface Undo {
   /** The logs to apply, in this order. */
   readonly logs: readonly number[];
-  /** Whether the rows' marks say what changed since the cut's baseline (changed-rows.ts). */
+  /** Whether the rows' marks show what changed since the cut's baseline (changed-rows.ts). */
   readonly areMarksKnown: boolean;
 }
 

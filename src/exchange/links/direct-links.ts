@@ -45,7 +45,7 @@ export interface DirectFrame extends Omit<ExchangeFrame, "generation" | "from" |
   readonly pieces: readonly OwnPiece[];
 }
 
-/** What happens on direct links. Calls come on the thread that opened them. */
+/** Events of direct links. Calls come on the thread that opened them. */
 export interface LinkEvents {
   /** Frames arrived; the bytes of their pieces are in the exchange's memory. */
   arrived(host: number, frames: readonly ExchangeFrame[]): void;
@@ -65,7 +65,7 @@ export interface DirectLinksOptions extends LinkEvents {
   readonly place: { readonly cluster: string; readonly run: string; readonly generation: number };
   /** Index of this host among the hosts of the generation. */
   readonly host: number;
-  /** Address that connections are taken on, and that other hosts are told. */
+  /** Address on which connections are accepted, and which is sent to other hosts. */
   readonly listen: {
     readonly address: string;
     /** @default any free port */

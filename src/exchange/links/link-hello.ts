@@ -56,7 +56,7 @@ export class NotOpened extends Error {
   }
 }
 
-/** What both ends must agree on. */
+/** The values on which both ends must agree. */
 export interface HelloPlace {
   readonly place: { readonly cluster: string; readonly run: string; readonly generation: number };
   readonly isEncrypted: boolean;

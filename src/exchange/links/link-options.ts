@@ -10,9 +10,9 @@ function hasPorts(address: string): boolean {
 
 export const linkOptions = {
   /**
-   * Address on which this host takes direct links from other hosts, and that they are told, with
-   * the ports that it may use: `10.0.0.5`, `10.0.0.5:4600-4663`, `[fd00::5]:4600`, `:4600`. Left
-   * out: the address from which this machine reaches the broker, and any free port.
+   * Address on which this host accepts direct links, and which is sent to other hosts, with the
+   * ports that it may use: `10.0.0.5`, `10.0.0.5:4600-4663`, `[fd00::5]:4600`, `:4600`. Left out:
+   * the address from which this machine reaches the broker, and any free port.
    */
   linkAddress: z
     .string()

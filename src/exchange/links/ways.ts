@@ -30,7 +30,7 @@ export interface WayOptions {
   readonly direct?: DirectWay | undefined;
 }
 
-/** What the bridge does about direct connections. */
+/** The bridge's handlers of events on direct connections. */
 interface WayEvents {
   arrived(host: number, frames: readonly ExchangeFrame[]): void;
   /** The connection to the host has ended. */

@@ -329,7 +329,7 @@ export function timesBetween(
   };
 }
 
-/** What a device waits for that is no other device's part of an exchange. */
+/** Waits that are not for another device's part of an exchange. */
 const ownWaits: ReadonlySet<WaitedFor> = new Set(["batch", "tiers", "checkpoint"]);
 
 function exchangeTimesOf(

@@ -287,7 +287,7 @@ interface Patch {
   readonly from: PackedAt;
 }
 
-/** All that a device received again; valid until `frames.deferred.close`. */
+/** Vectors and rows that a device received again; valid until `frames.deferred.close`. */
 export interface Resent {
   /** By shard group. */
   readonly vectors: ReadonlyMap<ShardGroup, Patch>;

@@ -5,9 +5,9 @@
 //
 // A device does one task at a time, in the order of the list. A task first waits for what other
 // devices send on `waits`; then it works. During the work it may send and wait for one round after
-// the other (`rounds`). What is in `sends` leaves at the end of the work; parts of vectors, and
-// buckets of the dense gradient, leave as they are made. Waits for room (`open`) are not listed: a
-// receiver closes a round long before the next one, unless devices are a step apart.
+// the other (`rounds`). Messages in `sends` are sent at the end of the work; parts of vectors, and
+// buckets of the dense gradient, are sent as they are made. Waits for room (`open`) are not listed:
+// a receiver closes a round long before the next one, unless devices are a step apart.
 
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import type { ChannelName } from "../../exchange/exchange.ts";
@@ -26,7 +26,7 @@ export const stepTasks = [
   "tiers", // waits until these rows are in device memory
   "lookup", // reads rows, pools them, and sends the vectors or rows
   "lookupAhead", // the same for the next step, before the update of rows
-  "lookupRest", // the same for the next step, after the update: what it changed, and other tables
+  "lookupRest", // the same for the next step, after the update: changed rows, and other tables
   "lookupReplicas", // reads tables of which every device has a copy
   "forwardEarly", // dense blocks that need no vectors, forward
   "receiveReads", // waits for the vectors of its samples, and writes them into the network
@@ -77,7 +77,7 @@ interface ReadFacts {
 /** Passes over blocks of the network. */
 type DensePass = "forwardEarly" | "forwardLate" | "backwardLate" | "backwardEarly";
 
-/** All that the tasks depend on; equal on all devices of a generation. */
+/** The facts on which the tasks depend; equal on all devices of a generation. */
 export interface StepFacts {
   readonly depth: PipelineSpec["depth"];
   /** Steps with rows that are prefetched, or read ahead, while a step computes. */

@@ -7,7 +7,7 @@ import { grainsOf, topKBytesOf } from "../../exchange/layout.ts";
 
 export interface BufferMemory {
   readonly bytes: number;
-  /** Bytes of those that grow with the ids of a batch. */
+  /** Bytes of the buffers that grow with the ids of a batch. */
   readonly idsBytes: number;
 }
 

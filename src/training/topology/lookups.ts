@@ -31,8 +31,8 @@ export function heldTablesOf(
 /**
  * Selects the tables whose distinct rows are sent instead of pooled vectors: tables with `dedup`,
  * and tables of unpooled features. Unpooled features of dynamic ids are excluded, since only the
- * device of an id knows its row. In fewer bits only `dedup` decides, on a single device too: what
- * is rounded, rows or vectors, must not depend on the devices.
+ * device of an id knows its row. With a reduced wire precision only `dedup` decides, on a single
+ * device too: whether rows or vectors are rounded must not depend on the devices.
  */
 export function distinctIn(
   exchange: ExchangeSpec,

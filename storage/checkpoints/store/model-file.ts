@@ -78,7 +78,7 @@ export interface ModelFile {
   readonly calibration: unknown;
 }
 
-/** Writes all that follows the parts, and so completes the file. */
+/** Writes the entries after the parts, and so completes the file. */
 export function finishModelFile(
   file: DiskFile,
   parts: readonly PartEntry[],

@@ -226,7 +226,7 @@ function stuck({ name }: RecordShard, directory: string, path: string): Error {
   } finally {
     rmSync(probe, { force: true });
   }
-  return refusal("write", what, path, "RocksDB accepts no write until it is reopened; there is room");
+  return refusal("write", what, path, "RocksDB accepts writes only when reopened; there is room");
 }
 
 function dropCachedOf(path: string): void {

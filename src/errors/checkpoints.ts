@@ -16,7 +16,7 @@ export class CheckpointCorruptError extends errorClass(
   (path: string, reason: string) => ({
     message: `Checkpoint ${path} is damaged: ${reason}`,
     path,
-    /** The reason without the path, from which callers make another error for the same path. */
+    /** The reason without the path, for callers that report it in another error. */
     reason,
   }),
 ) {}
@@ -63,7 +63,7 @@ export class DeltaRefusedError extends errorClass(
   (path: string, why: string) => ({ message: `Cannot apply ${path}: ${why}`, path }),
 ) {}
 
-/** Calibrated predictions are requested of a model that has no stored calibration. */
+/** Calibrated predictions are requested from a model without a stored calibration. */
 export class CalibrationMissingError extends errorClass(
   "CALIBRATION_MISSING",
   "stop",

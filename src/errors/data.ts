@@ -37,7 +37,7 @@ export class PathForbiddenError extends errorClass("PATH_FORBIDDEN", "stop", ofO
     return new PathForbiddenError(option, `${sentence}a job may use no other directory`, options);
   }
 
-  /** The error for a model whose module the cluster does not allow, as it would run the module. */
+  /** The error for a model whose module the cluster does not allow: a cluster runs the module. */
   static ofModel(path: string, allowed: readonly string[], options?: ErrorOptions) {
     const sentence =
       `Expected \`model.path\` to be a module that the cluster allows, got ${path}: it allows ` +

@@ -15,7 +15,7 @@ export class StoreFailedError extends errorClass(
 ) {}
 
 /**
- * An object store does not keep `If-None-Match: *`, or returns older bytes than were written: two
+ * An object store ignores `If-None-Match: *`, or returns older bytes than were written, so that two
  * leaders could both commit.
  */
 export class StoreUnfencedError extends errorClass(

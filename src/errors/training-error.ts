@@ -112,7 +112,7 @@ export function visible(text: string): string {
   });
 }
 
-/** Most characters of a foreign name in a message, as a request may be one long name. */
+/** Longest shown part of a foreign name, as a name may be as long as a request. */
 const nameMax = 100;
 
 /** A foreign name for a message, truncated if it is long. */

@@ -53,15 +53,15 @@ export class ClusterTooSmallError extends errorClass(
     const any = remedies.length === 0 ? "" : `; any one would do: ${remedies.join("; ")}`;
     return {
       message: `The job does not fit ${hosts}: ${shown}${any}`,
-      /** What is needed and not there, a sentence each. */
+      /** The needs that the hosts do not meet, one sentence each. */
       unmet: needs,
-      /** Changes of which each would do, a sentence each; empty: none was found, or sought. */
+      /** Changes, one sentence each, any one of which suffices; empty: none was found. */
       remedies,
     };
   },
 ) {}
 
-/** Most needs that a message names. */
+/** Maximum number of needs in a message. */
 const needsShown = 3;
 
 /** An id is outside its table. A replay would meet the same id. */
@@ -155,8 +155,8 @@ export class ArithmeticMismatchError extends errorClass(
 ) {}
 
 /**
- * OSIRIS_SETS names instruction sets, `asked`, of which this process can run none. `found`: those
- * that it can run; `compiled`: those of its native kernels.
+ * This process can run none of the instruction sets in OSIRIS_SETS (`asked`). `found`: the sets
+ * that it can run; `compiled`: the sets of its native kernels.
  */
 export class InstructionSetError extends errorClass(
   "INSTRUCTION_SET",
@@ -234,7 +234,7 @@ export class BuffersExceededError extends errorClass(
   },
 ) {}
 
-/** A size that no array, offset or cell can hold, or that is more than what is left. */
+/** A size exceeds the range of an array, an offset or a cell, or the memory that is left. */
 export class SizeExceededError extends errorClass(
   "SIZE_EXCEEDED",
   "stop",

@@ -99,7 +99,7 @@ export function swapAverage(
   kernels.swap(trained(average), trained(weights));
 }
 
-/** The rules of devices in their last steps. */
+/** The rule of each device's last step: an unchanged rule keeps its object (`asBefore`). */
 const lastRules = new WeakMap<DenseState, RowRule>();
 
 function update(
@@ -117,7 +117,7 @@ function update(
   const rule = asBefore(denseRuleOf(optimizer, at), lastRules.get(state));
   lastRules.set(state, rule);
   if (rule.kind !== "lamb") return kernels.applyFlat(w, slots, g, rule);
-  // LAMB has a norm of each parameter.
+  // LAMB takes a norm per named parameter, so that each needs a call of its own.
   let allFinite = true;
   for (const { first, length, isStatistic } of layout.parameters) {
     if (isStatistic) continue;

@@ -23,7 +23,7 @@ interface Cell {
   readonly axis: number;
   readonly isEarly: boolean;
   readonly block: Block | undefined;
-  /** Run the block, or repeat what it did in an earlier pass. */
+  /** Run the block, or replay its kernel calls of an earlier pass. */
   readonly run: { readonly forward: Run; readonly backward: Run };
   /** (Bmax, …); a scorer sets its own (src/serving). */
   out: Tensor;
@@ -169,8 +169,8 @@ type Done = Promise<void> | undefined;
 export function forwardEarly(network: Network, dense: Tensor, pass: Pass): Done {
   const { kernels, cells, graph } = network;
   const cell = cells[graph.dense?.node ?? -1];
-  // Each batch lies elsewhere. Copied to one place, all batches have the same calls of kernels in
-  // the first layers, so that these can be replayed (R1 of replay.ts).
+  // Batches lie in different memory. They are copied to one place, so that the first layers make
+  // the same kernel calls for every batch, which can be replayed (R1 of replay.ts).
   if (cell !== undefined) kernels.copy(kernels.part(cell.out, 0, pass.samples), dense);
   return forward(network, pass, network.early);
 }
@@ -207,7 +207,7 @@ function eachInTurn(nodes: readonly number[], run: (node: number) => Done, first
 /** Called after the backward pass of a node: the gradients of its parameters are complete. */
 type Ended = (node: number) => void;
 
-/** What a backward pass calls. `isEach`: after each node, not only after the last of its half. */
+/** Receives the progress of a backward pass. `isEach`: after each node, else after each half. */
 interface Progress {
   readonly ended: Ended;
   readonly isEach: boolean;
@@ -256,7 +256,7 @@ function backward(network: Network, pass: Pass, half: Half, { ended, isEach }: P
 
 type Work = (on: AxisPass) => Promise<void> | void;
 
-/** Calls `after` now, or once what the pass waits for is there. */
+/** Calls `after` once the promise has resolved, or now if there is none. */
 function andThen(waiting: Done, after: () => void): Done {
   if (waiting !== undefined) return waiting.then(after);
   after();
@@ -320,7 +320,7 @@ function placeOf({ graph }: Network, lookup: number) {
   return place;
 }
 
-/** The first rows of a tensor that were asked for last: a step asks once for each lookup. */
+/** The last requested part of each tensor, because a step requests it once for each lookup. */
 const asked = new WeakMap<Tensor, Tensor>();
 
 function tensorOf(kernels: Kernels, of: Tensor | undefined, samples: number): Tensor {

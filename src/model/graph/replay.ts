@@ -1,13 +1,13 @@
-// Replays of blocks, of whole halves of a pass, and of stages of a step. Most of them make the same
-// calls of kernels for every batch of the same size: these are recorded once (`Kernels.recorded`)
-// and then repeated without the JavaScript that prepared them, which for small batches takes longer
+// Replays the kernel calls of a block, of half a pass, or of a stage of a step. Most of these make
+// the same calls for every batch of one size. The calls are recorded once (`Kernels.recorded`) and
+// then repeated without the JavaScript that prepared them, which for small batches takes longer
 // than many of the calls.
 //
 // Invariant
-//   R1. Calls are replayed only if they depended on nothing but the number of samples, the slices,
-//       and memory that stays in its place. A block that reads another field of the pass (masks,
-//       lengths, sums over the batch), or that waits for other devices, runs itself in every pass.
-//       A stage that depends on more says so (`refuse`).
+//   R1. Calls are replayed only if they depend solely on the number of samples, the slices, and
+//       memory that does not move. A block that reads another field of the pass (masks, lengths,
+//       sums over the batch), or that waits for other devices, runs itself in every pass. A stage
+//       that depends on anything else calls `refuse`.
 
 import type { Kernels } from "../../kernels/contract/kernels.ts";
 import type { AxisPass } from "./graph.ts";
@@ -68,7 +68,7 @@ export function createReplays(kernels: Pick<Kernels, "recorded">): Replays {
   };
 }
 
-/** What the recorded calls depend on. */
+/** The fields of a pass on which replayed calls may depend. */
 type Extent = Pick<AxisPass, "samples" | "slices">;
 
 function isSame({ samples, slices: one }: Extent, { samples: count, slices: other }: Extent) {

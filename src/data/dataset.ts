@@ -106,8 +106,9 @@ export function memoryFor(dataset: Dataset, samples: number, ids = samples): Bat
 }
 
 /**
- * Reads the samples `indices` into `batch`, or into one with more room for ids, which it returns:
- * room for the longest bags in all samples could be a thousand times as much. `idCount`: their ids.
+ * Reads the samples `indices` into `batch`. If `batch` lacks room for ids, reads them into a larger
+ * batch: room for the longest bag in every sample could take a thousand times the memory. Returns
+ * the batch and its number of ids.
  */
 export function readSamples(
   dataset: Dataset,

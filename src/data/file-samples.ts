@@ -93,7 +93,7 @@ export interface SampleSink {
   appendRecords(records: PlainRecords, first: number, count: number): void;
 }
 
-/** Where the rows of a file go. */
+/** The receivers of the rows of a file. */
 export interface RowsTo {
   readonly sink: SampleSink;
   /** Scratch memory for a sample. */

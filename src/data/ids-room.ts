@@ -9,7 +9,7 @@ import { SizeExceededError } from "../errors/errors.ts";
 /** Most ids of a batch on a device: their offsets have 31 bits. */
 export const batchIdsMax = 2 ** 31 - 1;
 
-/** Returns the number of ids. @throws SizeExceededError where offsets would not tell them apart */
+/** Returns the number of ids. @throws SizeExceededError if it exceeds the range of offsets */
 export function checkedIds(ids: number): number {
   if (ids <= batchIdsMax) return ids;
   const mend = "lower `data.batchSize`, shorten the lists (`firstX`), or train on more devices";

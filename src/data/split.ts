@@ -86,7 +86,7 @@ export function planSplit(
   return checked(samples, shares, rangePlan("key", from, testFrom, shares, count), keys);
 }
 
-/** The error of parts that are no ranges, of more samples than their numbers can name. */
+/** The error of a part that must be a list, of more samples than 32-bit numbers can index. */
 function tooMany(samples: number, split: SplitSpec | undefined): InvalidOptionError {
   const option = split === undefined ? "evaluation.fraction" : "evaluation.split.kind";
   const by = split === undefined ? "are drawn" : "a column splits";

@@ -97,7 +97,7 @@ test("a footer that was wrong about a file is an error that names it", async (t)
   const { files, ...meta } = await whole();
   const fewer = { ...meta, files: files && { ...files, samples: [200, 32, 150] } };
   const error = t.throws(() => checkEarly(early.meta, fewer), { instanceOf: InputUnusableError });
-  t.regex(error?.message ?? "", /f1\.parquet tells of 33 good rows, and it has 32/);
+  t.regex(error?.message ?? "", /f1\.parquet promises 33 good rows, but it has 32/);
 });
 
 test("a step can be trained once the files that it reads are indexed, in their order", (t) => {

@@ -85,7 +85,7 @@ async function indexOfFile(file: Ahead): Promise<ArrowIndex> {
   const dictionaries: DictionaryPlace[] = [];
   for (const block of blocks.dictionaries) {
     const message = await messageAt(file, block);
-    if (message.kind !== "dictionary") throw new CorruptFile("a dictionary of its footer is none");
+    if (message.kind !== "dictionary") throw new CorruptFile("it lacks a dictionary of its footer");
     dictionaries.push({ ...message, block, batchesBefore: 0 });
   }
   const batches: BatchPlace[] = [];

@@ -53,7 +53,7 @@ export function shapeOf({ fields }: ArrowSchema, name: string): ArrowShape | und
   }
   const [id, weight, ...others] = children;
   if (id === undefined || weight === undefined || others.length > 0 || isNested(id)) {
-    throw new CorruptFile("it is a list of what is neither a value nor a pair of id and weight");
+    throw new CorruptFile("its entries are neither values nor pairs of id and weight");
   }
   const weights = isNested(weight) ? undefined : leafOf(weight);
   if (weights === undefined || weights.kind === "text" || weights.kind === "moment") {

@@ -82,10 +82,10 @@ export function nodeOf(
   const { length, nulls } = source.layout.node(place.node);
   const bits = bufferOf(place, 0, source);
   if (bits.length === 0) {
-    if (nulls > 0) throw new CorruptFile(`${nulls} of its values are missing, and not told which`);
+    if (nulls > 0) throw new CorruptFile(`${nulls} of its values are missing, but not marked`);
     return { length, isThere: () => true };
   }
-  checkLength(bits, Math.ceil(length / 8), `${length} marks of what is there`);
+  checkLength(bits, Math.ceil(length / 8), `${length} validity bits`);
   if (nulls === 0) return { length, isThere: () => true };
   return { length, isThere: (at) => (((bits[at >> 3] ?? 0) >> (at & 7)) & 1) === 1 };
 }

@@ -17,15 +17,15 @@ export const touchEveryMs = 60_000;
 /** A cache touched within this time is in use. D1 */
 export const inUseMs = 600_000;
 /**
- * An unfinished file without a write for this long is abandoned, whichever host its writer ran on:
- * the writer of a cache writes whenever its buffer of 256 KiB is full. The writer of an index
- * writes at its end only.
+ * An unfinished file that was not written or touched for this long is abandoned, whichever host its
+ * writer ran on. The writer of a cache writes whenever its buffer of 256 KiB is full. The writer of
+ * an index writes only at its end, and touches the file until then.
  */
 export const abandonedMs = 3_600_000;
 
 /** File name suffix of a complete cache. */
 export const cacheSuffix = ".cache";
-/** File name suffix of the index of a file, and the directory of these, in that of the caches. */
+/** File name suffix of a file's index, and the subdirectory of such indexes. */
 export const fileSuffix = ".file";
 export const filesDirectory = "file-indexes";
 const buildingName = /\.(?:cache|file|range)\.building-(.+)-\d+$/;
@@ -68,7 +68,7 @@ export function cachesIn(directory: string, disk: Disk): CacheFile[] {
   return filesOf(directory, names, disk).sort((a, b) => a.usedMs - b.usedMs);
 }
 
-/** The indexes of files beside the caches of a directory. */
+/** The indexes of single files in a cache directory. */
 export function fileIndexesIn(directory: string, disk: Disk): CacheFile[] {
   const own = join(directory, filesDirectory);
   const names = attempt(() => disk.list(own)) ?? []; // Most directories have none.
@@ -103,7 +103,7 @@ export function markUsed(path: string, disk: Disk): void {
   attempt(() => disk.touch(path));
 }
 
-/** Removes the early index at `early`, unless a run reads it, beside the index of all files. */
+/** Removes the early index at `early`, unless a run uses it. `index`: the complete index. */
 export function removeUnused(early: string, index: string, disk: Disk): void {
   attempt(() => {
     if (!disk.exists(early)) return;
@@ -139,7 +139,7 @@ export function tidyBeside(
       disk.remove(cache.path);
       bytes -= cache.bytes;
     }
-    // No index that is left may need them: a run's own was touched, and refers to its files.
+    // Files' indexes that a remaining index refers to are kept; the index of a run is among these.
     const kept = new Set(usedIn(cachesIn(directory, disk).map(({ path: cache }) => cache)));
     for (const one of indexes.sort((a, b) => a.usedMs - b.usedMs)) {
       if (bytes <= bytesMax) return;

@@ -96,12 +96,12 @@ export type OpenBlocks = (meta: CacheMeta, table: BlockTable) => BlockReader;
 /** The description, splits and block table of an index. */
 interface OpenIndex extends Pick<Frame, "meta" | "starts"> {
   readonly table: BlockTable;
-  /** Whether the indexes of all files of these samples are there: an early index waits for them. */
+  /** Whether these samples can be read: after an early index, files' indexes may be missing. */
   isThere(range: SampleRange): boolean;
   close(): void;
 }
 
-/** The frame of the open index `file`, with the table that its files' indexes make up. */
+/** Reads the open index `file`; the block table may consist of its files' indexes. */
 function indexIn(path: string, file: DiskFile, disk: Disk): OpenIndex {
   const frame = readFrame(file);
   const { meta } = frame;
@@ -111,7 +111,7 @@ function indexIn(path: string, file: DiskFile, disk: Disk): OpenIndex {
   }
   file.close();
   const table = new FileTables(path, meta.files, disk, (error) => {
-    // The next preparation makes both again: it does not look into the files' indexes.
+    // Also sets the whole index aside: the next preparation would not check files' indexes.
     setAside(path, disk, error, true);
   });
   const isEarly = meta.version === earlyVersion;
@@ -189,8 +189,8 @@ export function openIndexBlocks(path: string, disk: Disk, openBlocks: OpenBlocks
 }
 
 /**
- * Renames the file at `path` if `error` reports damage and the file there is still damaged, or if
- * it is the index of a damaged file's index (`isOfPart`).
+ * Renames the file at `path` if `error` reports damage and the file is still damaged, or if it is
+ * an index that refers to a damaged file's index (`isOfPart`).
  */
 function setAside(path: string, disk: Disk, error: unknown, isOfPart = false): void {
   if (!(error instanceof DataCacheDamagedError)) return;

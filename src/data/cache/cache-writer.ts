@@ -48,7 +48,7 @@ export interface CacheShape extends BlockShape {
  */
 const togetherBytes = 0x4_0000;
 
-/** What is known of samples, as plain data: `CacheMeta` is made of it. */
+/** Facts about the written samples, as plain data, from which `CacheMeta` is made. */
 export interface SampleTotals {
   readonly samples: number;
   readonly positives: number;
@@ -174,7 +174,7 @@ export class CacheWriter {
     if (rest !== undefined) this.#add(rest);
   }
 
-  /** Ends the last block, and returns what is known of all samples, without a file. */
+  /** Ends the last block, and returns the facts about all samples, without writing a file. */
   totals(keys?: SplitKeys): SampleTotals {
     this.endBlock();
     this.#flush();

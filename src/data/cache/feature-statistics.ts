@@ -195,7 +195,7 @@ export class StatisticsCollector {
     return all > 0 ? { idShares: Array.from(counts, (ids) => ids / all) } : {};
   }
 
-  /** What is known of the samples so far. */
+  /** The statistics so far, as plain data. */
   state(): StatisticsState {
     this.#countAll();
     const most = Math.floor(stateBytes / (8 * Math.max(1, this.#wide.length)));
@@ -210,8 +210,8 @@ export class StatisticsCollector {
   }
 
   /**
-   * Adds the samples of a further file. The window ends with the last file that is in it as a
-   * whole, unless the first file has as many samples as it.
+   * Adds the statistics of the next file. The window ends before a file that does not fit into it;
+   * if not even the first file fits, the window of that file is used.
    */
   absorb({ samples, sums, idsMax, distinct, inRuns, windows }: StatisticsState): void {
     if (!this.#isWindowOver && this.#samples + samples > windowSamplesMax) {

@@ -1,6 +1,5 @@
-// The block table of an index that has an index for each file: the tables of the files, one after
-// another. Only where each file begins is in memory, and the tables of the files that were used
-// last.
+// The block table of an index with a separate index for each file: the concatenated tables of the
+// files. Memory holds the first sample and block of each file, and the most recently used tables.
 //
 //   files     |------- file 0 -------|---- file 1 ----|     numbers of samples and blocks
 //   pieces    |--- 70 ---|--- 50 ----|------ 96 ------|
@@ -17,7 +16,7 @@ import { blockSamples, type IndexedFiles, onDisk } from "./cache-format.ts";
 import { type FileTable, openFileTable } from "./file-index-format.ts";
 import { pieceWith } from "./pieces.ts";
 
-/** Most open files: those that the splits of a batch, and the next ones, lie in. */
+/** Most open tables: enough for the splits of a batch and their successors. */
 const openMax = 32;
 
 /** The samples of one row group or record batch. */
@@ -59,12 +58,12 @@ export class FileTables implements RunTable {
     max: openMax,
     dispose: (file) => file.close(),
   });
-  /** The file of the last sample or block that was asked for. */
+  /** The file of the last requested sample or block: the next is mostly in it, too. */
   #last = 0;
 
   /**
-   * The tables of the index at `path`. `onDamage` receives the error of a file's index, which has
-   * been set aside, before it is thrown.
+   * The tables of the index at `path`. If a file's index is damaged, it is set aside, `onDamage`
+   * receives the error, and then the error is thrown.
    */
   constructor(
     path: string,
@@ -123,7 +122,7 @@ export class FileTables implements RunTable {
     };
   }
 
-  /** Whether the files of these samples have indexes. */
+  /** Whether the indexes of all files of these samples exist. */
   isThere({ first, end }: SampleRange): boolean {
     const last = this.#fileWith(this.#samples, end - 1);
     for (let file = this.#fileWith(this.#samples, first); file <= last; file++) {

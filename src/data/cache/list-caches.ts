@@ -49,7 +49,7 @@ export interface CacheList {
   readonly directory: string;
   /** Most recently used first. */
   readonly caches: readonly CacheRecord[];
-  /** Indexes of single files, which indexes among the caches share. */
+  /** Indexes of single files, to which several of the caches may refer. */
   readonly fileIndexes: FileCount;
   /** Ranges of remote files. */
   readonly ranges: FileCount;
@@ -119,14 +119,14 @@ export interface CacheRemoval {
   readonly inUse: readonly CacheFile[];
   /** Ranges of remote files that were removed. */
   readonly ranges: FileCount;
-  /** Of all that was removed. */
+  /** Total size of the removed files. */
   readonly bytes: number;
 }
 
 /**
- * Removes the chosen caches of a fresh list, all leftovers, and indexes of files that no other
- * cache needs: those of the chosen ones, and the others by the same choice of age, as ranges of
- * remote files.
+ * Removes the chosen caches of a fresh list and all leftovers. Also removes indexes of single files
+ * that no remaining cache needs, if a chosen cache used them or they are older than the chosen age;
+ * and ranges of remote files of that age.
  * @throws InvalidOptionError if a name matches no cache or several, or nothing is chosen
  * @throws StoreFailedError if the disk fails
  */

@@ -41,15 +41,15 @@ export interface CacheReport extends CacheMeta {
   readonly path: string;
   /** Why an existing cache was built again; undefined if it was not damaged. */
   readonly remade?: string | undefined;
-  /** Files that were read because they had no index; undefined if no index of files was made. */
+  /** Number of files that were read to index them; undefined if no index was made. */
   readonly filesRead?: number | undefined;
 }
 
-/** What the caller of `prepareCache` has. */
+/** Results of earlier work that `prepareCache` continues. */
 export interface GivenCache {
-  /** The index with which a run has begun, and the indexing that has begun with it. */
+  /** The early index with which a run has begun, and the indexing in progress. */
   readonly early?: { readonly run: IndexRun; readonly index: EarlyIndex } | undefined;
-  /** The path of the cache that another host has made. @default named by the files of this host */
+  /** The path of the cache on another host. @default derived from the files of this host */
   readonly path?: string | undefined;
 }
 
@@ -59,7 +59,7 @@ type OnProgress = (progress: CacheProgress) => void;
  * Returns the cache of this data for these tables, and builds it if it does not exist. Its name is
  * a hash of the files (path, size, modification time), the options that determine its content, the
  * tables, and `key`, the column that splits the data. Generating samples blocks the thread; reading
- * files is asynchronous. `help`: further threads that index files. `given`: what the caller has.
+ * files is asynchronous. `help`: other threads and hosts that index files.
  * @throws InvalidOptionError if columns and tables do not match
  * @throws InputUnusableError if a file cannot be read, or has no good line
  * @throws DataRejectedError if too many lines are bad
@@ -97,7 +97,7 @@ export async function prepareCache(
   let fraction = 0;
   try {
     const tell = (progress: CacheProgress) => {
-      // A file that is not touched for an hour counts as abandoned; an index is written at its end.
+      // Touches the file, as an index is written only at its end (`abandonedMs`).
       if (Math.floor(1000 * progress.fraction) > Math.floor(1000 * fraction)) {
         markUsed(building, disk);
       }
@@ -132,7 +132,7 @@ export async function prepareCache(
   return { path, ...meta, ...found, ...(damage === undefined ? {} : { remade: damage }) };
 }
 
-/** Names of the files' indexes that the indexes among these caches refer to. */
+/** Names of all files' indexes to which indexes among these caches refer. */
 function usedIn(caches: readonly string[], disk: Disk): string[] {
   return caches.flatMap((path) => {
     return path.endsWith(`.index${cacheSuffix}`)
@@ -163,7 +163,7 @@ export function findCache(
 ): CacheReport | undefined {
   try {
     const paths = pathsOf(options);
-    if (paths.some(isAddress)) return undefined; // Their facts need a request.
+    if (paths.some(isAddress)) return undefined; // Their facts would need requests.
     const path = pathOf(options, tables, key, paths.map(factsOnDisk));
     const { meta } = presentCache(path, disk);
     return meta === undefined ? undefined : { path, ...meta };
@@ -216,7 +216,7 @@ function noRoomFor(
   return new DiskRefusedError("write the data cache in", directory, why, { cause });
 }
 
-/** Whether the index of all files is there. */
+/** Whether the complete index of the data exists, undamaged. */
 export function findIndex(
   options: ResolvedDataOptions,
   tables: readonly TableShape[],

@@ -51,7 +51,7 @@ export async function readSliceValues(
     const message =
       `Cannot cut the evaluation into slices of \`${column}\`: ${named(options.paths)} has ` +
       `${values.length} good lines with it, and ${samples} samples were evaluated; name a column ` +
-      "with one value a line, and let nobody write the files meanwhile";
+      "with one value a line, and do not change the files meanwhile";
     throw new InvalidOptionError("by", message);
   }
   const { texts = [] } = own;

@@ -1,24 +1,24 @@
-// Which thread makes the index of which file. A thread claims one file after another. The thread
-// that writes the whole index waits for the files of other threads; where such a thread has ended
-// or stands still, it makes the file's index itself. Two threads may make the index of one file:
-// both have equal bytes, and each is renamed into place.
+// Distributes the files of a data set over the threads that index them. A thread claims one file
+// after another. The thread that writes the index of all files waits for those of other threads; if
+// such a thread has ended or has stalled, it indexes the file itself. So two threads may index one
+// file: both write equal bytes, each to a temporary file that is renamed.
 //
-//   words   bell · whether all shall stop · number of files that were read · files taken so far ·
-//           the files in the order in which they are taken · a state for each file
-//   state   0: nobody's · n: claimed by thread n · -1: done
+//   words   bell · whether threads must stop · number of files that were read · number of claims ·
+//           the files in the order of claims · a state for each file
+//   state   0: free · n: claimed by thread n · -1: done
 //
 // Invariant
-//   C1. The order in which files are claimed decides no bit: what is known of a file is a function
-//       of that file, and files are put together in their order.
+//   C1. The order of claims does not affect the result: the index of a file depends on that file
+//       only, and the indexes are combined in the order of the files.
 
 const [bell, stop, read, next] = [0, 1, 2, 3];
 const headWords = 4;
 const done = -1;
 
-/** How long a file of another thread may take without any bell before it is taken over. */
+/** Time without a ring of any thread, after which a file of another thread is taken over. */
 const patienceMs = 60_000;
 
-/** Waits until the word at `index` is no longer `value`, or for `ms`. */
+/** Waits until the word at `index` differs from `value`, at most for `ms`. */
 export type WaitOn = (
   words: Int32Array,
   index: number,
@@ -26,7 +26,7 @@ export type WaitOn = (
   ms: number,
 ) => Promise<unknown> | unknown;
 
-/** Memory for the claims of files, which are taken in this order. */
+/** Memory for claims. `order`: the files in the order in which they are to be claimed. */
 export function claimsMemory(order: ArrayLike<number>): SharedArrayBuffer {
   const memory = new SharedArrayBuffer(4 * (headWords + 2 * order.length));
   new Int32Array(memory, 4 * headWords).set(order);
@@ -35,8 +35,8 @@ export function claimsMemory(order: ArrayLike<number>): SharedArrayBuffer {
 
 /**
  * The order in which host `host` of `hosts` indexes `files` files: first its own share, which is
- * every `hosts`-th file, then the shares of the other hosts, each from its end, because its own
- * host works from its beginning.
+ * every `hosts`-th file; then the shares of the other hosts, backwards, because these hosts index
+ * them forwards.
  */
 export function orderOfHost(files: number, host: number, hosts: number): Int32Array {
   const own = Array.from({ length: files }, (_, i) => i).filter((i) => i % hosts === host);
@@ -49,7 +49,7 @@ export function orderOfHost(files: number, host: number, hosts: number): Int32Ar
   return Int32Array.from([...own, ...rest]);
 }
 
-/** The claims, as one thread sees them. */
+/** Access of one thread to the claims. */
 export class FileClaims {
   readonly memory: SharedArrayBuffer;
   readonly #words: Int32Array;
@@ -64,7 +64,7 @@ export class FileClaims {
     this.#thread = thread;
   }
 
-  /** Claims the next file that is nobody's; undefined: there is none, or all shall stop. */
+  /** Claims the next free file; undefined: there is none, or threads must stop. */
   take(): number | undefined {
     const words = this.#words;
     while (Atomics.load(words, stop) === 0) {
@@ -85,7 +85,7 @@ export class FileClaims {
     return Atomics.load(this.#words, this.#at(file)) === done;
   }
 
-  /** Where the state of a file is. */
+  /** Index of the word with a file's state. */
   #at(file: number): number {
     return headWords + this.#files + file;
   }
@@ -100,24 +100,24 @@ export class FileClaims {
     return Atomics.load(this.#words, read);
   }
 
-  /** Shows that a thread is still at work. */
+  /** Rings the bell, as a sign that this thread makes progress. */
   ring(): void {
     Atomics.add(this.#words, bell, 1);
     Atomics.notify(this.#words, bell);
   }
 
-  /** Has all threads stop after their present files. */
+  /** Makes all threads stop after their present files. */
   stop(): void {
     Atomics.store(this.#words, stop, 1);
     this.ring();
   }
 
-  /** Gives up the files of a thread that has ended. */
+  /** Releases the claims of a thread that has ended. */
   release(thread: number): void {
     for (let file = 0; file < this.#files; file++) {
       Atomics.compareExchange(this.#words, this.#at(file), thread, 0);
     }
-    Atomics.store(this.#words, next, 0); // Others take them; files that are done cost no more.
+    Atomics.store(this.#words, next, 0); // Claims begin again; files that are done are skipped.
     this.ring();
   }
 
@@ -126,19 +126,19 @@ export class FileClaims {
     return Atomics.load(this.#words, bell);
   }
 
-  /** Waits for a ring after the first `rung`. Returns false if none comes. */
+  /** Waits until there are more rings than `rung`. Returns false after `patienceMs` without one. */
   async rings(rung: number, waitOn: WaitOn): Promise<boolean> {
     await waitOn(this.#words, bell, rung, patienceMs);
     return Atomics.load(this.#words, bell) !== rung;
   }
 
-  /** Waits until a file is done, or is nobody else's any more. */
+  /** Waits until a file is done, or no other thread claims it, or that thread has stalled. */
   async settled(file: number, waitOn: WaitOn): Promise<void> {
     for (;;) {
-      const { rung } = this; // Before the state: no ring is missed.
+      const { rung } = this; // Read before the state, so that no ring is missed.
       const state = Atomics.load(this.#words, this.#at(file));
       if (state === 0 || state === done || state === this.#thread) return;
-      if (!(await this.rings(rung, waitOn))) return; // It stands still.
+      if (!(await this.rings(rung, waitOn))) return; // The other thread has stalled.
     }
   }
 }

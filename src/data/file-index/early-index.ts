@@ -1,8 +1,8 @@
-// The index with which a run begins while its files are still being indexed: the numbers of samples
-// and blocks of each file, as the footers prove them (parquet/proven-rows.ts). It names the index
-// of each file; a reader opens that index when it exists. Order and splits equal those of the
-// complete index. Where a footer leaves a doubt, no early index is made, and the run waits for the
-// complete one.
+// The early index, with which a run begins while its files are still being indexed. It has the
+// numbers of samples and blocks of each file, as the Parquet footers prove them
+// (parquet/proven-rows.ts), and the name of each file's index, which a reader opens once it exists.
+// Order and splits equal those of the complete index. If a footer proves too little, there is no
+// early index, and the run waits for the complete one.
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -29,12 +29,12 @@ import { targetWords } from "../targets.ts";
 import { type IndexedData, nameOf } from "./index-file.ts";
 import { joined, sourceOf, splitBytesMax } from "./index-totals.ts";
 
-/** What the footers prove of a data set. */
+/** An early index, as the footers prove it. */
 export interface EarlyIndex {
   readonly path: string;
   readonly meta: CacheMeta;
   readonly starts: SampleNumbers;
-  /** At most so many ids has a bag of each feature in the mean. */
+  /** Upper bound of the mean ids of a bag, for each feature. */
   readonly idsMean: readonly number[];
 }
 
@@ -58,8 +58,8 @@ export function earlyPathOf(
 }
 
 /**
- * Reads the footers and writes the early index. `at`: its path, if not that of the data. Undefined:
- * the samples depend on what only the rows tell. @throws InputUnusableError if a file cannot be
+ * Reads the footers and writes the early index. `at`: its path, by default `earlyPathOf` the data.
+ * Undefined: the footers do not prove the samples. @throws InputUnusableError if a file cannot be
  * read
  */
 export async function earlyIndexOf(
@@ -93,14 +93,14 @@ export async function earlyIndexOf(
   return { ...index, path };
 }
 
-/** What the footer of a file proves. */
+/** The proven row groups of a file. */
 interface ProvenFile {
   readonly groups: readonly ProvenGroup[];
-  /** Of the footer, hex. */
+  /** SHA-256 of the footer, hex. */
   readonly sha256: string;
 }
 
-/** What its footer proves of a file; undefined if that is not all of its samples. */
+/** Reads the footer of a file; undefined if it does not prove all samples. */
 async function provenIn(
   { options, tables }: IndexedData,
   facts: FileFacts,
@@ -120,7 +120,7 @@ async function provenIn(
   }
 }
 
-/** Sums up the files, in their order: 32 bytes for each row group. */
+/** Sums over the files, in their order; memory: 32 bytes for each row group. */
 class EarlyTotals {
   readonly #shape: CacheShape;
   /** Words of an id of each feature. */
@@ -128,7 +128,7 @@ class EarlyTotals {
   readonly #sums: Float64Array;
   readonly #most: Float64Array;
   readonly #digest = createHash("sha256");
-  /** (row groups, 4) of each file, with the most words that they may have. */
+  /** For each file (row groups, 4), with upper bounds of words: see `FileIndex.pieces`. */
   readonly #pieces: Float64Array[] = [];
   readonly #counts: number[] = [];
   readonly #blocks: number[] = [];
@@ -164,7 +164,7 @@ class EarlyTotals {
     this.#blocks.push(blocks);
   }
 
-  /** The words that `rows` samples of a row group have at most. */
+  /** Upper bound of the words of `rows` samples of a row group. */
   #wordsOf({ ids }: ProvenGroup, rows: number): number {
     const head = rows * (1 + sampleHeadWords(this.#shape)) + Math.ceil(rows / blockSamples);
     return ids.reduce((sum, { most, sum: all }, i) => {
@@ -176,14 +176,14 @@ class EarlyTotals {
     const { dense, features, wide, weighted, targets } = this.#shape;
     const samples = this.#counts.reduce((sum, one) => sum + one, 0);
     const [least, most] = this.#label;
-    // Data of one class are refused, and only their rows tell how.
+    // Data of one class, and data without samples, are refused with counts that only rows have.
     if (samples === 0 || least === most || most <= 0 || weighted.includes(true)) return undefined;
     const sums = Array.from(this.#sums);
     const shape = { samples, dense, features, wide, weighted: wide.map(() => false) };
     const own = { ...shape, ...(targets && targetWords(targets) > 1 && { targets }) };
     const rule = { ...own, statistics: sums.map((idsSum) => ({ idsSum })) };
-    // Pieces are merged to a share of the samples, or to less if they have many words. Where even
-    // the most words leave it at the share, so do the true ones.
+    // Pieces are merged up to a share of the samples, or to less if they have many words. The true
+    // number of words has no effect if even its upper bound does not reduce the share.
     const share = pieceSamplesMin({ ...own, statistics: undefined });
     if (!this.#isExact && pieceSamplesMin(rule) < share) return undefined;
     const pieces = joined(this.#pieces);
@@ -213,14 +213,14 @@ class EarlyTotals {
   }
 }
 
-/** @throws InputUnusableError if the rows of a file are not those that its footer proved */
+/** @throws InputUnusableError if a file has another number of samples than its footer proved */
 export function checkEarly(early: CacheMeta, whole: CacheMeta): void {
   const then = early.files?.samples ?? [];
   const place = (whole.files?.samples ?? []).findIndex((samples, i) => samples !== then[i]);
   if (place < 0) return;
   const path = whole.sources?.[place]?.path ?? "";
   const message =
-    `The footer of ${path} tells of ${then[place]} good rows, and it has ` +
+    `The footer of ${path} promises ${then[place]} good rows, but it has ` +
     `${whole.files?.samples[place]}: its statistics are wrong. Train it as a new run, which begins ` +
     "when all files are indexed, or write the file again";
   throw new InputUnusableError(path, message);

@@ -1,6 +1,6 @@
-// The index of one file of a streamed data set: it is made in one pass over the wanted columns,
-// named by the identity of the file and of the options, and made only once. Hosts that share an
-// object store but no directory put their indexes there, so that each file is read by one of them.
+// The index of one file of a streamed data set. It is made once, in one pass over the wanted
+// columns; its name is a hash of the file's identity and the options. Hosts that share an object
+// store but no directory exchange indexes through the store, so that only one host reads each file.
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -36,13 +36,13 @@ export interface IndexedData {
   /** The column that splits the data. */
   readonly key?: KeyColumn | undefined;
   readonly disk: Disk;
-  /** Has the indexes of all hosts; undefined: they share a directory, or nothing. */
+  /** The store through which hosts exchange indexes; undefined: they do not. */
   readonly store?: ObjectStore | undefined;
-  /** Hash of all that decides the samples of any of the files. */
+  /** Hash of all options that affect the samples of a file. */
   readonly identity: string;
 }
 
-/** The data with their identity, which takes reading the vocabularies. */
+/** Adds the identity to the data, for which it reads the vocabularies. */
 export function indexedData(data: Omit<IndexedData, "identity">): IndexedData {
   const { options, tables, key } = data;
   const own = { ...options, paths: [], damagedMax: Math.min(1, options.damagedMax) };
@@ -54,22 +54,22 @@ export function indexedData(data: Omit<IndexedData, "identity">): IndexedData {
 export interface IndexedFile {
   readonly place: number;
   readonly facts: FileFacts;
-  /** Form of the keys of the files before, if this file's keys must have it. */
+  /** Form of the keys in earlier files, which this file's keys must then have, too. */
   readonly form?: KeyForm | undefined;
 }
 
-/** What is known of the samples of a file, as plain data. */
+/** Facts about the samples of a file, as plain data. */
 export interface FileSamples extends Omit<SampleTotals, "table"> {
   readonly about: TextFactsState;
   readonly bad: BadLinesState;
   readonly damage: readonly Damage[];
-  /** As `OpenRows`: of a file that was opened. */
+  /** Path and hash as in `OpenRows`; left out if the file was not opened. */
   readonly opened?: { readonly path: string; readonly sha256: string } | undefined;
   /** Form of its keys; undefined: it has none. */
   readonly keyForm?: KeyForm | undefined;
 }
 
-/** An index of a file, as the index of all files refers to it. */
+/** A file's index, with the name under which the index of all files refers to it. */
 export interface MadeIndex {
   readonly name: string;
   /** (pieces, 4): as `FileIndex.pieces`. */
@@ -80,7 +80,7 @@ export interface MadeIndex {
 
 /** Callbacks that report the progress of an index. */
 interface IndexSigns {
-  /** Receives the damage of an index that is made again. */
+  /** Receives the reason why a damaged index is made again. */
   readonly onDamage?: (reason: string) => void;
   /** Called after some rows. */
   readonly onRows?: () => void;
@@ -123,7 +123,7 @@ export async function fileIndexOf(
 
 const keyOf = (name: string) => `${filesDirectory}/${name}`;
 
-/** Whether the store had an index, which is now at `path`. */
+/** Copies an index from the store to `path`; false if the store does not have it. */
 async function isFetched(
   { store, disk }: IndexedData,
   name: string,
@@ -137,7 +137,7 @@ async function isFetched(
   return true;
 }
 
-/** Puts an index into the store. Another host may do so, too: both tell the same. */
+/** Puts an index into the store. Another host may write it too, with equal bytes. */
 async function offer({ store, disk }: IndexedData, name: string, path: string): Promise<void> {
   if (store === undefined) return;
   const file = onDisk("open", path, () => disk.open(path, "read"));
@@ -155,12 +155,12 @@ function readIndex(path: string, disk: Disk): Omit<MadeIndex, "name"> {
   return { pieces, keys, samples: facts as FileSamples };
 }
 
-/** The file name of a file's index: a hash over all that decides its content. */
+/** The name of a file's index: a hash of everything that determines its content. */
 export function nameOf(
   { options, identity }: IndexedData,
   { facts, place, form }: IndexedFile,
 ): string {
-  // Rows that are drawn by their file and line depend on which file of the data it is.
+  // Sampling by line depends on the index of the file among the files of the data.
   const isDrawn = options.transforms?.some((one) => one.op === "sampling" && one.by === undefined);
   const { path, bytes, version } = facts;
   const parts = [identity, path, bytes, version, form ?? "", isDrawn === true ? place : ""];

@@ -1,5 +1,5 @@
-// Puts together what is known of the files of a data set, in their order: the description of the
-// index, its splits, and the digest, which is that of the files' digests.
+// Combines the indexes of the files of a data set, in the order of the files: the description of
+// the whole index, its splits, and its digest, which is a hash of the files' digests.
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
@@ -25,7 +25,7 @@ import { BadLines } from "../text/faults.ts";
 import type { TextFacts, TextFactsState } from "../text/text-facts.ts";
 import type { FileSamples, MadeIndex } from "./index-file.ts";
 
-/** What of a file's samples is needed at the end. */
+/** The facts of a file that `finish` needs. */
 type KeptFile = Pick<FileSamples, "samples" | "opened"> & { readonly bad: number };
 
 export class IndexTotals {
@@ -58,7 +58,7 @@ export class IndexTotals {
     this.#digest.update(`files ${filesVersion}\n`);
   }
 
-  /** Type of the keys in the first file that has keys; undefined: no file has. */
+  /** Type of the keys in the first file with keys; undefined: there is no such file yet. */
   get keyForm(): KeyForm | undefined {
     return this.#keyForm;
   }
@@ -94,7 +94,7 @@ export class IndexTotals {
 
   /**
    * The description of the index, its splits, and its keys if a column splits the data. `values`:
-   * the facts of the first samples, to which those of all lines are added.
+   * the value counts of the first samples; receives the facts of all lines.
    * @throws InputUnusableError if there is no sample
    */
   finish(
@@ -163,7 +163,7 @@ export function splitBytesMax(pieces: Float64Array, starts: SampleNumbers): numb
   let [piece, first, bytesMax] = [0, 0, 0];
   for (const end of starts.subarray(1)) {
     let words = 0;
-    // A split ends within the first block of a piece, which it has as a whole, or with a piece.
+    // A split ends with a piece, or within the first block of a piece, which is then counted whole.
     while (piece < count && first + samplesOf(piece) <= end) {
       words += pieces[pieceNumbers * piece + 2] ?? 0;
       first += samplesOf(piece++);
@@ -188,7 +188,7 @@ export function joined(
   return all;
 }
 
-/** A file, as the description of an index names it. */
+/** The entry of a file in the description of an index. */
 export function sourceOf(
   { path, bytes, version }: FileFacts,
   file: KeptFile | undefined,

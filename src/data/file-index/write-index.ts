@@ -1,6 +1,6 @@
-// Writes the index of a streamed data set: has each file indexed, by this thread, by others and by
-// other hosts, and puts together what is known of the files, in their order. Only then the index
-// exists: a kill before loses the files that are being read, and no others.
+// Writes the index of a streamed data set: lets this thread, other threads and other hosts index
+// each file, and combines the indexes in the order of the files. The index exists only at the end:
+// after a crash, only files that were being read must be read again.
 //
 //   files      │ a │ b │ c │ d │      claimed one by one, by all threads (claims.ts)
 //   indexes    │ a │ b │ c │ d │      one for each, made once: kept for other data with that file
@@ -33,13 +33,13 @@ import {
 } from "./index-file.ts";
 import { IndexTotals } from "./index-totals.ts";
 
-/** Further threads that index files. */
+/** Other threads and hosts that help to index files. */
 export interface IndexHelp {
-  /** Starts them, with the memory of the claims. This thread has the number 1. */
+  /** Starts the threads, which share the memory of claims. This thread has the number 1. */
   start(claims: SharedArrayBuffer, files: number): void;
-  /** Hosts that share the files, this one included. @default 1 */
+  /** Number of hosts that index the files, including this one. @default 1 */
   readonly hosts?: number | undefined;
-  /** Has the indexes of all hosts, as of `IndexedData`. */
+  /** Store through which hosts exchange indexes: see `IndexedData`. */
   readonly store?: ObjectStore | undefined;
   readonly waitOn: WaitOn;
 }
@@ -61,10 +61,10 @@ export class IndexRun {
   readonly #claims: FileClaims;
   readonly #directory: string;
   #damage: string | undefined;
-  /** Called while this thread reads a file. */
+  /** Called repeatedly while this thread reads a file. */
   onSign: () => void = () => {};
 
-  /** `order`: the files in the order in which they are taken. @default this host's share first */
+  /** `order`: the order of claims. @default this host's share first */
   constructor(
     data: IndexedData,
     facts: readonly FileFacts[],
@@ -80,12 +80,12 @@ export class IndexRun {
     help.start(this.#claims.memory, facts.length);
   }
 
-  /** Whether a file has its index, whoever made it. */
+  /** Whether the index of a file exists, by whichever thread or host. */
   isThere(place: number): boolean {
     return this.#claims.isDone(place) || hasIndex(this.data, this.#fileAt(place));
   }
 
-  /** Indexes files until `isEnough`, which is asked after each sign of life of a thread. */
+  /** Indexes files until `isEnough` returns true; it is called after each ring of a thread. */
   async until(isEnough: () => boolean): Promise<void> {
     for (;;) {
       const { rung } = this.#claims;
@@ -98,7 +98,7 @@ export class IndexRun {
     }
   }
 
-  /** Reads or makes the index of a file. `form`: as of `IndexedFile`. @throws as `fileIndexOf` */
+  /** Reads or makes the index of a file. `form`: see `IndexedFile`. @throws as `fileIndexOf` */
   make(place: number, form?: KeyForm): Promise<MadeIndex> {
     return fileIndexOf(this.data, { ...this.#fileAt(place), form }, this.#claims, {
       onDamage: (reason) => {
@@ -146,7 +146,7 @@ export class IndexRun {
     return { meta, filesRead: claims.filesRead, damage: this.#damage };
   }
 
-  /** Has all threads stop after their present files. */
+  /** Makes all threads stop after their present files. */
   stop(): void {
     this.#claims.stop();
   }
@@ -159,8 +159,8 @@ export class IndexRun {
 }
 
 /**
- * Indexes the files that this thread claims. An error waits for the files before: the first file
- * in order that cannot be indexed is the one to be named, whichever thread meets an error first.
+ * Indexes the files that this thread claims. An error stops all threads, and is reported later, so
+ * that the message names the first bad file in order, not the file that failed first.
  */
 export async function indexOwn(
   claims: FileClaims,
@@ -174,17 +174,17 @@ export async function indexOwn(
       await make(place);
       claims.done(place);
     } catch {
-      claims.stop(); // The writer of the index makes it again, in order, and reports the error.
+      claims.stop(); // The writer repeats it, in order, and reports the error.
       return;
     }
     onFile();
   }
 }
 
-/** About how often the share is summed up: it takes a look at each file. */
+/** Most reports of progress, approximately: each takes time in proportion to the files. */
 const reportsMax = 1024;
 
-/** Reports the share of the bytes whose files are done. */
+/** Returns a function that reports the share of bytes in files that are done. */
 function progressOf(
   facts: readonly FileFacts[],
   claims: FileClaims,

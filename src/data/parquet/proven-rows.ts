@@ -1,7 +1,6 @@
-// What the footer of a Parquet file proves of its samples: that each row is a sample, because no
-// label, number or id can make it bad, and how many ids they have at most. Where the footer leaves
-// a doubt (no statistics, lists that may be too long, text as a label), nothing is proven, and the
-// rows must be read.
+// Determines from the footer of a Parquet file that every row is a sample, because no label, number
+// or id can make the row bad, and how many ids the samples have at most. If the footer does not
+// suffice (no statistics, lists that may be too long, text as a label), the rows must be read.
 
 import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
 import { bagIdsMax } from "../sample.ts";
@@ -11,10 +10,10 @@ import type { ColumnShape } from "./shapes.ts";
 
 /** Ids of a feature in a row group. */
 export interface ProvenIds {
-  /** All of them: exactly, or at most. */
+  /** Number of ids of all rows: exact, or an upper bound. */
   readonly sum: number;
   readonly isExact: boolean;
-  /** Of one row, at most. */
+  /** Upper bound of the ids of a row. */
   readonly most: number;
 }
 
@@ -64,12 +63,12 @@ export function provenRows({
   return proven;
 }
 
-/** The column chunk of a shape in a row group; undefined for lists, unless they are asked for. */
+/** The column chunk of a shape's leaf in a row group. */
 function chunkOf(group: Group, shape: ColumnShape | undefined): Chunk | undefined {
   return shape && group.chunks.get(shape.leaf.path);
 }
 
-/** Least and greatest value of a label that no row lacks; undefined if a row may be bad by it. */
+/** Least and greatest value of a label; undefined if the label may make a row bad. */
 function labelRange(
   group: Group,
   shape: ColumnShape | undefined,
@@ -92,11 +91,11 @@ function isNumber(group: Group, shape: ColumnShape | undefined, { missing }: Den
   if (kind === "integer" || kind === "boolean") return true;
   if (kind !== "fraction" || isDecimal) return false;
   if (chunk !== undefined && nullsIn(chunk) === chunk.values) return true;
-  // Writers leave the range out where a value is NaN.
+  // Writers leave the range out if a value is NaN.
   return rangeIn(chunk)?.every((one) => Number.isFinite(Math.fround(one))) === true;
 }
 
-/** The ids of a column that is a key of the file's partition: its text, the same in all rows. */
+/** The ids of a column that is a partition key: all rows have the same text. */
 function partitionIds({ rows }: Group, field: CategoricalField): ProvenIds | undefined {
   const { ids, isWide, missing, separator, weightSeparator } = field;
   const isText = ids === "hash" && !isWide && missing === "own";
@@ -104,7 +103,7 @@ function partitionIds({ rows }: Group, field: CategoricalField): ProvenIds | und
   return { sum: rows, isExact: true, most: 1 };
 }
 
-/** The ids of a column; undefined if one may make a row bad. */
+/** The ids of a column; undefined if an id may make a row bad. */
 function idsIn(
   group: Group,
   shape: ColumnShape | undefined,
@@ -120,7 +119,7 @@ function idsIn(
     const nulls = shape.leaf.kind === "text" ? undefined : nullsIn(chunk);
     return { sum: rows - (nulls ?? 0), isExact: nulls !== undefined, most: 1 };
   }
-  // Each row has an entry, if only that of its missing list.
+  // Each row has at least one entry, which may stand for an empty or missing list.
   const most = chunk.values - rows + 1;
   return most > bagIdsMax ? undefined : { sum: chunk.values, isExact: false, most };
 }
@@ -136,7 +135,7 @@ function areIds(
   if (isWide) return offset === 0 && !leaf.isUnsigned;
   if (nullsIn(chunk) === chunk.values) return true;
   const [least, most] = rangeIn(chunk) ?? [Number.NaN, Number.NaN];
-  // Ids have at most 15 digits, whatever becomes of those beyond the rows.
+  // Ids beyond the rows are allowed, but must have at most 15 digits.
   if (beyond !== "reject") return least > -1e15 && most < 1e15;
   return least - offset >= 0 && most - offset < rows;
 }

@@ -115,7 +115,7 @@ function listShape(
   const [id, weight, ...others] = element.children;
   const isPair = id !== undefined && weight !== undefined && others.length === 0;
   if (!isPair || [id, weight].some((one) => one.children.length > 0 || isRepeated(one))) {
-    throw new CorruptFile("it is a list of what is neither a value nor a pair of id and weight");
+    throw new CorruptFile("its entries are neither values nor pairs of id and weight");
   }
   const leaf = idLeaf(leafOf(id, at + optional(id)));
   const weights = leafOf(weight, at + optional(weight));

@@ -1,17 +1,17 @@
-// A cache of the byte ranges that a host has read of remote files, on its own disk: readers of the
-// host share it, and another epoch or a replaced reader asks no server. Threads and processes use
+// A disk cache of the byte ranges that a host has read of remote files. All readers of the host
+// share it, so that later epochs and replaced readers send no requests. Threads and processes use
 // it without locks.
 //
 //   CACHE/ranges/00 … 3f/HASH-BYTES.range    64 sets; the hash names file, tag and range
 //   file                                     CRC-32 of all after it u32 · magic u32 · the bytes
 //
-// Each set has a 64th of the limit, and is tidied alone: no walk visits the whole cache.
+// Each set may take 1/64 of the limit and is cleaned up separately, without a scan of the cache.
 //
 // Invariants
 //   K1. Bytes are returned as they were fetched: a torn or damaged file is removed.
-//   K2. A set does not exceed its share, if at most 16 threads write: a thread that has added a
-//       64th of the share looks at the set again, and leaves three quarters of the share.
-//   K3. What the disk refuses costs a request to the server, and never ends a run.
+//   K2. With up to 16 writing threads, no set exceeds its share: a thread that has added 1/64 of it
+//       cleans the set up, to three quarters of the share.
+//   K3. A disk error never ends a run; it only costs a request to the server.
 
 import { createHash } from "node:crypto";
 import { statfsSync } from "node:fs";
@@ -30,14 +30,14 @@ const headBytes = 8;
 
 /** Share of the free disk that the ranges may take, if the job sets no limit. */
 const freeShare = 1 / 4;
-/** K2. Shares of a set: what a thread adds before it looks again, and what a look leaves. */
+/** K2. Parts of a set's share: added by a thread before a clean-up, and left by a clean-up. */
 const addedShare = 1 / 64;
 const keptShare = 3 / 4;
 
 export interface RangeCacheOptions {
   /** The directory of the caches. */
   readonly directory: string;
-  /** Limit in bytes; undefined: a quarter of what the disk has free and the ranges take. */
+  /** Limit in bytes; undefined: a quarter of the free disk plus the present ranges. */
   readonly bytesMax: number | undefined;
   readonly disk?: Disk;
   /** Free bytes of the disk. */
@@ -49,7 +49,7 @@ export class RangeCache {
   readonly #bytesMax: number | undefined;
   readonly #disk: Disk;
   readonly #freeBytes: () => number;
-  /** What this thread has added to a set since its last look, and the share of the set then. */
+  /** Bytes that this thread has added to a set since its last clean-up, and the share then. */
   readonly #looked = new Map<string, { added: number; readonly share: number }>();
 
   constructor({ directory, bytesMax, disk = realDisk, freeBytes }: RangeCacheOptions) {
@@ -59,7 +59,7 @@ export class RangeCache {
     this.#freeBytes = freeBytes ?? (() => freeOf(directory));
   }
 
-  /** The path of a range, there or not; undefined: the file has no tag to tell it by. */
+  /** The path of a range, which may not exist; undefined: the file has no tag for its version. */
   pathOf({ path, tag, size }: Pick<WebFile, "path" | "tag" | "size">, start: number, end: number) {
     if (tag === "") return undefined;
     const text = JSON.stringify([path, tag, size, start, end]);
@@ -68,7 +68,7 @@ export class RangeCache {
     return join(setAt(this.#directory, set), `${hash}-${end - start}.range`);
   }
 
-  /** Fills `bytes` with the range at `path`. False: it is not there. */
+  /** Fills `bytes` with the range at `path`. Returns false if the cache does not have it. */
   read(path: string, bytes: Uint8Array): boolean {
     const disk = this.#disk;
     const found = attempt(() => {
@@ -91,7 +91,7 @@ export class RangeCache {
     return found === true; // K3
   }
 
-  /** Keeps the bytes of a range, if its set has room for them. */
+  /** Stores the bytes of a range, if they fit into its set. */
   write(path: string, bytes: Uint8Array): void {
     const [disk, size] = [this.#disk, headBytes + bytes.length];
     attempt(() => {
@@ -134,7 +134,7 @@ export class RangeCache {
   }
 }
 
-/** CRC-32 and magic, as a file begins. */
+/** The beginning of a file: CRC-32 and magic. */
 function headOf(bytes: Uint8Array): Uint8Array {
   const head = new Uint8Array(headBytes);
   const view = new DataView(head.buffer);
@@ -170,7 +170,7 @@ export function rangesIn(directory: string, disk: Disk): CacheFile[] {
   }).flat();
 }
 
-/** The caches of this thread: each counts what the thread adds. */
+/** The range caches of this thread; each counts the bytes that the thread adds. */
 const ofThread = new Map<string, RangeCache>();
 
 /** The options of data that decide which ranges are kept. */
@@ -180,7 +180,7 @@ interface RangeOptions {
   readonly remoteBytesMax?: number | undefined;
 }
 
-/** The cache of ranges of remote files; undefined: they are read once, or none shall be kept. */
+/** The range cache; undefined: files are read only once, or the job disables the cache. */
 export function rangeCacheOf({
   cache: directory,
   streamed,

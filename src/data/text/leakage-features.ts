@@ -1,5 +1,5 @@
-// The watches of single features for label leakage (leakage.ts). What a watch knows of some lines
-// is plain data, which the watch of other lines absorbs: files are read in any order.
+// The watches of single features for label leakage (leakage.ts). The state of a watch is plain
+// data, which the watch of other lines can absorb, so that files are read in any order.
 
 import { mix32 } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
@@ -65,7 +65,7 @@ class Presence {
   }
 }
 
-/** What a watch of a dense feature knows, as plain data. */
+/** The state of a `DenseRange`, as plain data. */
 export interface RangeState {
   readonly presence: PresenceState;
   readonly min: readonly [number, number];
@@ -142,7 +142,7 @@ const unexplainedMax = 1e-9;
 const outAbove = 1e-6;
 const lookEvery = 64;
 
-/** What a watch of a dense feature beside a numeric label knows, as plain data. */
+/** The state of a `StraightLine`, as plain data. */
 export interface LineState {
   readonly lines: number;
   readonly meanValue: number;
@@ -228,7 +228,7 @@ export class StraightLine implements Watched {
   }
 }
 
-/** What a watch of a categorical feature knows, as plain data. */
+/** The state of a `BagLabels`, as plain data. */
 export interface BagState {
   readonly presence: PresenceState;
   readonly isPure: boolean;

@@ -31,7 +31,7 @@ import {
 const bagsMax = 16_384;
 const allBagsMax = 1_048_576;
 
-/** What a watch of some lines knows, as plain data; undefined: the feature is ruled out. */
+/** The state of a watch as plain data; undefined: the feature is ruled out. */
 export interface LeakageState {
   readonly lines: readonly [number, number];
   readonly dense: readonly (RangeState | LineState | undefined)[];
@@ -45,7 +45,7 @@ export class LeakageWatch {
   readonly #lines: [number, number] = [0, 0];
   readonly #dense: readonly (DenseRange | StraightLine)[];
   readonly #bags: readonly BagLabels[];
-  /** Those that are not ruled out. */
+  /** The features that are not ruled out. */
   #openDense: readonly (DenseRange | StraightLine)[];
   #openBags: readonly BagLabels[];
 
@@ -95,7 +95,7 @@ export class LeakageWatch {
     };
   }
 
-  /** Adds the lines that another watch of the same features has observed, after its own. */
+  /** Adds the state of another watch of the same features, on later lines. */
   absorb({ lines, dense, bags }: LeakageState): void {
     this.#lines[0] += lines[0];
     this.#lines[1] += lines[1];

@@ -18,8 +18,8 @@ export interface TextFactsState {
 }
 
 /**
- * What is collected: everything; only what depends on all `lines`; or only the `values` of the
- * first samples, where `absorb` adds the facts of the lines.
+ * The facts that are collected: all; only facts that depend on all `lines`; or only the `values` of
+ * the first samples, to which `absorb` adds the facts of lines.
  */
 export type FactsScope = "all" | "lines" | "values";
 
@@ -31,8 +31,8 @@ export class TextFacts {
   #denseAt = 0;
   #meanFeatures: readonly number[] = [];
   /**
-   * Sum and count of the values of each of `#meanFeatures`, of all files and of the present one: a
-   * sum is that of the files' sums, in whatever order they are read.
+   * For each of `#meanFeatures`: sums of values over earlier files and over the present file, and
+   * the count. Sums per file are added, so that the result is the same if threads share the files.
    */
   #sums: number[] = [];
   #fileSums: number[] = [];
@@ -113,13 +113,13 @@ export class TextFacts {
     }
   }
 
-  /** What is known of the lines so far. */
+  /** The facts of the lines so far, as plain data. */
   state(): TextFactsState {
     this.#endFile();
     return { leakage: this.#leakage?.state(), sums: this.#sums, counts: this.#counts };
   }
 
-  /** Adds the facts of the lines of a further file. */
+  /** Adds the facts of the lines of the next file. */
   absorb({ leakage, sums, counts }: TextFactsState): void {
     if (leakage !== undefined) this.#leakage?.absorb(leakage);
     for (let i = 0; i < this.#sums.length; i++) {

@@ -139,7 +139,7 @@ const refused: readonly [string, SchemaElement[], RegExp][] = [
       { name: "element", repetition_type: "OPTIONAL", converted_type: "LIST", num_children: 1 },
       { name: "list", ...leaf },
     ],
-    /a list of what is neither a value nor a pair of id and weight/,
+    /its entries are neither values nor pairs of id and weight/,
   ],
   [
     "a time of day",

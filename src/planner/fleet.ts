@@ -1,4 +1,4 @@
-// The hosts of a run, as a plan needs them: the memory, cores and measured speed of each, and the
+// The hosts of a run, as input of a plan: memory, cores and measured speed of each host, and the
 // measured links between them. Placement changes no bit of the result (law 4).
 
 import { z } from "zod";
@@ -7,9 +7,9 @@ import type { PlannedDevice } from "./shards.ts";
 
 const rate = z.number().positive();
 
-/** What a host announces of itself. */
+/** The hardware that a host announces. */
 export interface HostMachine {
-  /** Bytes that its process may use. */
+  /** Bytes of memory that its process may use. */
   readonly memoryBytes: number;
   readonly cores: number;
   /** Bytes per second of lookups, and operations per second; left out: it was never measured. */
@@ -31,12 +31,12 @@ export type MeasuredLinks = z.output<typeof measuredLinksSchema>;
 
 const directSchema = z.union([measuredLinksSchema, z.string()]).optional();
 
-/** The links over the broker and, if they were measured, direct ones, or why there are none. */
+/** The links over the broker; direct links, if they were measured, or why they could not be. */
 export const keptLinksSchema = measuredLinksSchema.extend({ direct: directSchema });
 
 export type KeptLinks = z.output<typeof keptLinksSchema>;
 
-/** How frames travel between the hosts of a run, why, and the measured links. */
+/** The way of frames between the hosts of a run, the reason for it, and the measured links. */
 export const linkChoiceSchema = z.object({
   way: z.enum(["broker", "direct"]),
   reason: z.string(),
@@ -45,24 +45,24 @@ export const linkChoiceSchema = z.object({
 
 export type LinkChoice = z.output<typeof linkChoiceSchema>;
 
-/** Keeps the measured links between machines, by their names and the broker between them. */
+/** Stores measured links by the names of the machines and the broker between them. */
 export interface LinkKeeper {
-  /** The links between these machines, or between more that have these among them. */
+  /** The links of these machines, or of a set of machines that includes them. */
   find(machines: readonly string[], broker: string): KeptLinks | undefined;
-  /** Returns the reason if they could not be kept. */
+  /** Returns the reason if the links could not be stored. */
   keep(machines: readonly string[], broker: string, links: KeptLinks): string | undefined;
 }
 
-/** A host, relative to the first one. */
+/** The speed of a host, relative to the first host. */
 export interface HostSpeed {
   readonly rowSpeed: number;
   readonly denseSpeed: number;
 }
 
-/** Speeds that differ by less count as equal: two calibrations of one machine differ as much. */
+/** Ratio of speeds up to which they count as equal: calibrations of one machine differ as much. */
 const noise = 1.25;
 
-/** The speed of a device of each host. More devices than cores take turns. */
+/** The speed of a device of each host. Devices that outnumber the cores run in turns. */
 export function hostSpeeds(
   hosts: readonly number[],
   machines: readonly (HostMachine | null)[],
@@ -83,7 +83,7 @@ export function hostSpeeds(
   });
 }
 
-/** Whether a plan for hosts suits others with as many devices: as fast, and with the memory. */
+/** Whether the present hosts are as fast as the former, and have enough memory for their plan. */
 export function areAlike(
   hosts: readonly number[],
   former: PlannedHosts["machines"] = [],
@@ -100,12 +100,12 @@ export function areAlike(
 
 /** The hosts that a plan is made for. */
 export interface PlannedHosts {
-  /** The devices of each host, in the order of their ranks. */
+  /** Number of devices of each host, in the order of their ranks. */
   readonly hosts: readonly number[];
   readonly constants: MachineConstants;
-  /** Bytes that the process of a host may use that has not announced its memory. */
+  /** Bytes that the process of a host may use, for hosts that have not announced their memory. */
   readonly memoryBytes: number;
-  /** What each host has announced of itself; left out: hosts are alike. */
+  /** The hardware of each host; left out: hosts are alike. */
   readonly machines?: readonly (HostMachine | null)[] | undefined;
 }
 
@@ -121,20 +121,19 @@ export function bytesOfHosts({
 type Memory = "together" | "each";
 
 /**
- * The constants of the devices, and where hosts are unequal each device beside them. A device may
- * have the memory of its host (`together`), or has an even share of it; `ddrBytes` are used
- * otherwise.
+ * The constants of the devices; and each device, if hosts are unequal. A device may use the memory
+ * of its host (`together`) or an even share of it (`each`), less `ddrBytes`.
  */
 export function devicesIn(planned: PlannedHosts, memory: Memory, ddrBytes = 0) {
   const { memoryBytes, fleet } = fleetIn(planned, memory, ddrBytes);
   const constants = { ...planned.constants, memoryBytes };
-  // The speeds count the turns that devices take at the cores of their host.
+  // Without `cores`: the speeds already include that devices share the cores in turns.
   return fleet === undefined
     ? { constants, fleet }
     : { constants: { ...constants, cores: undefined }, fleet };
 }
 
-/** Memory of the device with most of it; and each device, where hosts are unequal. */
+/** Bytes of the device with the most memory; and each device, if hosts are unequal. */
 export function fleetIn(
   planned: Omit<PlannedHosts, "constants">,
   memory: Memory,
@@ -158,7 +157,7 @@ export function fleetIn(
   return { memoryBytes, fleet };
 }
 
-/** The hosts for a report, where they are unequal. */
+/** The hosts for a report; empty if they are alike. */
 export function unequalHosts(planned: PlannedHosts) {
   if (devicesIn(planned, "each").fleet === undefined) return {};
   const bytes = bytesOfHosts(planned);

@@ -1,6 +1,6 @@
-// Whether a table can be cut as its written scheme says. A scheme that could cut it on no devices
-// is refused when the job is submitted; where the devices of a run do not suit a scheme, the run
-// says so.
+// Checks whether a table can be cut by the scheme in its job. If no number of devices could make it
+// possible, the job is refused when it is submitted. If only the devices of a run do not suit the
+// scheme, the run places the table otherwise and notes that in its report.
 
 import { tileGroupsOf } from "./enumerate.ts";
 import {
@@ -19,7 +19,7 @@ export interface WrittenTable extends Pick<PlannedTable, "name" | "dim" | "rowBl
   readonly sharding: Scheme | "auto";
 }
 
-/** What a table lacks, so that its written scheme can cut it on no devices. */
+/** The parts that a table lacks, so that no number of devices could cut it by its scheme. */
 export function lackOf({
   sharding,
   dim,
@@ -30,7 +30,7 @@ export function lackOf({
   return cutsColumns(sharding) && tableQuanta({ dim }) === 1 ? "quanta" : undefined;
 }
 
-/** Tables that no scheme of theirs can cut on these devices are `table-wise`, as in a run. */
+/** Replaces the schemes of tables that none of their schemes can cut here by `table-wise`. */
 export function withWholeTables(
   tables: readonly PlannedTable[],
   devices: Devices,
@@ -42,8 +42,8 @@ export function withWholeTables(
 }
 
 /**
- * Returns what a run says of tables that it does not place as their written schemes say; undefined:
- * there are none. `hosts`: devices of each host.
+ * The note on tables that a run places otherwise than by their written schemes; undefined: there
+ * are none. `hosts`: number of devices of each host.
  */
 export function schemeNote(
   tables: readonly WrittenTable[],
@@ -67,7 +67,7 @@ export function schemeNote(
   return said.length === 0 ? undefined : said.join("; ");
 }
 
-/** Most tables that a sentence names. */
+/** Maximum number of tables that a sentence names. */
 const namedMax = 3;
 
 function namesOf(tables: readonly WrittenTable[]): string {

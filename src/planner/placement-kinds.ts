@@ -1,5 +1,6 @@
-// Plans by the placement of a job: where rows rest (placement.ts). Servers are the last devices of
-// a run: their tables are planned on them as if they were alone, and so are those of the others.
+// Plans by the placement of a job: where its rows are stored (placement.ts). Servers are the last
+// devices of a run. Two separate plans are made: one for the tables on servers, and one for the
+// tables on all other devices.
 
 import { costOf, memoryOf, reserveOf, type Setting } from "./cost/cost.ts";
 import { withWholeTables } from "./kept-schemes.ts";
@@ -31,7 +32,7 @@ export function withServers(setting: Setting, placement: PlacementSpec | undefin
   return { ...setting, fleet };
 }
 
-/** A plan by placement; or the setting of the part for which none was found. */
+/** A plan for a placement. Without a plan: the setting of the part that does not fit. */
 export interface PlacedSearch extends SearchResult {
   readonly setting: Setting;
 }
@@ -57,7 +58,7 @@ function withinBudget(setting: Setting): Setting {
   return { ...setting, constants: { ...constants, memoryBytes }, fleet: own };
 }
 
-/** With `isHybrid` the other devices hold the tables with most lookups for their bytes. */
+/** With `isHybrid`, the tables with most lookups per byte are planned on the other devices. */
 function planBesideServers(setting: Setting, servers: number, isHybrid: boolean): PlacedSearch {
   const devices = deviceCount(setting.devices);
   const trainers = devices - servers;
@@ -78,14 +79,14 @@ function planBesideServers(setting: Setting, servers: number, isHybrid: boolean)
   }
 }
 
-/** Nothing to place is placed. */
+/** Plans these tables on these devices; without tables, the plan is empty. */
 function planOn(setting: Setting): PlacedSearch {
   const { workload, devices } = setting;
   if (workload.tables.length > 0) return { ...planWithCaches(setting), setting };
   return { best: { plan: { devices, shards: [] }, score: 0 }, considered: [], setting };
 }
 
-/** These tables on `count` devices from rank `first` on, which are numbered from 0. */
+/** The setting of these tables on `count` devices from rank `first` on, renumbered from 0. */
 function onRanks(
   setting: Setting,
   first: number,
@@ -102,7 +103,7 @@ function onRanks(
     const pins = table.pins
       ?.map((pin) => ({ ...pin, device: pin.device - first }))
       .filter(({ device }) => device >= 0 && device < count);
-    // A copy would lie on the other devices, too.
+    // A data-parallel table would need copies on all devices, not only on these.
     const schemes = table.schemes.filter((scheme) => scheme !== "data-parallel");
     return { ...table, schemes: schemes.length > 0 ? schemes : table.schemes, pins };
   });
@@ -110,7 +111,7 @@ function onRanks(
   return { ...setting, workload, devices, fleet };
 }
 
-/** The tables by their lookups for a byte, the hottest first; of equal ones, as in the job. */
+/** The tables sorted by lookups per byte, descending; equal tables in the order of the job. */
 function byDensity(setting: Setting): PlannedTable[] {
   const density = (table: PlannedTable) => {
     return (table.poolingFactor * table.dim) / Math.max(1, bytesOf(setting, table));
@@ -120,7 +121,7 @@ function byDensity(setting: Setting): PlannedTable[] {
   return tables.toSorted((a, b) => (densities.get(b) ?? 0) - (densities.get(a) ?? 0));
 }
 
-/** How many of these tables have room on all devices together. */
+/** Number of tables, from the first on, that fit into the memory of all devices together. */
 function countThatFits(setting: Setting, tables: readonly PlannedTable[]): number {
   const reserve = reserveOf(setting);
   let room = 0;

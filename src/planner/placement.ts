@@ -76,7 +76,7 @@ export function serversOf(placement: PlacementSpec | undefined, devices: number)
   return Math.min(placement?.servers ?? 0, devices - 1);
 }
 
-/** Most devices of a run: a device that runs samples has a slice at least. */
+/** Maximum number of devices: each device that runs samples needs at least one slice. */
 export function mostDevices(job: {
   readonly slices: number;
   readonly placement?: PlacementSpec | undefined;
@@ -84,7 +84,7 @@ export function mostDevices(job: {
   return job.slices + (job.placement?.servers ?? 0);
 }
 
-/** The slices of each device beside servers, the last ones; undefined: there are no servers. */
+/** Number of slices of each device, 0 for servers, which come last; undefined: no servers. */
 export function slicesBeside(slices: number, devices: number, servers: number) {
   if (servers === 0) return undefined;
   const trainers = sliceRunsOf(slices, devices - servers).map((run) => run.slices);

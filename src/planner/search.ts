@@ -66,7 +66,7 @@ export function searchPlan(
   enumerate: Enumerate = (table) => enumerateOptions(setting, table),
 ): SearchResult {
   const room = roomOf(setting);
-  // No part is without bytes, so that options need not be enumerated.
+  // Every part takes room: if there is none, options need not be enumerated.
   const isEmpty = setting.workload.tables.length === 0;
   if (!isEmpty && roomOfAll(room) === 0) return { best: undefined, considered: [] };
   const options: OptionTable = setting.workload.tables.map((table) => {

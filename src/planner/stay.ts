@@ -1,7 +1,7 @@
-// Parts of tables that stay on their devices when the devices of a run change: only the parts of
-// lost devices are placed anew, and some move to devices that are new. A plan that is searched for
-// the new devices would move almost all rows, which a recovery then reads. Placement changes no bit
-// of the result (law 4). On unequal hosts, loads count by the speed and memory of each device.
+// Keeps the parts of tables on their devices when the devices of a run change. Only the parts of
+// lost devices are placed again, and some parts move to new devices. A newly searched plan would
+// move almost all rows, which the recovery would have to read. Placement changes no bit of the
+// result (law 4). On unequal hosts, loads are relative to the speed and memory of each device.
 
 import type { TablePart } from "./pins.ts";
 import type { PlannedDevice } from "./shards.ts";
@@ -15,15 +15,15 @@ export interface PlacedPart extends TablePart {
   readonly bytes: number;
 }
 
-/** The most that the busiest and the fullest device may have, compared with the searched plan. */
+/** Highest load of the busiest and the fullest device, relative to the searched plan. */
 const excessMax = 1.25;
-/** A device gives parts away until it has at most this share of the mean. */
+/** Parts leave a device until its load is at most this multiple of the mean. */
 const evenShare = 1.1;
 
 /**
- * Places parts on `devices` devices so that as few bytes as possible move. `rankOf`: the new rank
- * of each former device; undefined: it is lost. `searched`: the plan that is taken otherwise.
- * Undefined: it is much better, or has copies of other tables.
+ * Places parts on `devices` devices, moving as few bytes as possible. `rankOf`: the new rank of
+ * each former device; undefined: it is lost. `searched`: a newly searched plan. Returns undefined
+ * if that plan is much better, or has copies of other tables.
  */
 export function stayInPlace(options: {
   readonly former: readonly PlacedPart[];
@@ -98,7 +98,7 @@ function even(placed: PlacedPart[], load: Loaded[]): void {
     const [idle = 0, busy = 0] = [ranks[0], ranks.at(-1)];
     const [from, to] = [load[busy], load[idle]];
     if (from === undefined || to === undefined || from.cost <= evenShare * mean) return;
-    // The part that is nearest to half of the difference, by their speeds, leaves the two alike.
+    // A part with half of the difference in load, at their speeds, makes the devices most equal.
     const half = (from.cost - to.cost) / (1 / from.speed + 1 / to.speed);
     let best = -1;
     for (const [i, { device, cost }] of placed.entries()) {

@@ -112,6 +112,6 @@ function deviceNeeds(packed: Partition | undefined, room: Room): UnmetNeed[] {
     return [{ kind: "host", sentence, lacksBytes: used - hostBytes }];
   });
   if (full.length > 0) return full;
-  const sentence = `Whole shards of few bytes and of low cost were not found a place together`;
+  const sentence = `No placement was found that balances both the bytes and costs of whole shards`;
   return [{ kind: "device", sentence, lacksBytes: 0 }];
 }

@@ -52,7 +52,7 @@ export interface ShardCost {
   readonly seconds: StageSeconds;
   /** Seconds that count in a plan's score: all stages except the input exchange. */
   readonly cost: number;
-  /** The seconds of these in which the device itself works, and does not wait for bytes. */
+  /** The part of `cost` in which the device works instead of waiting for bytes. */
   readonly work: number;
   /** Bytes of weights, optimizer state (a cache's share of both) and buffers. */
   readonly bytes: number;
@@ -65,7 +65,7 @@ export interface Setting {
   readonly workload: Workload;
   readonly devices: Devices;
   readonly constants: MachineConstants;
-  /** Where hosts are unequal: each device, by rank; left out: all are as the constants say. */
+  /** Each device by rank, if hosts are unequal; left out: devices are alike. */
   readonly fleet?: readonly PlannedDevice[] | undefined;
 }
 

@@ -1,7 +1,7 @@
-// The undo log as kernels write it: the former values of rows, before an update changes them.
-// src/embedding/rows/undo-log.ts has the layout of the log, its two halves, and the way back.
+// The undo log, as kernels write it: the values of rows before an update changes them.
+// src/embedding/rows/undo-log.ts has the layout of the log, its two halves, and its use.
 
-/** Cache lines that a record begins on, in bytes and in words. */
+/** Bytes of a cache line; every record begins on one. */
 export const undoLineBytes = 64;
 
 /** Words before the rows of a record: tile, number of rows, lines, 0. */
@@ -19,7 +19,7 @@ export interface UndoTail {
 
 /** A tile whose rows change. */
 export interface UndoneTile {
-  /** Its number in the log. */
+  /** The tile's number in the log. */
   readonly tile: number;
   readonly rows: number;
   /** Bit row % 32 of word row / 32: whether the log has the row. */
@@ -32,9 +32,9 @@ export interface UndoneTile {
 /** Kernels that write an undo log. */
 export interface UndoKernels {
   /**
-   * Appends a record to the log for each tile with rows that it has not seen: of tiles[i] the rows
-   * ids[ranges[2i]] .. ids[ranges[2i+1]-1]. Marks them as seen. Returns false where the log has no
-   * room: it is as before then, but rows that it does not have may be marked as seen.
+   * Appends a record for each tile with those of its rows that the log lacks, and marks them as
+   * seen. The rows of tiles[i] are ids[ranges[2i]] .. ids[ranges[2i+1]-1]. Returns false if the
+   * log is full: it is then unchanged, but rows that it lacks may be marked as seen.
    */
   keepRows(
     log: UndoTail,

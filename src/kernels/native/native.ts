@@ -130,16 +130,16 @@ function aligned(addon: Addon, length: number): Float32Array {
   return room.subarray(first, first + length);
 }
 
-/** Floats of memory that small tables share. Its untouched pages take no memory. */
+/** Floats of a memory block that small tables share. Its untouched pages take no memory. */
 const roomFloats = 2 ** 23;
 
-/** What is left of the memory that small tables share, by addon. */
+/** The unused rest of the present block, by addon. */
 const rooms = new WeakMap<Addon, Float32Array>();
 
 /**
- * Allocates rows. Small tables share memory: their states and marks alone would be on small pages,
- * so that each access to a row of many tables would translate an address anew. The kernels of a
- * thread share it, too: V8 collects garbage after every few rooms, as if they were all in use.
+ * Allocates rows. Small tables share a block, because arrays of their own would be on small pages,
+ * and each access to a row of many tables would need another address translation. All kernels of a
+ * thread share it, as V8 counts a block as fully used, and collects garbage after every few blocks.
  */
 function rowsFromRoom(addon: Addon, length: number): Float32Array {
   const whole = 16 * Math.ceil(length / 16);

@@ -1,7 +1,7 @@
-// Recordings of kernels' calls. A call is recorded after its arguments were checked and listed for
-// the addon, so that a replay neither checks nor lists them again. A step makes the same calls as
-// the step before; on small batches, preparing them takes longer than many of them run. The addon
-// keeps the arguments of adjacent calls of its own, and repeats all of these in one call.
+// Records kernel calls. A call is recorded after its arguments were checked and converted for the
+// addon, so that a replay does neither again. Successive steps make the same calls, and for small
+// batches this preparation takes longer than many of the calls. The addon stores the arguments of
+// adjacent calls of its functions, and repeats all of them in one call.
 
 import type { Addon } from "../../ports/addon.ts";
 import type { Arguments } from "./describe.ts";
@@ -25,7 +25,7 @@ export function createRecorder(addon: Addon | undefined) {
       return answer;
     },
 
-    /** As of the kernels. */
+    /** See `Kernels.recorded`. */
     recorded(work: () => void): (() => void) | undefined {
       if (running !== undefined) throw new Error("A recording of kernels' calls already runs");
       const own = { calls: [] as Call[], lists: [] as Arguments[] };
@@ -57,7 +57,7 @@ function joiner(addon: Partial<Addon> = {}) {
       const functions = Int32Array.from(own, (call) => places.get(call) ?? 0);
       const kept = own.length > 1 ? addon.keepCalls?.(functions, given) : undefined;
       joined.calls.push(...(kept === undefined ? own : [addon.runCalls as Call]));
-      // The lists stay with the calls, as the addon reads the memory of their arrays.
+      // Keeps the argument lists alive, because the addon reads the memory of their arrays.
       joined.lists.push(...(kept === undefined ? given : [[kept, given]]));
     }
     return joined;

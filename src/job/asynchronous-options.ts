@@ -1,6 +1,6 @@
 // The options of asynchronous training (`mode: "async"`). Trainers read and write rows on servers
-// that apply each update when it arrives, so results depend on timing: no option here can bring the
-// promise of equal bits back.
+// that apply each update when it arrives. Results therefore depend on timing, whatever the options:
+// equal bits are not promised.
 
 import { z } from "zod";
 
@@ -40,19 +40,19 @@ export const asynchronousOptions = z.strictObject({
         ),
     })
     .prefault({})
-    .describe("How the dense weights of trainers meet, on the server of the center."),
+    .describe("Elastic averaging of the trainers' dense weights with a center on a server."),
   prefetch: z
     .int()
     .min(0)
     .max(16)
     .default(2)
-    .describe("Batches whose rows a thread reads ahead. More hide latency, and read older rows."),
+    .describe("Batches whose rows a thread reads ahead. More hide latency, but read older rows."),
   pushes: z
     .int()
     .min(1)
     .max(64)
     .default(4)
-    .describe("Updates of a thread that may be on their way to a server; one more waits."),
+    .describe("Most updates of a thread that servers have not confirmed; further updates wait."),
 });
 
 /** The section `async` after its checks. */

@@ -1,5 +1,5 @@
-// Checks a job of asynchronous training: its servers and trainers have no common step, so they
-// refuse what needs one, and the section `async` belongs to no other mode.
+// Checks a job of asynchronous training. Its servers and trainers have no common step, so options
+// that need one are refused. In all other modes, the section `async` is refused.
 
 import type { z } from "zod";
 import { isStreamed } from "../data/data-kinds.ts";
@@ -10,7 +10,7 @@ import type { jobSchema } from "./job-schema.ts";
 
 type JobSpec = z.output<typeof jobSchema>;
 
-/** The section `async` of a job, which one in `mode: "async"` always has. */
+/** The section `async` of a job in `mode: "async"`, which always has it. */
 export function asynchronousOf({ mode, async }: Pick<JobSpec, "mode" | "async">): AsynchronousSpec {
   if (mode !== "async" || async === undefined) throw new RangeError("The job is not asynchronous");
   return async;
@@ -23,7 +23,7 @@ export function withAsynchronous<Job extends Pick<JobSpec, "mode" | "async">>(jo
 }
 
 /**
- * Refuses a job that has no common steps. `what`: what needs them.
+ * Refuses a job without common steps. `what`: the feature that needs them.
  * @throws InvalidOptionError
  */
 export function checkSynchronous({ mode }: Pick<JobSpec, "mode">, what: string): void {
@@ -31,7 +31,7 @@ export function checkSynchronous({ mode }: Pick<JobSpec, "mode">, what: string):
 }
 
 /**
- * Refuses a graph with statistics of a batch, which options do not show where a module builds it.
+ * Refuses a custom model with batch statistics, which only the graph of its module shows.
  * @throws InvalidOptionError
  */
 export function checkStatistics({ mode, model }: Pick<JobSpec, "mode" | "model">): void {
@@ -49,7 +49,7 @@ const because = 'in `mode: "async"`,';
 const dealtRows = `"auto" ${because} whose servers deal tables themselves`;
 
 /**
- * Refuses what asynchronous training cannot do, and its section in other modes.
+ * Refuses options that asynchronous training does not support, and `async` in other modes.
  * @throws InvalidOptionError
  */
 export function checkAsynchronous(job: JobSpec): void {
@@ -98,8 +98,8 @@ function* refusalsOf(job: JobSpec): Generator<Refusal> {
     ];
   }
   const { partial, bits } = checkpoint;
-  yield ["checkpoint.partial", partial !== undefined, no("where it is the rule"), partial];
-  yield ["checkpoint.bits", bits !== 32, `32 ${because} as updates alone are lost`, bits];
+  yield ["checkpoint.partial", partial !== undefined, no("where it always applies"), partial];
+  yield ["checkpoint.bits", bits !== 32, `32 ${because} which never reduces precision`, bits];
   const { kind } = placement;
   yield ["placement.kind", kind !== "auto", dealtRows, kind];
   yield ["plan", job.plan !== undefined, no("whose servers follow no plan"), "a plan"];

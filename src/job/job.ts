@@ -95,7 +95,7 @@ export function* resolvingJob(options: unknown): Steps<JobSpec> {
   return withPlacement(job);
 }
 
-/** A job of fewer tables takes no more time than its other options do. */
+/** Most tables that are checked in one step: they take no longer than the other options. */
 const manyTables = 500;
 
 function hasMany(options: unknown): boolean {
@@ -104,7 +104,7 @@ function hasMany(options: unknown): boolean {
   return Array.isArray(tables) && tables.length > manyTables;
 }
 
-/** The options with the tables and features that are right: they are checked in steps. */
+/** Checks tables and features in steps. Returns the options with the valid ones completed. */
 function* withEach(options: unknown): Steps<unknown> {
   const model = isSection(options) ? options.model : undefined;
   if (!isSection(options) || !isSection(model)) return options;
@@ -219,7 +219,7 @@ function checkTiers({ model }: JobSpec): void {
 
 const texts = new WeakMap<JobSpec, string>();
 
-/** The job as JSON, written once: with 10,000 tables it has megabytes. */
+/** The job as JSON; cached, because with 10,000 tables it has megabytes. */
 export function jobTextOf(job: JobSpec): string {
   const text = texts.get(job) ?? JSON.stringify(job);
   texts.set(job, text);
@@ -227,9 +227,9 @@ export function jobTextOf(job: JobSpec): string {
   return text;
 }
 
-/** Jobs of the latest texts, the newest last. */
+/** The jobs of the last texts, the newest last. */
 const jobs = new Map<string, JobSpec>();
-/** Most of them: a process serves few runs at a time, and a text may have megabytes. */
+/** Most cached jobs: a process serves few runs at a time, and a text may have megabytes. */
 const jobsMax = 4;
 
 function remember(text: string, job: JobSpec): void {
@@ -241,7 +241,7 @@ function remember(text: string, job: JobSpec): void {
   }
 }
 
-/** The job of a text. The latest texts are not checked again. @throws InvalidOptionError */
+/** The job of a text. The last texts are cached. @throws InvalidOptionError */
 export function jobOfText(text: string): JobSpec {
   return atOnce(readingJob(text));
 }

@@ -4,7 +4,8 @@
 //   CONNECT {json}   PUB subject [reply] bytes   HPUB subject [reply] headerBytes bytes
 //   SUB subject [queue] sid   UNSUB sid [max]   PING   PONG        each line ends with CR LF
 //
-// Text is kept as Latin-1, one character per byte: a subject in any encoding leaves as it came.
+// Text is decoded as Latin-1, one character per byte, so that subjects in any encoding are
+// forwarded unchanged.
 //
 // Invariants
 //   P1. At most one control line and one payload are held, both within their limits.

@@ -1,5 +1,5 @@
-// Limits a server's connections, so that file descriptors are left for files and threads of the
-// process: without them, the readers of all its runs fail with EMFILE.
+// Limits a server's connections, so that the process has file descriptors left for files and
+// threads. Otherwise the readers of all its runs fail with EMFILE.
 
 import { existsSync, readFileSync } from "node:fs";
 
@@ -12,7 +12,7 @@ export function softLimit(name: "Max open files" | "Max locked memory"): number 
   return Number.isFinite(value) && line !== "" ? value : Number.POSITIVE_INFINITY;
 }
 
-/** Fewest connections of a server. */
+/** Number of connections that a server gets in any case. */
 const connectionsMin = 4;
 
 /**

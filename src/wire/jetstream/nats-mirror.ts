@@ -1,14 +1,14 @@
 // The mirror of a cluster in JetStream, over a connection of its own: events of runs in streams,
-// the queue in a key-value bucket. JetStream may forget data that it acknowledged (law 6): callers
-// keep the truth elsewhere, and write missing data again.
+// the queue in a key-value bucket. JetStream may lose data that it acknowledged (law 6): the mirror
+// is only a copy, and callers write missing data again.
 //
 //   stream osiris-events-<cluster>            osiris.<cluster>.stream.<run>
 //   stream osiris-events-<tenant>@<cluster>   osiris.<cluster>.stream.<tenant>.<run>
 //   bucket osiris-queue-<cluster>             a key for each run
 //
 // Invariants
-//   M1. A change names the one before it (compare-and-set). Of two writers, one learns that it is
-//       not the last, and no change is stored twice.
+//   M1. A change is stored only if the change that its writer saw last is still the newest
+//       (compare-and-set): of two concurrent writers one is refused, and no change is stored twice.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -28,7 +28,7 @@ import { RequestFailedError } from "../../errors/errors.ts";
 import { eventStream, queueBucket, streamPattern } from "../messages/subjects.ts";
 import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
 
-/** How long, and how much, a stream keeps. Its oldest messages go first. */
+/** Limits of a stream; beyond them, its oldest messages are removed. */
 export interface StreamLimits {
   readonly days: number;
   /** Bytes per stream: of runs without a tenant, and of each tenant. */
@@ -94,8 +94,8 @@ export class NatsMirror {
   }
 
   /**
-   * Makes the stream of a tenant, or of runs without a tenant, and a consumer for each of these
-   * users. Resolves to whether the stream is whole, having lost no message so far.
+   * Creates the stream of a tenant, or of runs without a tenant, and a consumer for each user.
+   * Resolves to whether the stream still has its first message.
    */
   async openStream(tenant: string | undefined, users: readonly string[]): Promise<boolean> {
     const manager = await this.#managed();
@@ -125,8 +125,8 @@ export class NatsMirror {
   }
 
   /**
-   * Appends a message after the one at place `after` of its subject; 0: the first. Resolves to its
-   * place, or to undefined where another message is the last, or this one is there already. M1
+   * Appends a message if the last one of its subject is at place `after`; 0: if there is none.
+   * Resolves to its place; undefined: another message is the last, or this one is a repetition. M1
    */
   async append(
     subject: string,
@@ -199,7 +199,7 @@ export class NatsMirror {
     this.#bucket = undefined;
   }
 
-  /** Calls `tell` after each reconnect, until the connection is closed. */
+  /** Calls `tell` after each reconnection, until the connection is closed. */
   async watch(tell: () => void): Promise<void> {
     for await (const { type } of this.#connection.status()) if (type === "reconnect") tell();
   }

@@ -1,8 +1,8 @@
-// Encodes and decodes a value: msgpack between our own programs, JSON for people who write by hand.
+// Encodes and decodes a value: msgpack between programs of Osiris, JSON for messages of users.
 //
 // Invariants
-//   B1. A header's claim alone allocates nothing: before msgpack is decoded, its bytes are walked
-//       once, and a claim of more elements than bytes left is refused.
+//   B1. A length in untrusted bytes allocates no memory: before msgpack is decoded, its bytes are
+//       scanned, and a list that claims more elements than there are bytes left is refused.
 //   B2. A value nested deeper than `depthMax` is refused, in either form.
 //   B3. An integer keeps its digits, in either form: beyond 2^53 it is a bigint.
 
@@ -16,7 +16,7 @@ import type { Frame } from "./transport.ts";
 /** The two forms of a body. */
 export type ContentType = "application/json" | "application/msgpack";
 
-/** Deepest nesting of a body. Ours have four levels. */
+/** Deepest nesting of a body. Messages of Osiris have four levels. */
 export const depthMax = 32;
 
 /** A value as a payload, with the header that names its form. */
@@ -73,7 +73,7 @@ export function decodeValue(subject: string, payload: Uint8Array): unknown {
   }
 }
 
-/** B3. A decoded value, in place, with numbers where float64 holds the integers of 64 bits. */
+/** Converts, in place, 64-bit integers of a decoded value to numbers where float64 is exact. B3 */
 function asNumbers(value: unknown): unknown {
   if (typeof value === "bigint") {
     const number = Number(value);
@@ -104,7 +104,7 @@ function isDeeper(value: unknown, levels: number): boolean {
   return Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
 
-/** The fault in the structure of msgpack bytes, found by walking without decoding. B1, B2 */
+/** The fault in the structure of msgpack bytes, found without decoding them. B1, B2 */
 function faultOf(bytes: Uint8Array): string | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const open = [1]; // elements left, level by level

@@ -33,16 +33,16 @@ const chunksMax = 1024;
 /** Bytes of payloads that one connection holds: two of the largest. C2 */
 const heldBytesMax = 2 * bodyBytesMax;
 
-/** What a payload counts without its chunks. */
+/** Bytes that a payload counts in addition to its chunks. */
 const keptBytes = 1024;
 
-/** A payload is dropped after this time without a chunk: its sender is gone, or was answered. */
+/** A payload without a new chunk for this time is dropped: its sender will send no more. */
 const restMs = 30_000;
 
 interface ChunkPlace {
   readonly index: number;
   readonly count: number;
-  /** Of the whole payload. */
+  /** Size and hash of the whole payload. */
   readonly bytes: number;
   readonly sha256: string;
 }
@@ -83,15 +83,15 @@ interface Held {
   missing: number;
   whole: Uint8Array | undefined;
   heldBytes: number;
-  /** The newest frame with a reply subject, or the newest one. */
+  /** The newest frame with a reply subject; if none has one, the newest frame. */
   frame: Frame;
   cancel: Cancel;
 }
 
-/** Puts the payloads of one connection together. */
+/** Assembles the payloads of one connection from chunks. */
 export class ChunkAssembler {
   readonly #clock: Clock;
-  /** By subject, payload and receiver; the one that has waited longest first. */
+  /** By subject, payload and receiver, in the order of their newest chunks, oldest first. */
   readonly #held = new Map<string, Held>();
   #heldBytes = 0;
 
@@ -105,8 +105,8 @@ export class ChunkAssembler {
   }
 
   /**
-   * The whole frame that a received frame completes or repeats; undefined: there is none yet. A
-   * frame that is no chunk is whole. `receiver`: the subscription or request that received it.
+   * Takes a received frame; returns the whole frame that it completes or repeats, if any. A frame
+   * that is not a chunk is whole. `receiver`: the subscription or request that received it.
    * @throws FrameCorruptError
    */
   add(frame: Frame, receiver: number): Frame | undefined {
@@ -147,7 +147,7 @@ export class ChunkAssembler {
     return payload && wholeOf(one.frame, payload);
   }
 
-  /** Drops what a receiver holds; undefined: what all hold. */
+  /** Drops the payloads of a receiver; undefined: those of all receivers. */
   forget(receiver?: number): void {
     for (const key of [...this.#held.keys()]) {
       if (receiver === undefined || key.startsWith(`${receiver} `)) this.#drop(key);

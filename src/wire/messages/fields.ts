@@ -42,7 +42,7 @@ export const metrics = taskMetrics.extend({
 });
 
 const rate = z.number().positive();
-/** What a host announces of itself (src/planner/fleet.ts). */
+/** The hardware that a host announces (src/planner/fleet.ts). */
 export const hardware = z.object({
   ...{ memoryBytes: z.number().min(0), cores: rate },
   ...{ lookups: rate.optional(), flops: rate.optional() },
@@ -50,14 +50,14 @@ export const hardware = z.object({
 
 /** The direct links of a host in its generation, as its bridge reports them. */
 export const linkReport = z.object({
-  /** Hosts that its frames reach directly, and over the broker. */
+  /** Number of hosts that its frames reach directly, and over the broker. */
   direct: z.int().min(0),
   broker: z.int().min(0),
-  /** Why of some of the latter. */
+  /** For some of the hosts that are reached over the broker, the reason. */
   reasons: z.array(z.object({ to: z.string(), reason: z.string() })),
-  /** Strangers that were refused. */
+  /** Number of refused connections of processes that are no hosts of the generation. */
   refused: z.int().min(0),
-  /** Payload bytes sent each way. */
+  /** Payload bytes sent directly, and over the broker. */
   bytes: z.object({ direct: z.number().min(0), broker: z.number().min(0) }),
   /** A host whose clock is far ahead of this one's; negative seconds: behind. */
   apart: z.object({ host: z.string(), seconds: z.number() }).optional(),
@@ -65,15 +65,15 @@ export const linkReport = z.object({
 
 export type LinkReport = z.output<typeof linkReport>;
 
-/** The links between hosts, as measured; or why they were not. */
+/** The measured links between hosts, or the reason why they were not measured. */
 export const links = z.union([
   z.object({ allToAll: rate, allReduce: rate, roundSeconds: z.number().min(0) }),
   z.string(),
 ]);
 
 /**
- * Updates that asynchronous training lost with a trainer, a server of rows or that of the center,
- * and where its replacement continues from.
+ * Updates that asynchronous training lost with a trainer, a sparse server (`rows`) or the dense
+ * server (`center`), and the state from which its replacement continues.
  */
 export const lostUpdates = z.object({
   what: z.enum(["trainer", "rows", "center"]),
@@ -89,7 +89,7 @@ export const meters = z.object({
   flights: z.array(z.int().min(0)).optional(),
 });
 
-/** Of asynchronous trainers: batches whose updates servers have not confirmed, and their oldest. */
+/** Number of batches whose updates the parameter servers have not confirmed; age of the oldest. */
 export const pushLag = z.object({ batches: z.int().min(0), oldestMs: z.number().min(0) });
 
 /** An actor that waits, and the actor it waits for (actors/runtime/wait-graph.ts). */
@@ -101,5 +101,5 @@ export const wait = z.object({
   step: z.int().min(0).optional(),
 });
 
-/** Rows of durable tables on disk, not read from a checkpoint; `reason`: why there are none. */
+/** Number of durable rows that come from the disk; `reason`: why there are none. */
 export const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });

@@ -80,7 +80,7 @@ const someParts = { cut: step, device, of: z.int().min(0) };
 
 const bytes = z.int().min(0);
 const restoredBytes = z.object({ memoryBytes: bytes, storeBytes: bytes, keptBytes: bytes });
-const computed = { arithmetic: z.string(), set: z.string().optional() }; // How it computes.
+const computed = { arithmetic: z.string(), set: z.string().optional() }; // Its kernels.
 
 const tierStatus = z.object({
   device,
@@ -96,9 +96,9 @@ export const messages = defineMessages({
   /**
    * `hosts`: the devices of each host, for which to search a plan; left out: no search. `pins`:
    * parts of tables that the plan must place on given devices. `measured`: measurements of the
-   * run's earlier plans, which the search uses. `machines` and `links`: of these hosts.
-   * `hostCount`: hosts that share the indexing of files. `job`: as JSON, which is read many times
-   * as fast as msgpack, and only once.
+   * run's earlier plans, which the search uses. `machines` and `links`: those of these hosts.
+   * `hostCount`: number of hosts that index the files together. `job`: as JSON, which is parsed
+   * many times as fast as msgpack, and parsed only once.
    */
   "host.prepare": z.object({
     command,
@@ -110,7 +110,7 @@ export const messages = defineMessages({
     links: links.optional(),
     hostCount: z.int().min(1).optional(),
   }),
-  /** Has these hosts measure the links between them, all at once; `isDirect`: direct ones, too. */
+  /** Lets all of `hosts` measure the links between them together; `isDirect`: also direct links. */
   "host.measure": z.object({ command, hosts: z.array(host), isDirect: z.boolean().optional() }),
   "host.measured": z.object({ command, host, links, direct: links.optional() }),
   /** `memoryBytes`: memory that the host's process may use. */
@@ -121,22 +121,22 @@ export const messages = defineMessages({
     memoryBytes: z.number().min(0).optional(),
   }),
   /**
-   * `steps`: steps that the files suffice for that are indexed so far. `part`: other hosts may
-   * index files of this part, too.
+   * `steps`: number of steps for which the files that are indexed so far have samples. `part`: the
+   * part of the data whose files other hosts may help to index.
    */
   "host.preparing": z.object({
     fraction: z.number(),
     steps: z.int().min(0).optional(),
     part: dataPart.optional(),
   }),
-  /** Has a further host index files of a part: it is the `share`-th of `hosts`, from 0. */
+  /** Lets another host help to index files of a part: it is number `share`, from 0, of `hosts`. */
   "host.index": z.object({
     job: z.string(),
     part: dataPart,
     share: z.int().min(1),
     hosts: z.int().min(2),
   }),
-  /** Has a further host make the caches that it does not see. `digest`: of their samples. */
+  /** Lets another host build the caches that it does not see. `digest`: that of the samples. */
   "host.cache": z.object({
     command,
     job: z.string(),
@@ -146,7 +146,7 @@ export const messages = defineMessages({
   "host.cached": z.object({ command, host }),
   /** `assembly`: the spec of the generation without its job, as JSON. */
   "host.assemble": z.object({ command, job: z.string(), assembly: z.string() }),
-  /** `isOver`: the run is, too, so that nothing of it need be kept. */
+  /** `isOver`: the run has ended, so that the host need not keep any of its state. */
   "host.release": z.object({ command, isOver: z.boolean() }),
   "host.released": z.object({ command, host }),
   /**
@@ -178,7 +178,7 @@ export const messages = defineMessages({
     step: step.optional(),
     waits: z.array(wait).readonly(),
   }),
-  /** An actor failed and was replaced: for the record. `lost`: of asynchronous training. */
+  /** An actor failed and was replaced. `lost`: the updates that asynchronous training lost. */
   "host.mended": z.object({
     host,
     actor: z.string(),
@@ -190,12 +190,13 @@ export const messages = defineMessages({
   }),
 
   /**
-   * A process offers to be a host, or still is one. `isLeaving`: it stays only while it is needed;
-   * `drain`: why, and the seconds after which it ends. `key` identifies it until it has an index.
+   * A process joins as a host, or confirms that it still is one. `isLeaving`: it stays only while a
+   * run needs it; `drain`: the reason, and the seconds until it ends. `key` identifies it until it
+   * has an index.
    */
   "host.announce": z.object({
     key: z.int().min(0),
-    isAsking: z.boolean().default(true), // For an answer; hosts of older versions always do.
+    isAsking: z.boolean().default(true), // For an answer; older hosts always ask.
     devices: z.int().min(1),
     arithmetic: z.string(),
     version: z.string(),
@@ -212,8 +213,8 @@ export const messages = defineMessages({
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
   /**
-   * `of`: the last messages of one of its actors alone (actors/observe/received-messages.ts).
-   * `hasShards`: and of its shards. `timelines`: a page of these (actors/host/kept-timelines.ts).
+   * `of`: report only the last messages of this actor (actors/observe/received-messages.ts).
+   * `hasShards`: also report shards. `timelines`: a page of these (actors/host/kept-timelines.ts).
    */
   "host.inspect": z.object({
     command,
@@ -262,11 +263,11 @@ export const messages = defineMessages({
     repairedIds: counts,
     staleRows: counts,
     dynamicIds: z.object({ admitted: counts, evicted: counts, dropped: counts }).readonly(),
-    samples: z.int().min(0).optional(), // That an asynchronous trainer has trained.
+    samples: z.int().min(0).optional(), // Trained by an asynchronous trainer.
   }),
   "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
 
-  /** Most samples a second that the readers of the run serve together; 0: as many as they can. */
+  /** Limits the samples per second of all readers of the run together; 0: no limit. */
   "reader.rate": z.object({ command, samplesPerSecond: z.int().min(0) }),
   "reader.limited": z.object({ command, reader }),
   /** Requests that the reader finish its batch and be replaced by another thread. */
@@ -283,7 +284,7 @@ export const messages = defineMessages({
     arithmetic: z.string(),
     best: z.boolean(),
     metrics: z.unknown(),
-    sets: z.array(z.string()).optional(), // This and `means`: as in the manifest.
+    sets: z.array(z.string()).optional(), // `sets` and `means`: as in the manifest.
     means: z.record(z.string(), z.number()).optional(),
     leaving: z.array(host).optional(), // Hosts that leave after this cut, handing their parts over.
   }),
@@ -312,18 +313,18 @@ export const messages = defineMessages({
     missing: z.int().min(0),
     bytes: z.int().min(0),
   }),
-  /** The checkpoint with this hash is committed, and no further step comes. */
+  /** Requests a tier to save its durable rows. `manifest`: hash of the last checkpoint. */
   "tier.persist": z.object({ command, manifest: z.string() }),
   "tier.persisted": z.object({ command, device, kept: foundRows }),
   /** Some of the `of` parts that a device has saved. */
   "part.saved": z.object({ ...someParts, parts: z.array(savedPart).readonly() }),
-  /** Parts in a leaving host's memory alone, to take over; of their places hash and bytes count. */
+  /** Parts in a leaving host's memory, to take over: of places only `sha256` and `bytes` count. */
   "part.offered": z.object({ ...someParts, parts: z.array(savedPart).readonly() }),
   /** The receiver of part.offered has these parts, so that the leaving host is not needed. */
   "part.held": z.object({ ...someParts, names: z.array(z.string()).readonly() }),
   /** All parts of these leaving hosts are in the store, or in the memory of hosts that stay. */
   "checkpoint.handed": z.object({ hosts: z.array(host).readonly() }),
-  /** These hosts may leave now: their silence is no failure. */
+  /** These hosts may leave now: from then on their silence is not a failure. */
   "buddy.left": z.object({ hosts: z.array(host).readonly() }),
   /**
    * The checkpoint disk is full and the writer waits for room (`isAwaited`), or it has continued.

@@ -58,17 +58,17 @@ export function natsConfig(options: NatsConfigOptions): string {
   const cluster = checkOptions(tenantName, options.cluster, "cluster");
   const blocks: (readonly [comment: string, key: string, value: unknown] | undefined)[] = [
     ["", "listen", listen],
-    monitor === undefined ? undefined : ["Figures of the server, over HTTP.", "http", monitor],
-    tls === undefined ? undefined : ["No connection is plain.", "tls", tlsBlock(tls)],
+    monitor === undefined ? undefined : ["Monitoring pages, over HTTP.", "http", monitor],
+    tls === undefined ? undefined : ["All connections are encrypted.", "tls", tlsBlock(tls)],
     jetstream === undefined ? undefined : ["", "jetstream", { store_dir: jetstream }],
-    ["A frame of the exchange between hosts fits into it.", "max_payload", 1_048_576],
-    ["What may wait for one client: frames of a step come at once.", "max_pending", 67_108_864],
-    ["A client that is gone is noticed within seconds.", "ping_interval", "20s"],
-    ["Nobody comes in unnamed: every user stands below.", "accounts", accountsOf(options)],
+    ["Large enough for a frame of the exchange between hosts.", "max_payload", 1_048_576],
+    ["Bytes queued for one client: frames of a step come in a burst.", "max_pending", 67_108_864],
+    ["Interval of pings, by which lost clients are detected.", "ping_interval", "20s"],
+    ["All users are listed below; there is no anonymous access.", "accounts", accountsOf(options)],
   ];
   const head = [
     `# nats-server for the cluster ${cluster} of Osiris, by \`osiris nats-config\`.`,
-    "# Written anew each time: what you would change belongs into the file of tenants.",
+    "# Overwritten by each call: make changes in the tenants file instead.",
   ];
   const texts = blocks.flatMap((block) => {
     if (block === undefined) return [];

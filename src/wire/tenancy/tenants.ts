@@ -89,7 +89,7 @@ export function tenantsOf(value: unknown): Tenants {
   const folded = new Set<string>();
   for (const name of Object.keys(tenants)) {
     if (folded.has(name.toLowerCase())) {
-      const apart = "named apart also where upper and lower case are one, as on some disks";
+      const apart = "named differently also if case is ignored, as some disks ignore it";
       throw expected("tenants", apart, name);
     }
     folded.add(name.toLowerCase());
@@ -104,7 +104,7 @@ export function tenantsOf(value: unknown): Tenants {
       const where = `tenants.${name}.users.${user}.nkey`;
       if (pass !== undefined) throw expected(where, "left out where there is `pass`", nkey);
       if (!isUserKey(nkey)) throw expected(where, "the public key of a user's nkey, U…", nkey);
-      if (keys.has(nkey)) throw expected(where, "the key of one user: it says who he is", nkey);
+      if (keys.has(nkey)) throw expected(where, "a key of no other user, as it names one", nkey);
       keys.add(nkey);
     }
   }

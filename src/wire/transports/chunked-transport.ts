@@ -1,5 +1,6 @@
 // A transport whose payloads may be larger than a frame: they travel in chunks
-// (src/wire/messages/chunks.ts), in both directions of a request, too. Every connection is one.
+// (src/wire/messages/chunks.ts), requests and their answers included. All connections are of this
+// kind.
 //
 // Invariants
 //   K1. A payload that fits into a frame is sent as one, unchanged.

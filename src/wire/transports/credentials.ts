@@ -51,7 +51,7 @@ export function authenticationOf(
   const ways = (["token", "user", "nkey", "creds"] as const).filter((way) => given[way]);
   const [first, second] = ways;
   if (first !== undefined && second !== undefined) {
-    throw expected(second, `left out where there is \`${first}\`: one way to say who we are`, "…");
+    throw expected(second, `left out where there is \`${first}\`: only one kind is used`, "…");
   }
   if ((tls?.cert === undefined) !== (tls?.key === undefined)) {
     throw expected("tls", "given both `cert` and `key`, or neither", tls);

@@ -15,7 +15,7 @@ export class MemoryLink {
   send(delayMs: number, task: () => void): void {
     if (!this.#isOpen) return;
     this.#queue.push(task);
-    // Each timer runs the oldest task, not its own: delays vary, and the order stays.
+    // Each timer runs the oldest task, not its own, to keep the order although delays vary.
     this.#clock.after(delayMs, () => this.#queue.shift()?.());
   }
 

@@ -8,7 +8,7 @@
 // `drop`, `duplicate` and `reorder` are drawn once for each frame and receiver.
 //
 // Invariants
-//   M1. Nothing happens inside a call: every effect on another client is a task of the clock.
+//   M1. No call affects another client directly: every effect is a later task of the clock.
 //   M2. A receiver gets bytes of its own: neither the sender nor another receiver shares them.
 //   M3. Frames in flight on a connection are lost when the connection is cut.
 //   M4. A frame with a wrong checksum was not received: it counts as lost.

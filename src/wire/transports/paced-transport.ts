@@ -1,13 +1,13 @@
-// A transport that hands over a burst of frames in several turns of the event loop: the thousands
-// of parts of a checkpoint arrive in one read of a socket, and their receivers, one after the
-// other, would keep the thread from its timers and its other messages.
+// A transport that delivers a burst of frames in several turns of the event loop. The thousands of
+// parts of a checkpoint arrive in one read of a socket; delivered in one turn, they would delay the
+// timers and other messages of the thread.
 
 import { FrameCorruptError } from "../../errors/errors.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { paced } from "../../ports/turns.ts";
 import type { Frame, Transport } from "../messages/transport.ts";
 
-/** A turn hands over no further frame after so long. Heartbeats are due every 250 ms. */
+/** Longest delivery of frames in one turn; heartbeats are due every 250 ms. */
 const turnMs = 40;
 
 /** `onError`: as of the transport, for errors of receivers. */

@@ -74,9 +74,9 @@ function faultOf(server: string, waitMs: number, clock: Clock): Promise<Error | 
       socket.destroy();
       resolve(fault);
     };
-    const cancel = clock.after(waitMs, () => finish(new Error("it says nothing")));
+    const cancel = clock.after(waitMs, () => finish(new Error("it sends no greeting")));
     socket.once("data", () => finish(undefined));
     socket.once("error", finish);
-    socket.once("close", () => finish(new Error("it hung up")));
+    socket.once("close", () => finish(new Error("it closed the connection")));
   });
 }

@@ -368,7 +368,7 @@ test("an invalid file of tenants is refused with all its errors", (t) => {
   const { publicKey: nkey } = userKey();
   const twice = { a: { users: { b: { nkey } } }, c: { users: { d: { nkey } } } };
   t.throws(() => tenantsOf(twice), {
-    message: /^Expected `tenants\.c\.users\.d\.nkey` to be the key/,
+    message: /^Expected `tenants\.c\.users\.d\.nkey` to be a key of no other/,
   });
   t.throws(() => natsConfig({ cluster: "*", listen: "", tenants: {}, keyOf: () => "" }), {
     instanceOf: InvalidOptionError,

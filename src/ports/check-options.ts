@@ -43,17 +43,17 @@ export function checkOnce(schema: z.ZodType): void {
   const hasChecks = (schema._zod.def.checks ?? []).length > 0;
   schema._zod.run = (payload, context) => {
     if (known.has(payload.value as WeakKey)) return payload;
-    // Without checks `run` is `parse`, which Zod replaces after its first call.
+    // Zod replaces `parse` after its first call, and a schema without checks has `parse` as `run`.
     return hasChecks ? run(payload, context) : schema._zod.parse(payload, context);
   };
 }
 
-/** Elements checked between two turns: some milliseconds. */
+/** Elements that are checked in one turn of the event loop, which takes some milliseconds. */
 const elementsAtOnce = 1000;
 
 /**
- * Checks the elements of a long list, in steps. Returns them with defaults, and as they were where
- * they are wrong: `checkOptions` refuses these with the list that they are in.
+ * Checks the elements of a long list, in steps. Returns valid elements with their defaults, and
+ * invalid ones unchanged: `checkOptions` reports these when it checks the whole list.
  */
 export function* checkEach(schema: z.ZodType, list: readonly unknown[]): Steps<unknown[]> {
   const checked: unknown[] = [];

@@ -9,7 +9,7 @@ export function crc32c(bytes: Uint8Array, before = 0): number {
   return native === undefined ? portableCrc32c(bytes, before) : Number(native(bytes, before));
 }
 
-/** A call of the addon takes longer than the checksum of fewer bytes. */
+/** For fewer bytes, TypeScript is used: a call of the addon would take longer. */
 const nativeBytesMin = 64;
 
 /** tables[256 * n + byte]: the checksum of a byte and n zeros after it. */

@@ -43,7 +43,7 @@ const rules = {
   },
   link: {
     within: "bridgeSilence",
-    what: "a direct link between hosts opens, or acknowledges a frame; then the broker carries",
+    what: "a direct link between hosts opens, or acknowledges a frame; else the broker is used",
     share: 1 / 8,
     msMax: 2000,
   },
@@ -138,12 +138,12 @@ export function deadlinesOf({ stepDeadlineMs }: { readonly stepDeadlineMs: numbe
   return Object.fromEntries(entries) as Deadlines;
 }
 
-/** Bytes a second that a store, a disk or a network has at least, for deadlines of transfers. */
+/** Assumed least bandwidth of stores, disks and networks, for deadlines of transfers. */
 const slowestBytesPerSecond = 20e6;
 
 /**
- * What a deadline needs in addition where so many bytes are read or written. A hang is noticed
- * before by heartbeats, which do not depend on bytes.
+ * The time by which a deadline is extended for reading or writing so many bytes. Heartbeats, which
+ * do not depend on bytes, detect a hang earlier.
  */
 export function transferMs(bytes: number): number {
   return (1000 * bytes) / slowestBytesPerSecond;

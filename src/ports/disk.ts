@@ -76,7 +76,7 @@ export interface Disk {
   modifiedMs(path: string): number;
   /** Sets the modification time of a file to now. */
   touch(path: string): void;
-  /** The object store at an address, of a simulated machine; left out: that of the network. */
+  /** Opens an object store of a simulated machine; left out: stores are on the network. */
   readonly objects?: (address: string) => BlockingObjectStore;
 }
 

@@ -1,23 +1,26 @@
-// Drain notices: a machine that will soon be taken away says so by a file that appears, or by a URL
-// that turns 200. One path for spot machines of every kind: whoever gets the notice leaves.
+// Drain notices: the announcement that this machine will soon be taken away, as spot machines are.
+// The notice is a file that appears, or a URL that responds with status 200. A process that gets
+// the notice leaves its cluster.
 
 import { z } from "zod";
 import { expected } from "./check-options.ts";
 import type { Clock } from "./clock.ts";
 import type { Disk } from "./disk.ts";
 
-/** Why a process has to leave, and the seconds until its machine goes, where the source knows. */
+/**
+ * The reason why a process must leave, and the seconds until its machine is taken away, if known.
+ */
 export interface DrainNotice {
   readonly reason: string;
   readonly seconds: number | undefined;
 }
 
 export const drainOptions = {
-  /** A file whose existence says that this machine will be taken away. @default none */
+  /** A file that exists once this machine is going to be taken away. @default none */
   drainFile: z.string().min(1).optional(),
   /**
-   * A URL that answers 200 once this machine will be taken away; or `aws`, `gcp`: the notice of a
-   * spot machine of these clouds. @default none
+   * A URL that responds with 200 once this machine is going to be taken away; or `aws`, `gcp`: the
+   * notice of a spot machine of these clouds. @default none
    */
   drainUrl: z.string().min(1).optional(),
 };
@@ -26,23 +29,23 @@ export interface DrainPorts {
   readonly clock: Clock;
   readonly disk: Pick<Disk, "exists">;
   readonly fetch: typeof fetch;
-  /** Where the clouds' SDKs look for another address of the instance metadata. */
+  /** Environment variables, which may name another address of the instance metadata. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Called once for each series of failures to read the URL. */
   warn(message: string): void;
 }
 
-/** How often the sources are looked at, and the longest wait for a URL, less than the interval. */
+/** Intervals of reading the file and the URL, and the longest wait for a response of the URL. */
 const fileMs = 1000;
 const urlMs = 5000;
 const answerMs = 2000;
 
-/** Returns the notice of a URL, or undefined as long as there is none. */
+/** Requests the notice of a URL; undefined: there is no notice yet. */
 type Look = (get: typeof fetch) => Promise<DrainNotice | undefined>;
 
 /**
- * Calls `onNotice` once, when one of the sources says that the machine goes. Returns a function
- * that stops looking. @throws InvalidOptionError
+ * Calls `onNotice` once, when a source has the notice. Returns a function that stops watching.
+ * @throws InvalidOptionError
  */
 export function watchDrain(
   { drainFile, drainUrl }: { readonly [Name in keyof typeof drainOptions]?: string | undefined },
@@ -83,7 +86,7 @@ export function watchDrain(
         isWarned = false;
         return notice;
       } catch (error) {
-        if (!isWarned) warn(`${drainUrl} gives no answer to whether this machine goes: ${error}`);
+        if (!isWarned) warn(`${drainUrl} cannot be read for a drain notice: ${error}`);
         isWarned = true;
         return undefined;
       }
@@ -104,7 +107,7 @@ function lookOf(url: string, env: DrainPorts["env"]): Look {
   if (/^https?:\/\//.test(url) && URL.canParse(url)) {
     return async (get) => {
       const { status, body } = await get(url);
-      void body?.cancel().catch(() => {}); // It may be endless.
+      void body?.cancel().catch(() => {}); // The body may be endless.
       if (status >= 500) throw new Error(`it answered ${status}`);
       return status === 200 ? { reason: `${url} answered 200`, seconds: undefined } : undefined;
     };

@@ -92,7 +92,7 @@ export function openThread(entry: URL, options: WorkerOptions): Worker {
   return new Worker(new URL("cached-entry.cjs", entry), { ...options, argv: [file] });
 }
 
-/** The seat that the threads of this process share: it must be there before the first of them. */
+/** The seat that the threads of this process share; it must exist before any thread starts. */
 export function seatOfThreads(): Int32Array {
   return seatOf((seat, { entry, epoch }) => {
     openThread(new URL(entry), { workerData: { seat, epoch }, name: "service" }).unref();
@@ -101,12 +101,12 @@ export function seatOfThreads(): Int32Array {
 
 /** Threads that wait to be created. */
 const waiting: (() => Worker | undefined)[] = [];
-/** Threads that are created, and do not run yet. */
+/** Number of threads that were created, and do not run yet. */
 let starting = 0;
 
 /**
- * Creates a thread, in a turn of its own and once fewer threads than cores are starting. A process
- * with 128 devices creates hundreds: at once, they would keep this thread from every core.
+ * Creates a thread in a turn of its own, once fewer threads than cores are starting. A process with
+ * 128 devices creates hundreds; started at once, they would leave no core for this thread.
  */
 function inTurn(create: () => Worker | undefined): void {
   waiting.push(create);
@@ -115,7 +115,7 @@ function inTurn(create: () => Worker | undefined): void {
 
 function createNext(): void {
   if (starting >= availableParallelism()) return;
-  let worker: Worker | undefined; // Some are killed before they are created.
+  let worker: Worker | undefined; // Undefined: killed before it was created.
   while (worker === undefined && waiting.length > 0) worker = waiting.shift()?.();
   if (worker === undefined) return;
   starting++;

@@ -1,16 +1,19 @@
 // The object store port: the few requests that Osiris makes to an S3-compatible store. Objects are
-// written whole. Only `create` depends on what is there, and only it may decide between writers:
-// no listing, no If-Match and no conditional multipart upload is trusted (decision 45).
+// written as a whole. Only `create` depends on the present state of the store, so only `create` may
+// decide which of two writers wins. Listings, If-Match and conditional multipart uploads are not
+// used for that, because not every store implements them correctly (decision 45).
 
 import { resolve } from "node:path";
 
-/** Whether the name of a store is an address of objects, `s3://bucket/prefix`, and no path. */
+/** Whether a name is an address of objects, `s3://bucket/prefix`, and not a path. */
 export const isObjectAddress = (name: string): boolean => /^s3:\/\//i.test(name);
 
-/** Whether a text is a path; an address such as `gs://a` would name a directory `gs:`. */
+/**
+ * Whether a text is a path. An address such as `gs://a` is not: it would name a directory `gs:`.
+ */
 export const isPlainPath = (name: string): boolean => !/^([a-z][a-z0-9+.-]+:\/\/|s3:)/i.test(name);
 
-/** A path or an address as it names the same place for every process of this machine. */
+/** A path as absolute path, or an address without final `/`: equal names are equal places. */
 export const absoluteName = (name: string): string =>
   isObjectAddress(name) ? name.replace(/\/+$/, "") : resolve(name);
 
@@ -21,58 +24,58 @@ export interface ByteRange {
 }
 
 /**
- * The objects below an address. Each request is repeated while its failure may pass, until its
- * deadline. Keys are relative to the address: lower-case names with `/` between them.
+ * The objects below an address. A request that fails is repeated until its deadline, as long as the
+ * failure may be transient. Keys are relative to the address: lower-case names separated by `/`.
  *
- * Methods reject with StoreFailedError where the store did not answer in time or as expected, and
- * with InputUnusableError where it refuses for good (credentials, no such bucket).
+ * Methods reject with StoreFailedError if the store did not respond correctly in time, and with
+ * InputUnusableError if it refuses permanently (credentials, no such bucket).
  */
 export interface ObjectStore {
   /** `s3://bucket/prefix`, without a `/` at its end. */
   readonly address: string;
 
   /**
-   * An object, or a range of it, which must lie within the object. Undefined: there is none. The
-   * caller owns the bytes.
+   * Reads an object, or a range of it, which must lie within the object. Undefined: the object does
+   * not exist. The caller owns the bytes.
    */
   get(key: string, range?: ByteRange): Promise<Uint8Array | undefined>;
 
-  /** Bytes of an object; undefined: there is none. */
+  /** Length of an object in bytes; undefined: the object does not exist. */
   size(key: string): Promise<number | undefined>;
 
-  /** Writes an object, whole, over an earlier one. */
+  /** Writes an object, and replaces an existing one. */
   put(key: string, bytes: Uint8Array): Promise<void>;
 
   /**
-   * Writes an object unless there is one: of several callers, one succeeds. False: another object
-   * is there. An answer may be lost and the request repeated; then the caller has won if the object
-   * has its bytes. So no two callers may pass the same bytes: put the writer's name into them.
+   * Writes an object if the key is free: of several callers, one succeeds. False: another object
+   * has the key. After a lost response, the request is repeated; the caller then has succeeded if
+   * the object has its bytes. So callers must not pass equal bytes: include the name of the writer.
    */
   create(key: string, bytes: Uint8Array): Promise<boolean>;
 
-  /** Begins to write an object of any length. Nothing is there before `finish`. */
+  /** Begins to write an object of any length. The object does not exist before `finish`. */
   upload(key: string): Upload;
 
   /**
-   * Keys below a prefix, sorted. It is a hint: it may lack new objects and have removed ones. Use
-   * it to find garbage, never to decide what exists.
+   * Keys below a prefix, sorted. The list may lack new objects and have removed ones: use it to
+   * find garbage, never to decide whether an object exists.
    */
   list(prefix: string): Promise<string[]>;
 
-  /** Removes objects; one that does not exist is no failure. */
+  /** Removes objects, if they exist. */
   remove(keys: readonly string[]): Promise<void>;
 
   /** Ends open requests and connections. */
   close(): Promise<void>;
 }
 
-/** An object that is being written, in parts, several of which travel at once. */
+/** An object that is being written, in parts, several of which are sent concurrently. */
 export interface Upload {
   /** Appends bytes. The caller may reuse the buffer once the promise has resolved. */
   write(bytes: Uint8Array): Promise<void>;
-  /** Resolves once the object is there. May be called again after it failed. */
+  /** Resolves once the object exists. May be called again after a failure. */
   finish(): Promise<void>;
-  /** Gives the upload up, and removes its parts. */
+  /** Cancels the upload, and removes its parts. */
   discard(): Promise<void>;
 }
 
@@ -85,16 +88,16 @@ type Blocking<Method> = Method extends (...given: infer Given) => Promise<infer 
 export type BlockingUpload = { readonly [Name in keyof Upload]: Blocking<Upload[Name]> };
 
 /**
- * An object store whose calls block the calling thread, as those of a disk do, for threads that
- * wait anyway: device and writer threads, commands, the thread of a leader's store.
+ * An object store whose calls block the calling thread, like those of a disk. For threads that
+ * would wait anyway: devices, writers, commands, and the thread of a leader's store.
  */
 export type BlockingObjectStore = {
   readonly [Name in keyof Omit<ObjectStore, "upload">]: Blocking<ObjectStore[Name]>;
 } & {
   upload(key: string): BlockingUpload;
   /**
-   * Opens an object for reading from front to back, or in leaps: while one range is used, the next
-   * ones are on their way. Undefined: there is none.
+   * Opens an object for sequential or random reads. In sequential reads, the next ranges are
+   * prefetched. Undefined: the object does not exist.
    */
   open(key: string): ObjectReader | undefined;
 };

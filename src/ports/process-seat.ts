@@ -1,19 +1,19 @@
-// Words in shared memory that all threads of a process have, by which they agree on one thread that
-// serves them all. The first thread of a process makes them, and starts the service, because a
-// thread that another thread starts ends with it.
+// Shared words by which the threads of a process agree on one thread that serves all of them. The
+// first thread of the process makes the words and starts the service, because a thread ends with
+// the thread that started it.
 
 import { randomInt } from "node:crypto";
 import { BroadcastChannel, getEnvironmentData, setEnvironmentData } from "node:worker_threads";
 
-/** Places of the words. */
+/** Indices of the words. */
 export const seatWords = {
-  /** Number of the service that is meant; 0: none yet. */
+  /** Number of the newest service, which may still be starting; 0: none was started. */
   epoch: 0,
-  /** Number of the service that serves. */
+  /** Number of the newest service that is ready for requests. */
   ready: 1,
-  /** When the service was last alive, in milliseconds of the machine's monotonic clock. */
+  /** Time of the service's last heartbeat (`beatNow`). */
   beat: 2,
-  /** Distinguishes the seats of a process whose threads do not know each other, as in tests. */
+  /** Random number in the names of channels: seats of one process must differ, as in tests. */
   id: 3,
 } as const;
 
@@ -25,12 +25,12 @@ export interface ServiceStart {
 }
 
 const seatName = "osiris.seat";
-/** The seat that this thread made, being the first of its process. */
+/** The seat, if this thread made it: it is then the first thread of the process. */
 let made: Int32Array | undefined;
 
 /**
- * The seat of this process. The first thread that asks, which must be the first that starts others,
- * makes it; `start` starts a service there when a thread asks for one.
+ * The seat of this process. The first call makes it, and must come before the process starts
+ * threads; in that thread, `start` then starts a service at the request of any thread.
  */
 export function seatOf(start: (seat: Int32Array, request: ServiceStart) => void): Int32Array {
   const given: unknown = getEnvironmentData(seatName);
@@ -41,25 +41,25 @@ export function seatOf(start: (seat: Int32Array, request: ServiceStart) => void)
   setEnvironmentData(seatName, seat);
   const channel = new BroadcastChannel(startsChannel(seat));
   channel.onmessage = (event) => start(seat, (event as { data: ServiceStart }).data);
-  channel.unref(); // The process may end.
+  channel.unref(); // So that the process can exit.
   return seat;
 }
 
-/** Whether this thread is the first of the process, which starts services. */
+/** Whether this is the first thread of the process, which starts services. */
 export function isFirstThread(seat: Int32Array): boolean {
   return seat === made;
 }
 
-/** Asks the first thread of the process to start a service. */
+/** Requests the first thread of the process to start a service. */
 export function askToStart(seat: Int32Array, request: ServiceStart): void {
   sayOn(startsChannel(seat), request);
 }
 
-/** Sends a message to all who listen to a channel now. */
+/** Sends a message to the present listeners of a channel. */
 export function sayOn(name: string, message: unknown): void {
   const channel = new BroadcastChannel(name);
   channel.postMessage(message);
-  channel.close(); // An open one would collect the messages of others.
+  channel.close(); // An open channel would buffer messages of other threads.
 }
 
 function startsChannel(seat: Int32Array): string {

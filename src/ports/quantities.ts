@@ -1,10 +1,10 @@
 // Quantities as people write them: `40GB`, `200Gb/s`, `19.5TFLOP/s`, `5us`. One parser for options
 // of commands and for files.
 
-/** The kinds of quantities, with the units of each, and how many of them are the own unit. */
+/** The kinds of quantities: each unit, and how many of it make one of the kind's base unit. */
 const units = {
   bytes: { "": 1, b: 1 },
-  // A small b is a bit.
+  // A lower-case b is a bit.
   "bytes per second": { "B/s": 1, "b/s": 8 },
   "operations per second": { "FLOP/s": 1 },
   seconds: { s: 1, ms: 1e3, us: 1e6, ns: 1e9 },
@@ -12,7 +12,7 @@ const units = {
 
 export type Quantity = keyof typeof units;
 
-/** An example of each, for messages. */
+/** An example of each kind, for messages. */
 const examples: Readonly<Record<Quantity, string>> = {
   bytes: "16000000000, 16GB or 16GiB",
   "bytes per second": "12.4TB/s or 200Gb/s",
@@ -30,10 +30,10 @@ export function quantityExpected(kind: Quantity): string {
   return `${kind} > 0, as in ${examples[kind]}`;
 }
 
-/** The number that the text means, in the kind's own unit; undefined: it means none above 0. */
+/** Parses a text to a number in the kind's base unit; undefined: it is no quantity above 0. */
 export function quantityIn(text: string, kind: Quantity): number | undefined {
   const [, digits = "", written = ""] = /^([\d.]+)\s*(\D*)$/.exec(text.trim()) ?? [];
-  // Bytes have no bits beside them, so that their letters may be small.
+  // The kind `bytes` has no bits, so that both cases of its letters mean the same.
   const unit = kind === "bytes" ? written.toLowerCase() : written;
   for (const [name, parts] of Object.entries(units[kind])) {
     if (!unit.endsWith(name)) continue;

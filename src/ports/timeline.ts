@@ -1,6 +1,6 @@
-// The timeline of a thread: what it did last, and when, in a ring of shared memory that the host
-// reads when someone asks (`osiris trace`). Only the thread writes, and it never waits: the oldest
-// records are overwritten. No computation reads a timeline.
+// The timeline of a thread: records of its latest work, with times, in a ring of shared memory that
+// the host reads for `osiris trace`. Only the thread writes, and it never waits: the oldest records
+// are overwritten. No computation reads a timeline.
 //
 //   bytes 0..7      number of records written so far, float64
 //   then, of each   kind · what · step · fromMs · toMs · bytes · peer · id, float64
@@ -8,7 +8,7 @@
 // Invariant
 //   T1. A record that may have been overwritten while it was read is left out.
 
-/** What a record is about; `what` counts in the list that the kind names. */
+/** The kind of a record. `what` is an index in the list that is named beside the kind. */
 export const timelineKinds = [
   "task", // of a device's step: `stepTasks`
   "wait", // of a device: `waitedFor`
@@ -25,7 +25,7 @@ export type TimelineKind = (typeof timelineKinds)[number];
 export interface TimelineRecord {
   readonly kind: TimelineKind;
   readonly what: number;
-  /** The step it served; of a bridge, the round of its route. */
+  /** The step; for a bridge, the round of the route. */
   readonly step: number;
   /** Milliseconds since 1970. */
   readonly fromMs: number;
@@ -81,7 +81,7 @@ const codes = Object.fromEntries(timelineKinds.map((kind, code) => [kind, code])
   Record<TimelineKind, number>
 >;
 
-/** The records of a timeline that are still there, oldest first. */
+/** The records of a timeline that are not overwritten yet, oldest first. */
 export function readTimeline(
   memory: SharedArrayBuffer,
   first: number,

@@ -1,10 +1,10 @@
-// Long work in pieces: a thread that answers messages does what grows with the tables of a job in
-// several turns of its event loop, and answers between them. The work is a generator, which yields
-// where it may wait; a thread that answers nobody meanwhile does the same work at once.
+// Splits long work into several turns of the event loop, so that a thread can handle messages in
+// between. The work is a generator, which yields where it may be interrupted. A thread without
+// messages to handle runs the same work in one go (`atOnce`).
 
 import type { Clock } from "./clock.ts";
 
-/** Work that may wait at each `yield`. */
+/** Work that may be interrupted at each `yield`. */
 export type Steps<Result> = Generator<void, Result, void>;
 
 /** Resolves in a later turn. @throws the reason of `signal`, if that was aborted meanwhile */
@@ -13,7 +13,7 @@ export async function nextTurn(clock: Clock, signal?: AbortSignal): Promise<void
   signal?.throwIfAborted();
 }
 
-/** Does the work with a turn at each of its waits. @throws the reason of `signal`, as `nextTurn` */
+/** Runs the work, with a new turn at each `yield`. @throws the reason of `signal`, as `nextTurn` */
 export async function inTurns<Result>(
   clock: Clock,
   steps: Steps<Result>,
@@ -26,7 +26,7 @@ export async function inTurns<Result>(
   }
 }
 
-/** Does the work without waits. */
+/** Runs the work without interruption. */
 export function atOnce<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const { done, value } = steps.next();
@@ -34,13 +34,13 @@ export function atOnce<Result>(steps: Steps<Result>): Result {
   }
 }
 
-/** Work that comes this soon after other work comes in the same turn. */
+/** Work that arrives within this time after other work counts to the same turn. */
 const sameTurnMs = 1;
 
 /**
- * Does work as it comes, until a turn has worked for `turnMs`; what comes then waits for later
- * turns, in order. Without it, a burst of messages is one turn, however many they are. `onError` is
- * called with what the work throws in a later turn.
+ * Returns a function that runs work at once, until the present turn has taken `turnMs`; further
+ * work is queued for later turns, in order. Otherwise a burst of messages, however long, would be
+ * handled in one turn. `onError` receives errors of queued work.
  */
 export function paced(
   clock: Pick<Clock, "now" | "after">,

@@ -79,7 +79,7 @@ test("a broken source is no notice, and is warned of once for each series of fai
   const { notices, warnings, pass } = watch({ drainUrl: "http://node/" }, (...of) => answer(...of));
   await pass(20);
   t.is(warnings.length, 1);
-  t.regex(warnings[0] ?? "", /^http:\/\/node\/ gives no answer .*fetch failed/);
+  t.regex(warnings[0] ?? "", /^http:\/\/node\/ cannot be read .*fetch failed/);
   answer = () => new Response("", { status: 404 });
   await pass(10);
   answer = () => new Response("", { status: 503 });

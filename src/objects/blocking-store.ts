@@ -1,5 +1,5 @@
-// An object store that blocks the calling thread: runs the rules over a port that answers requests,
-// several of which may be open.
+// An object store whose calls block the calling thread. It runs the rules of rules.ts over a port,
+// which may have several requests open at a time.
 
 import { StoreFailedError } from "../errors/errors.ts";
 import type { BlockingObjectStore, ObjectReader } from "../ports/object-store.ts";
@@ -26,9 +26,9 @@ import {
 } from "./rules.ts";
 import { uploadTo } from "./uploads.ts";
 
-/** Answers requests. */
+/** Sends requests to a store, and receives the responses. */
 export interface RequestPort {
-  /** Sends a request. The result waits for the answer; it may be left uncalled. */
+  /** Sends a request. The returned function waits for the response; it need not be called. */
   send(request: StoreRequest): () => StoreAnswer;
   /** Blocks the thread. */
   pause(ms: number): void;
@@ -63,12 +63,12 @@ export function blockingStoreOf(place: StorePlace, port: RequestPort): BlockingO
   return store;
 }
 
-/** The bytes as the caller may have them: text cannot be decoded from shared memory. */
+/** Copies shared memory, as text cannot be decoded from it; other bytes are returned unchanged. */
 function owned(bytes: Uint8Array | undefined): Uint8Array | undefined {
   return bytes?.buffer instanceof SharedArrayBuffer ? new Uint8Array(bytes) : bytes;
 }
 
-/** A rule that runs on this thread: until its first request, then while somebody waits for it. */
+/** A rule on this thread. It runs up to its first request, then on whenever `result` is called. */
 class Running<Result> {
   readonly #port: RequestPort;
   readonly #rule: Rule<Result>;
@@ -80,7 +80,7 @@ class Running<Result> {
     this.#advance(() => rule.next());
   }
 
-  /** Waits for the end. */
+  /** Runs the rule to its end, and returns its result. */
   result(): Result {
     while (this.#end === undefined) {
       const answer = this.#answer?.();
@@ -90,7 +90,7 @@ class Running<Result> {
     return this.#end.value;
   }
 
-  /** Goes on until a request was sent. */
+  /** Runs the rule until it has sent a request or has ended. */
   #advance(first: () => IteratorResult<Effect, Result>): void {
     let go = first;
     this.#answer = undefined;
@@ -129,7 +129,7 @@ class Running<Result> {
   }
 }
 
-/** Bytes that are read after a leap, at least: a request costs as much time as some 100 KiB. */
+/** Fewest bytes read after a jump: a request takes as long as the transfer of some 100 KiB. */
 const leapBytes = 0x4_0000;
 
 interface Ahead {
@@ -139,8 +139,8 @@ interface Ahead {
 }
 
 /**
- * Reads ranges ahead while they are read one behind the other. The ranges grow, so that a leap
- * costs little. Memory is `rangesAtOnce` ranges at most.
+ * Prefetches the next ranges while reads are sequential. Ranges start small and grow, so that a
+ * jump discards few bytes. Memory: at most `rangesAtOnce` ranges.
  */
 class Reader implements ObjectReader {
   readonly size: number;
@@ -149,7 +149,7 @@ class Reader implements ObjectReader {
   readonly #first: Piece;
   readonly #run: <Result>(rule: Rule<Result>) => Result;
   #ahead: Ahead[] = [];
-  /** Bytes of the range that was asked last, and where it ends. */
+  /** Length of the range that was requested last, and the offset of its end. */
   #bytes = leapBytes;
   #end: number;
 
@@ -179,7 +179,7 @@ class Reader implements ObjectReader {
     this.#ahead = [];
   }
 
-  /** Bytes from the one at `at` on, and where they begin. */
+  /** Returns a range that contains byte `at`, and its offset in the object. */
   #bytesAt(at: number, wanted: number): readonly [from: number, bytes: Uint8Array] {
     if (at < this.#first.bytes.length) return [0, this.#first.bytes];
     let isNext = at === this.#end;

@@ -1,14 +1,15 @@
-// Who asks a store: the first source of credentials that has some.
+// The credentials for requests to an object store: those of the first source that has any.
 //
 //   the environment     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
 //   a profile           keys in ~/.aws/credentials or ~/.aws/config
-//   the AWS SDK         @aws-sdk/credential-providers, if installed: it knows SSO and processes
+//   the AWS SDK         @aws-sdk/credential-providers, if installed: it supports SSO and processes
 //   web identity        AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN, or the same of a profile
 //   the container       AWS_CONTAINER_CREDENTIALS_FULL_URI, …_RELATIVE_URI
 //   the machine         instance metadata (IMDSv2)
 //
-// Without any, requests are not signed, which is enough for public objects. Credentials that expire
-// are renewed before, and after a store says that they have. Messages name sources, never values.
+// If no source has credentials, requests are not signed, which suffices for public objects.
+// Credentials are renewed before they expire, and when a store reports that they have expired.
+// Messages name sources, never values.
 
 import { readFileSync } from "node:fs";
 import { InputUnusableError } from "../errors/errors.ts";
@@ -26,9 +27,9 @@ export interface Credentials {
   readonly source: string;
 }
 
-/** Credentials are renewed so long before they expire. */
+/** Time before their expiry at which credentials are renewed. */
 const renewedMs = 5 * 60_000;
-/** Nobody is asked again so soon after no source had credentials, or could renew those it had. */
+/** Pause before sources are queried again, after none had credentials or a renewal failed. */
 const againMs = 60_000;
 
 /** The credentials of an environment, kept until they expire. */
@@ -37,7 +38,7 @@ export class CredentialChain {
   readonly #clock: Clock;
   readonly #loadSdk: () => Promise<Sdk | undefined>;
   #held: Credentials | undefined;
-  /** Not before this time is a source asked; undefined: at once. */
+  /** Sources are not queried before this time; undefined: they are queried at the next request. */
   #nextMs: number | undefined;
   #asking: Promise<Credentials | undefined> | undefined;
 
@@ -46,8 +47,8 @@ export class CredentialChain {
   }
 
   /**
-   * The credentials for a request; undefined: sign nothing.
-   * @throws InputUnusableError if a source refuses for good; other errors may pass
+   * The credentials for a request; undefined: the request is not signed.
+   * @throws InputUnusableError if a source refuses permanently; other errors may be transient
    */
   async current(): Promise<Credentials | undefined> {
     const nowMs = this.#clock.date().getTime();
@@ -59,16 +60,16 @@ export class CredentialChain {
     try {
       return await this.#asking;
     } catch (error) {
-      // The old ones serve on while they last.
+      // The present credentials are used until they expire.
       if (held?.expiresMs === undefined || held.expiresMs <= nowMs) throw error;
       this.#nextMs = nowMs + Math.min(againMs, (held.expiresMs - nowMs) / 2);
       return held;
     }
   }
 
-  /** A store said that credentials have expired: the next request gets others. */
+  /** Called when a store reports expired credentials: the next request gets new ones. */
   reject(used: Credentials): void {
-    if (used !== this.#held) return; // Renewed meanwhile.
+    if (used !== this.#held) return; // They have been renewed since then.
     this.#held = undefined;
     this.#nextMs = undefined;
   }
@@ -79,7 +80,7 @@ export class CredentialChain {
     const { expiresMs } = this.#held ?? {};
     if (this.#held === undefined) this.#nextMs = nowMs + againMs;
     else if (expiresMs === undefined) this.#nextMs = Number.POSITIVE_INFINITY;
-    // Some sources give credentials that last for minutes only.
+    // The second bound is for credentials that are valid for minutes only.
     else this.#nextMs = Math.max(expiresMs - renewedMs, nowMs + (expiresMs - nowMs) / 2);
     return this.#held;
   }
@@ -87,7 +88,7 @@ export class CredentialChain {
 
 const chains = new Map<string, CredentialChain>();
 
-/** The chain of an environment, shared by all who ask in this thread. */
+/** The chain of an environment, shared by all stores that this thread opens. */
 export function chainOf(env: StoreEnvironment): CredentialChain {
   const name = JSON.stringify(env);
   const chain = chains.get(name) ?? new CredentialChain(env);
@@ -133,7 +134,7 @@ function keysIn(
   return { accessKeyId, secretAccessKey, sessionToken: sessionToken || undefined, source };
 }
 
-/** What the package has that we call. */
+/** The part of the package that this file uses. */
 export interface Sdk {
   fromNodeProviderChain(): () => Promise<
     Pick<Credentials, "accessKeyId" | "secretAccessKey" | "sessionToken"> & {
@@ -144,7 +145,7 @@ export interface Sdk {
 
 /** The AWS SDK, if the user has installed it. */
 async function importSdk(): Promise<Sdk | undefined> {
-  const name = "@aws-sdk/credential-providers"; // A name that no bundler follows.
+  const name = "@aws-sdk/credential-providers"; // Bundlers cannot resolve a variable.
   try {
     return (await import(name)) as Sdk;
   } catch {
@@ -188,7 +189,7 @@ async function ofWebIdentity(env: StoreEnvironment, file: string, role: string) 
   );
 }
 
-/** Hosts that may be asked without encryption: this machine, and the agents of ECS and EKS. */
+/** Hosts to which requests may be unencrypted: this machine, and the agents of ECS and EKS. */
 const plainHosts =
   /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|169\.254\.170\.(2|23)|\[fd00:ec2::23\])$/;
 
@@ -204,7 +205,7 @@ async function ofContainer(env: StoreEnvironment, uri: string) {
   return inJson(await answerOf(source, uri, { headers }), source);
 }
 
-/** Longest wait for instance metadata of a machine that may have none: elsewhere nobody answers. */
+/** Longest wait for instance metadata: outside of a cloud, no host responds at their address. */
 const metadataMs = 2000;
 
 async function ofMachine(env: StoreEnvironment): Promise<Credentials | undefined> {
@@ -218,7 +219,7 @@ async function ofMachine(env: StoreEnvironment): Promise<Credentials | undefined
     const waitMs = named === undefined ? metadataMs : sourceMs;
     token = await answerOf(source, url("api/token"), { method: "PUT", headers }, waitMs);
   } catch {
-    return undefined; // No machine of a cloud.
+    return undefined; // This is not a machine of a cloud.
   }
   const headers = { "x-aws-ec2-metadata-token": token };
   const roles = url("meta-data/iam/security-credentials/");
@@ -254,10 +255,10 @@ function tokenIn(file: string, source: string): string {
   }
 }
 
-/** Longest wait for a source on the network. */
+/** Longest wait for the response of a source. */
 const sourceMs = 10_000;
 
-/** @throws InputUnusableError if the source refuses; Error if it may answer later */
+/** @throws InputUnusableError if the source refuses; Error if a later request may succeed */
 async function answerOf(source: string, url: string, init: RequestInit, ms = sourceMs) {
   const answer = await fetch(url, { ...init, signal: AbortSignal.timeout(ms) }).catch((cause) => {
     throw new Error(`${source} gave no answer within ${ms} ms`, { cause });

@@ -1,9 +1,10 @@
-// Where the store is and who asks, as the environment says it to every S3 tool. Below, the first
-// that is set counts; `config` and `credentials` are files of ~/.aws, with a profile (AWS_PROFILE).
+// The store's location and credentials, from the variables and files that all S3 tools use. Of
+// several sources in a line, the first that is set applies; `config` and `credentials` are files of
+// ~/.aws, read for a profile (AWS_PROFILE).
 //
 //   endpoint   AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, `endpoint_url` of config; else Amazon's
 //   region     AWS_REGION, AWS_DEFAULT_REGION, `region` of config; else us-east-1
-//   who        see credentials.ts
+//   keys       see credentials.ts
 //
 // None of these values appears in a job, a message or a log.
 
@@ -11,16 +12,16 @@ import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/** The variables that matter. Plain data: threads pass it on. */
+/** The variables that stores read. Plain data, which threads pass to each other. */
 export type StoreEnvironment = Readonly<Record<string, string | undefined>>;
 
-/** The variables of this process. */
+/** The variables of this process that stores read. */
 export function storeEnvironment(): StoreEnvironment {
   const own = Object.entries(process.env).filter(([name]) => name.startsWith("AWS_"));
   return { ...Object.fromEntries(own), HOME: process.env.HOME };
 }
 
-/** The settings of a profile: `config`, and `credentials` over it. */
+/** The settings of a profile, from `config` and `credentials`; the latter takes precedence. */
 export function profileOf(env: StoreEnvironment): Readonly<Record<string, string>> {
   const folder = join(env.HOME ?? homedir(), ".aws");
   const name = env.AWS_PROFILE ?? env.AWS_DEFAULT_PROFILE ?? "default";
@@ -54,13 +55,13 @@ function textAt(path: string): string {
 
 export interface StoreSite {
   readonly region: string;
-  /** Undefined: Amazon's. */
+  /** Undefined: Amazon's endpoint of the region. */
   readonly endpoint: string | undefined;
 }
 
-/** Where the store is. Reads the profile only for what the variables do not say. */
+/** The endpoint and region of the store. Reads the profile only if a variable is missing. */
 export function siteOf(env: StoreEnvironment): StoreSite {
-  // A variable that is set to nothing counts as not set.
+  // An empty variable counts as not set, hence `||`.
   const endpoint = env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL || undefined;
   const region = env.AWS_REGION || env.AWS_DEFAULT_REGION || undefined;
   if (endpoint !== undefined && region !== undefined) return { endpoint, region };

@@ -1,5 +1,5 @@
-// The connection to an S3-compatible store by HTTP: signs requests, sends them with a deadline, and
-// reads each answer into the memory that the request has for it.
+// The HTTP connection to an S3-compatible store: signs requests, sends them with a deadline, and
+// reads each response into the memory that the request provides.
 //
 // Invariants
 //   H1. At most `requestsAtOnce` requests are open; others wait for their turn.
@@ -15,11 +15,11 @@ import { bytesMaxOf, noAnswer, type StoreAnswer, type StoreRequest } from "./req
 import { codeOf, expired, type StoreLimits } from "./rules.ts";
 import { s3Parts, signedHeaders, urlOf } from "./s3-address.ts";
 
-/** More would share the same bandwidth, and wait longer for each answer. */
+/** Most open requests: more would only share the same bandwidth. */
 const requestsAtOnce = 32;
-/** Least bytes in a millisecond: a deadline has the time for the bytes on top. */
+/** Assumed least bandwidth: a deadline is extended by the time that the bytes then take. */
 const bytesPerMs = 1000;
-/** Connections without a request are closed before usual stores close them. */
+/** Idle connections are closed after this time, before most stores close them. */
 const idleMs = 4000;
 
 /** Connects to the bucket of an address. */
@@ -119,7 +119,7 @@ function exchange(
   });
 }
 
-/** Memory for an answer that did not announce its length. */
+/** Enlarges the memory of a response that did not announce its length. */
 function longer(memory: Uint8Array, bytes: number): Uint8Array {
   const grown = new Uint8Array(Math.max(bytes, 2 * memory.length));
   grown.set(memory);

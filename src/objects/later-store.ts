@@ -66,7 +66,7 @@ async function runLater<Result>(
         break;
       case "fork": {
         const task = runLater(effect.rule, connection, clock);
-        task.catch(() => {}); // Who joins the task hears of its error.
+        task.catch(() => {}); // `join` throws the error.
         step = rule.next(task);
         break;
       }

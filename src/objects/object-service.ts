@@ -1,6 +1,6 @@
-// The thread that asks object stores for all other threads of a process, which block meanwhile. One
-// for all: it takes about 21 MB and 0.2 s to start, which 128 devices would take 128 times. Bodies
-// are hashed on the threads that wait, so that this one mostly moves bytes.
+// The thread that sends the requests of all blocking threads of a process to object stores. There
+// is one for all threads, because it takes about 21 MB and 0.2 s to start, 128 times as much with
+// 128 devices. Bodies are hashed on the threads that wait, so that this thread mostly moves bytes.
 
 import { BroadcastChannel, workerData } from "node:worker_threads";
 import { InputUnusableError } from "../errors/errors.ts";
@@ -16,13 +16,13 @@ export interface ServiceData {
   readonly epoch: number;
 }
 
-/** Threads that wait believe in a service that has beaten within some beats. */
+/** Interval of the heartbeat, by which waiting threads recognise that the service is alive. */
 const beatMs = 100;
 
 serve(workerData as ServiceData);
 
 function serve({ seat, epoch }: ServiceData): void {
-  if (Atomics.load(seat, seatWords.ready) === epoch) return; // Another was started, and is first.
+  if (Atomics.load(seat, seatWords.ready) === epoch) return; // Started twice: the other serves.
   const connections = new Map<string, Connection>();
   const channel = new BroadcastChannel(serviceChannel(seat, epoch));
   let open = 0;

@@ -12,7 +12,7 @@ import { runners, type StoreLimits, type StorePlace, usualStoreLimits } from "./
 import { s3Parts, urlOf } from "./s3-address.ts";
 import { servicePort } from "./service-port.ts";
 
-/** A blocking store, as one that returns promises: for stores of simulated machines and tests. */
+/** Wraps a blocking store as a store of promises, for simulated machines and tests. */
 export function promisesOf(store: BlockingObjectStore): ObjectStore {
   const later: ObjectStore = {
     address: store.address,

@@ -1,6 +1,6 @@
-// Whether a store keeps what Osiris needs of it: a store that ignores `If-None-Match` answers like
-// one that keeps it, until two writers meet. The store is tried when it is used first; its verdict
-// lies in `store.json` below the address, so that later openings only read it.
+// Tests whether a store behaves as Osiris requires. A store that ignores `If-None-Match` looks
+// correct until two writers create the same object. So each store is tested on its first use; the
+// verdict is saved in `store.json` below the address, and later openings only read it.
 
 import { StoreUnfencedError } from "../errors/errors.ts";
 import type { BlockingObjectStore, ObjectStore } from "../ports/object-store.ts";
@@ -23,15 +23,15 @@ import {
 } from "./rules.ts";
 import { uploadTo } from "./uploads.ts";
 
-/** What one trial showed. */
+/** The result of one trial. */
 export interface StoreFinding {
   readonly name: string;
-  /** `fail`: Osiris cannot keep its promise over this store. */
+  /** `fail`: Osiris cannot guarantee correct checkpoints in this store. */
   readonly state: "ok" | "warn" | "fail";
   readonly found: string;
 }
 
-/** What a store did when it was tried. */
+/** The results of all trials of a store. */
 export interface StoreVerdict {
   readonly version: number;
   readonly endpoint: string;
@@ -40,7 +40,7 @@ export interface StoreVerdict {
   readonly findings: readonly StoreFinding[];
 }
 
-/** Raised when trials are added that an earlier verdict lacks. */
+/** Increased when a trial is added: stores with an older verdict are then tested again. */
 const verdictVersion = 1;
 const verdictKey = "store.json";
 
@@ -56,7 +56,7 @@ export function requireFenceBlocking(store: BlockingObjectStore): void {
   void run(fenced(place));
 }
 
-/** Tries a store anew, and measures it; keeps the verdict. */
+/** Tests a store again, measures its speed, and saves the verdict. */
 export async function probeStore(store: ObjectStore): Promise<StoreVerdict> {
   const { place, run } = runnerOf(store);
   return run(tried(place, true));
@@ -84,7 +84,7 @@ function* keptVerdict(place: StorePlace): Rule<StoreVerdict | undefined> {
     const isCurrent = verdict.version === verdictVersion && verdict.endpoint === place.endpoint;
     return isCurrent && Array.isArray(verdict.findings) ? verdict : undefined;
   } catch {
-    return undefined; // Not ours: the trial writes it anew.
+    return undefined; // It is not a verdict: the trials write it again.
   }
 }
 
@@ -111,7 +111,7 @@ function finding(name: string, state: StoreFinding["state"], found: string): Sto
   return { name, state, found };
 }
 
-/** Whether the bytes of an object are these. */
+/** Whether an object has exactly these bytes. */
 function* holds(place: StorePlace, key: string, bytes: Uint8Array): Rule<boolean> {
   const found = yield* get(place, key);
   return found !== undefined && Buffer.compare(found, bytes) === 0;
@@ -127,7 +127,7 @@ function* triedTwice(place: StorePlace, key: string): Rule<StoreFinding> {
   return finding(name, "fail", `it ${did} that they had created it (PUT, If-None-Match: *)`);
 }
 
-/** Writers that race. */
+/** Number of writers that create the same object concurrently. */
 const racers = 8;
 
 function* triedRace(place: StorePlace, key: string): Rule<StoreFinding> {
@@ -145,7 +145,7 @@ function* triedRace(place: StorePlace, key: string): Rule<StoreFinding> {
   return finding(name, "fail", `it said that ${did}`);
 }
 
-/** Reads after each write: older bytes would be an older cut. */
+/** Reads after each write: with stale bytes, a run would resume from an older cut. */
 function* triedReads(place: StorePlace, key: string): Rule<StoreFinding> {
   const name = "read after write";
   const fail = (found: string) => finding(name, "fail", found);
@@ -188,14 +188,14 @@ function* triedSums(place: StorePlace, key: string): Rule<StoreFinding[]> {
   ];
 }
 
-/** Lists only find garbage: a list that lags behind is none of our troubles. */
+/** A list that lags behind is accepted, because lists are only used to find garbage. */
 function* triedList(place: StorePlace, folder: string): Rule<StoreFinding> {
   const keys = yield* list(place, folder);
   const isThere = keys.includes(`${folder}twice`);
   return finding("list", "ok", isThere ? "shows a new object at once" : "lags behind");
 }
 
-/** Bytes by which the speed is measured: three parts. */
+/** Bytes of the object that is written and read to measure the speed: three parts. */
 const measuredBytes = 0x180_0000;
 
 function* measured(place: StorePlace, key: string): Rule<StoreFinding[]> {

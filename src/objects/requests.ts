@@ -1,5 +1,5 @@
-// A request to an S3-compatible store and its answer, as plain data: the rules make them, and the
-// HTTP connection, the service thread and the store of tests answer them.
+// A request to an S3-compatible store and its response, as plain data: rules make requests, and the
+// HTTP connection, the service thread or the store of tests carries them out.
 
 export interface StoreRequest {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
@@ -22,7 +22,7 @@ export interface StoreAnswer {
   readonly body: Uint8Array;
 }
 
-/** Most bytes of an answer: an error need not fit where a part of an object fits. */
+/** Most bytes of a response. Only a successful one may have an object: `bytesMax` limits it. */
 export function bytesMaxOf({ bytesMax }: StoreRequest, status: number): number {
   return status === 200 || status === 206 ? (bytesMax ?? answerBytesMax) : answerBytesMax;
 }
@@ -30,7 +30,7 @@ export function bytesMaxOf({ bytesMax }: StoreRequest, status: number): number {
 /** Most bytes of an error, or of a list of objects with the longest keys. */
 export const answerBytesMax = 0x10_0000;
 
-/** An answer for a request that got none. */
+/** Stands for the response of a request that received none. */
 export function noAnswer(reason: string): StoreAnswer {
   return { status: 0, headers: {}, body: Buffer.from(reason) };
 }

@@ -1,43 +1,43 @@
-// What each call of an object store asks, and what it makes of the answers: retries, lost answers,
-// and errors. The rules are generators, so that one text serves stores that return promises
-// (later.ts) and those that block the thread (blocking.ts).
+// The rules of an object store: the requests of each call, and its reactions to the responses:
+// retries, lost responses, errors. Rules are generators, so that the same code serves stores that
+// return promises (later-store.ts) and stores that block the thread (blocking-store.ts).
 
 import { createHash } from "node:crypto";
 import { InputUnusableError, StoreFailedError } from "../errors/errors.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { StoreAnswer, StoreRequest } from "./requests.ts";
 
-/** What a rule wants done; its runner returns the result into the rule. */
+/** An effect that a rule requests by `yield`; the runner passes the result back to the rule. */
 export type Effect =
   | { readonly kind: "send"; readonly request: StoreRequest }
   | { readonly kind: "pause"; readonly ms: number }
-  /** Starts another rule, which goes on beside this one. The result is a task to join. */
+  /** Starts a rule that runs concurrently with this one. The result is a task for `join`. */
   | { readonly kind: "fork"; readonly rule: Rule<unknown> }
   | { readonly kind: "join"; readonly task: unknown };
 
 export type Rule<Result> = Generator<Effect, Result, unknown>;
 
-/** Runs rules to their ends: at once, or as a promise. */
+/** Runs rules to their ends, blocking or as a promise. */
 export interface RuleRunner {
   readonly place: StorePlace;
   readonly run: <Result>(rule: Rule<Result>) => Result | Promise<Result>;
 }
 
-/** The runners of the stores that are open, for rules that are no calls of the port. */
+/** The runners of open stores, for rules that are not methods of the port (probe.ts). */
 export const runners = new WeakMap<object, RuleRunner>();
 
-/** A rule that was started beside others. Only a runner looks inside. */
+/** A rule that runs concurrently with others. Only its runner knows the content of `handle`. */
 export interface Task<Result> {
   readonly handle: unknown;
   readonly result?: Result;
 }
 
-/** Starts a rule beside this one. */
+/** Starts a rule that runs concurrently with this one. */
 export function* fork<Result>(rule: Rule<Result>): Rule<Task<Result>> {
   return { handle: yield { kind: "fork", rule } };
 }
 
-/** Waits for a rule that was started. Throws its error. */
+/** Waits for a forked rule. Returns its result, or throws its error. */
 export function* join<Result>(task: Task<Result>): Rule<Result> {
   return (yield { kind: "join", task: task.handle }) as Result;
 }
@@ -51,42 +51,43 @@ export interface StoreLimits {
   readonly backoffMs: number;
 }
 
-/** Attempts over about a minute, as a store that moves load to other servers refuses for long. */
+/** Nine attempts take about a minute, as a store that rebalances its load refuses for long. */
 export const usualStoreLimits: StoreLimits = { attemptsMax: 9, attemptMs: 10_000, backoffMs: 100 };
 const backoffMsMax = 10_000;
 
-/** Whose objects: a bucket's, below a prefix. */
+/** A prefix of a bucket, and the limits, memory and clock of the rules for its objects. */
 export interface StorePlace {
   readonly address: string;
   /** "", or a prefix that ends in `/`. */
   readonly prefix: string;
   readonly limits: StoreLimits;
-  /** Memory for bytes that travel: shared, where another thread sends and receives them. */
+  /** Allocates memory for bodies: shared memory, if another thread sends and receives them. */
   newBytes(count: number): Uint8Array;
-  /** The store behind the address, which one environment may have here and another there. */
+  /** The endpoint of the address, which depends on the environment. */
   readonly endpoint: string;
   readonly clock: Clock;
-  /** A name that nobody else uses. */
+  /** Returns a name that is unique among all processes. */
   newName(): string;
 }
 
-/** A request with the statuses that answer it, and with what it does, for messages. */
+/** A request with the statuses that it accepts, and the name of its action for messages. */
 interface Question extends StoreRequest {
   readonly answers: readonly number[];
   readonly action: "read" | "write" | "list" | "remove";
-  /** Refuses an answer that has the right status, for a reason that may pass. */
+  /** Returns why a response with an accepted status is wrong; it is then requested again. */
   readonly doubt?: (answer: StoreAnswer) => string | undefined;
 }
 
 const done = [200, 201, 204];
-/** What stores say of credentials that were valid. */
+/** Error codes for credentials that were valid and have expired. */
 export const expired = /^(ExpiredToken|ExpiredTokenException|TokenRefreshRequired)$/;
-/** Refusals that another attempt may not meet: bytes were damaged, or a connection was too slow. */
+/** Error codes of transient refusals: damaged bytes, or a slow connection. */
 const passing = /^(BadDigest|XAmzContentSHA256Mismatch|RequestTimeout|IncompleteBody|SlowDown)$/;
 
 /**
- * Sends a request until an answer counts.
- * @throws StoreFailedError after the last attempt; InputUnusableError if the store refuses for good
+ * Sends a request until a response is accepted.
+ * @throws StoreFailedError after the last attempt; InputUnusableError if the store refuses
+ * permanently
  */
 export function* ask(place: StorePlace, question: Question): Rule<StoreAnswer> {
   const { answers, action, doubt, ...request } = question;
@@ -109,7 +110,7 @@ export function* ask(place: StorePlace, question: Question): Rule<StoreAnswer> {
       const cause = new Error(`${reason}, the last of ${attempt} times`);
       throw new StoreFailedError(action, address, { cause });
     }
-    if (isExpired && attempt === 1) continue; // The connection has new credentials.
+    if (isExpired && attempt === 1) continue; // Credentials are renewed now.
     const longest = Math.min(backoffMsMax, limits.backoffMs * 2 ** (attempt - 1));
     const asked = 1000 * (Number(answer.headers["retry-after"]) || 0);
     yield { kind: "pause", ms: Math.max(longest, Math.min(backoffMsMax, asked)) };
@@ -126,8 +127,9 @@ function putOf({ prefix }: StorePlace, key: string, body: Uint8Array): Question 
 }
 
 /**
- * @see ObjectStore.create. A refused caller always compares: an answer may be lost, and a proxy may
- * send a request twice, so that the second is refused because of the first.
+ * @see ObjectStore.create. After a 412 the stored bytes are always compared with the caller's: the
+ * response to an earlier attempt may have been lost, or a proxy may have sent the request twice,
+ * and then the refused attempt is the caller's own second one.
  */
 export function* create(place: StorePlace, key: string, bytes: Uint8Array): Rule<boolean> {
   const headers = { "if-none-match": "*" };
@@ -139,19 +141,19 @@ export function* create(place: StorePlace, key: string, bytes: Uint8Array): Rule
 }
 
 /**
- * @see ObjectStore.size. Reads the first bytes instead of sending HEAD: a refused HEAD has no body,
- * so nothing would say whether the credentials have expired.
+ * @see ObjectStore.size. Reads the first bytes instead of sending HEAD: the response to a refused
+ * HEAD has no body, and so no code for expired credentials.
  */
 export function* size(place: StorePlace, key: string): Rule<number | undefined> {
   const first = yield* piece(place, key, { from: 0, bytes: 16 });
   return first?.size;
 }
 
-/** Bytes of an object that are read first, which are all of most objects. */
+/** Bytes of the first request for an object; most objects are not larger. */
 const firstBytes = 0x10_0000;
-/** Bytes of a request for a part of an object: much more than a round trip's worth. */
+/** Bytes of a request for a range, so many that the latency of a request hardly matters. */
 export const rangeBytes = 0x40_0000;
-/** Ranges that travel at once. */
+/** Ranges that are requested concurrently. */
 export const rangesAtOnce = 4;
 
 /** @see ObjectStore.get. The bytes may lie in shared memory. */
@@ -168,7 +170,7 @@ export function* get(
   const end = range === undefined ? first.size : from + range.bytes;
   if (end > first.size) throw outside(place, key, end, first.size);
   if (from + first.bytes.length === end) return first.bytes;
-  const whole = new Uint8Array(end - from); // The caller's own.
+  const whole = new Uint8Array(end - from); // The caller owns it.
   whole.set(first.bytes);
   const tasks: { at: number; task: Task<Piece | undefined> }[] = [];
   for (let at = from + first.bytes.length; at < end || tasks.length > 0; ) {
@@ -179,20 +181,23 @@ export function* get(
     }
     const oldest = tasks.shift();
     const got = oldest && (yield* join(oldest.task));
-    if (oldest === undefined || got === undefined) return undefined; // Removed meanwhile.
+    if (oldest === undefined || got === undefined) return undefined; // It has been removed.
     whole.set(got.bytes, oldest.at - from);
   }
   return whole;
 }
 
-/** A part of an object, with what the store said of the whole. */
+/** A part of an object, with the size and the ETag of the whole. */
 export interface Piece {
   readonly bytes: Uint8Array;
   readonly size: number;
   readonly etag: string;
 }
 
-/** Requests a range; at the end of the object, it may be shorter. `known`: of the same object. */
+/**
+ * Requests a range, which the end of the object may cut short. `known`: an earlier piece, which
+ * must be of the same version of the object.
+ */
 export function* piece(
   place: StorePlace,
   key: string,
@@ -234,7 +239,7 @@ function doubtOf(answer: StoreAnswer, from: number, bytes: number): string | und
 function sizeIn({ status, headers }: StoreAnswer): number | undefined {
   const [, size] = /\/(\d+)$/.exec(headers["content-range"] ?? "") ?? [];
   if (status === 200) return Number(headers["content-length"]);
-  // Some stores do not tell the size of an empty object, which has no range.
+  // 416 without a size: the object is empty, and this store does not report its size.
   return size === undefined ? (status === 416 ? 0 : undefined) : Number(size);
 }
 
@@ -269,7 +274,7 @@ export function* list(place: StorePlace, below: string): Rule<string[]> {
   return keys.sort();
 }
 
-/** Most keys of one request (S3). */
+/** Most keys of one request, by the rules of S3. */
 const removedAtOnce = 1000;
 
 /** @see ObjectStore.remove */
@@ -284,7 +289,7 @@ export function* remove(place: StorePlace, keys: readonly string[]): Rule<void> 
       ...{ method: "POST", key: "", query: { delete: "" }, body, answers: [200] },
       ...{ headers: { "content-md5": md5Of(body) }, action: "remove" },
       doubt: (answer) => {
-        // Some stores name what they removed, too.
+        // Some stores also list removed keys, so that only an `Error` element means a failure.
         const [, problem] = /<Error>(.*?)<\/Error>/s.exec(textOf(answer.body)) ?? [];
         const [key = "an object"] = valuesOf(problem ?? "", "Key");
         return problem && `the store kept ${key} (${codeIn(answer.body)})`;
@@ -293,7 +298,7 @@ export function* remove(place: StorePlace, keys: readonly string[]): Rule<void> 
   }
 }
 
-/** For headers of requests: S3 demands it where many objects are removed. */
+/** The value of `content-md5`, which S3 requires in a request that removes several objects. */
 export function md5Of(bytes: Uint8Array): string {
   return createHash("md5").update(bytes).digest("base64");
 }
@@ -330,10 +335,10 @@ export function textOf(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
 }
 
-/** Characters of an answer that are searched for a code. */
+/** Characters at the beginning of a response in which an error code is searched. */
 const problemMax = 4096;
 
-/** The store's code of an error. A list of errors comes with status 200, as objects do. */
+/** The error code of a response; "" for a status below 300, whose body may be an object. */
 export function codeOf({ status, body }: StoreAnswer): string {
   return status < 300 ? "" : codeIn(body);
 }
@@ -347,7 +352,7 @@ function reasonOf({ status, body }: StoreAnswer, code: string): string {
   return `the store says ${status}${code === "" ? "" : ` ${code}`}`;
 }
 
-/** The error for a store that refuses for good, with advice. */
+/** The error for a permanent refusal, with advice. */
 function refusalOf(address: string, action: string, answer: StoreAnswer, code: string) {
   const { status, headers } = answer;
   const region = headers["x-amz-bucket-region"];

@@ -87,7 +87,7 @@ export async function signedHeaders(
   }
   const { accessKeyId, secretAccessKey, sessionToken } = credentials;
   const { AwsV4Signer } = await import("aws4fetch");
-  if (signingKeys.size > 16) signingKeys.clear(); // Of credentials that were renewed.
+  if (signingKeys.size > 16) signingKeys.clear(); // Most are of expired credentials.
   const sum = has("x-amz-content-sha256")
     ? {}
     : {

@@ -1,5 +1,5 @@
-// What travels between a thread that waits for an object store and the thread that asks the store:
-// a message with the request, and the answer in shared memory.
+// The messages between a thread that waits for an object store and the service thread: the request
+// is a message, the response is written to shared memory.
 //
 //   reply   | bell | kind | status | body bytes | header bytes |  headers (JSON)  |  body  |
 //   object  | bytes of an object, if the request asked for some                            |
@@ -23,7 +23,7 @@ const kinds = { small: 0, object: 1, refused: 2 } as const;
 /** Room for the headers and a small body. */
 const smallBytes = 0x8000;
 
-/** Memory for a reply; lists of objects need more than others. */
+/** Allocates memory for a reply. `listBytes`: additional bytes for a list of objects. */
 export function newReply(listBytes: number): SharedArrayBuffer {
   return new SharedArrayBuffer(textFrom + smallBytes + listBytes);
 }
@@ -49,7 +49,7 @@ export function sendReply(asked: ServiceRequest, answer: StoreAnswer): void {
   ]);
 }
 
-/** Tells the caller that there will be no answer, as `refused` says. */
+/** Replies with the error of a permanent refusal, which `readReply` throws. */
 export function sendRefusal({ reply }: ServiceRequest, path: string, message: string): void {
   const facts = Buffer.from(JSON.stringify({ path, message }).slice(0, smallBytes));
   fill(reply, kinds.refused, facts, new Uint8Array(), [0, 0]);
@@ -73,7 +73,7 @@ function fill(
   Atomics.notify(facts, words.bell);
 }
 
-/** Reads a reply whose bell has rung; a refusal is thrown as `refuse` makes it. */
+/** Reads a reply after its bell. For a refusal, throws the error that `refuse` makes. */
 export function readReply(
   { reply, object }: Pick<ServiceRequest, "reply" | "object">,
   refuse: (path: string, message: string) => Error,

@@ -1,9 +1,9 @@
-// Asks the object service of the process from a thread that blocks: starts it where there is none,
-// and starts another where it has died, whose open requests then have no answer.
+// Sends the requests of a blocking thread to the object service of its process. Starts the service
+// if there is none, and starts another one if it has died; open requests then get no response.
 //
 // Invariants
-//   P1. A thread waits for an answer only while the service beats.
-//   P2. Of the threads that find the service dead, one starts the next: it raised the epoch.
+//   P1. A thread waits for a response only while the service sends heartbeats.
+//   P2. Of the threads that find the service dead, the one that increments the epoch restarts it.
 
 import { InputUnusableError } from "../errors/errors.ts";
 import { entryFile } from "../ports/entry-file.ts";
@@ -25,18 +25,18 @@ import { newReply, readReply, type ServiceRequest, waitForReply } from "./servic
 
 const entry = entryFile("threads", "src/objects/object-service.js");
 
-/** A service that did not beat for so long is dead, or as good as dead. */
+/** A service without a heartbeat for this time counts as dead. */
 const silentMs = 3000;
-/** How often a thread that waits looks for the beat. */
+/** Interval at which a waiting thread checks the heartbeat. */
 const lookMs = 500;
-/** A thread starts the service itself if the process's first thread does not, being blocked. */
+/** Wait for the process's first thread, which may be blocked; then a thread starts the service. */
 const startMs = 1000;
 /** Deadline of the start. */
 const startMsMax = 30_000;
-/** Deadline of an answer, for which requests of many threads may wait in line. */
+/** Deadline of a response; requests of many threads may be queued before it. */
 const answerMsMax = 10 * 60_000;
 
-/** Where requests go. */
+/** The store to which a port sends its requests. */
 interface ServiceTarget {
   readonly address: string;
   readonly env: StoreEnvironment;
@@ -57,7 +57,7 @@ export function servicePort(target: ServiceTarget): RequestPort {
       return () => answerTo(seat, epoch, asked);
     },
     pause: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, jittered(ms)),
-    close() {}, // The service serves others.
+    close() {}, // The service also serves other threads.
   };
 }
 
@@ -66,8 +66,8 @@ function shared(bytes: number): Uint8Array {
 }
 
 /**
- * The request with its body in shared memory, and the body's hash: half of the work of sending it,
- * of which the service would else do that of all threads.
+ * The request with its body in shared memory and with the body's hash. Hashing is half of the work
+ * of a request, and the service would otherwise do it for all threads.
  */
 function sharing(request: StoreRequest): StoreRequest {
   const { body, headers } = request;
@@ -78,7 +78,7 @@ function sharing(request: StoreRequest): StoreRequest {
   return { ...request, body: copy, headers: { ...sumHeader(copy), ...headers } };
 }
 
-/** Whether a service beats (P1). */
+/** Whether the service with this number is the current one, and has sent a heartbeat. P1 */
 function beats(seat: Int32Array, epoch: number): boolean {
   if (Atomics.load(seat, seatWords.epoch) !== epoch) return false;
   return ((beatNow() - Atomics.load(seat, seatWords.beat)) & 0x7fff_ffff) < silentMs;
@@ -95,7 +95,7 @@ function serviceOf(seat: Int32Array): number | undefined {
     if (isStarting && beats(seat, epoch)) waitUntilReady(seat, epoch, lookMs);
     // P2
     else if (Atomics.compareExchange(seat, seatWords.epoch, epoch, epoch + 1) === epoch) {
-      Atomics.store(seat, seatWords.beat, beatNow()); // The start has its time.
+      Atomics.store(seat, seatWords.beat, beatNow()); // The new service gets time to start.
       startService(seat, epoch + 1);
     }
   }

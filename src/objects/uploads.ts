@@ -2,7 +2,7 @@
 // one part is a plain PUT.
 //
 // Invariants
-//   U1. Memory is `partsAtOnce + 1` parts at most: one that is filled, the others on their way.
+//   U1. Memory: at most `partsAtOnce + 1` parts, one that is filled, and others that are sent.
 //   U2. A part stays in memory until the store has it, so that it can be sent again.
 
 import { InputUnusableError } from "../errors/errors.ts";
@@ -27,7 +27,7 @@ const partsAtOnce = 3;
 /** Most parts of an object (S3). */
 const partsMax = 10_000;
 
-/** A part that the store has, or may not have yet. */
+/** A part that is being sent. */
 interface Part {
   readonly number: number;
   readonly bytes: Uint8Array;
@@ -48,7 +48,7 @@ export function uploadTo(place: StorePlace, key: string): UploadRules {
   let total = 0;
   let filling: Uint8Array = new Uint8Array(0);
   let filled = 0;
-  /** Parts on their way, the oldest first. */
+  /** Parts that are being sent, the oldest first. */
   const going: Part[] = [];
   const etags: string[] = [];
 
@@ -67,7 +67,7 @@ export function uploadTo(place: StorePlace, key: string): UploadRules {
     return headers.etag ?? "";
   }
 
-  /** Waits for the oldest part. If it failed, it is started again, and the error thrown. */
+  /** Waits for the oldest part. If it failed, throws its error, after starting it again. */
   function* settle(): Rule<void> {
     const [part] = going;
     if (part === undefined) return;
@@ -94,7 +94,7 @@ export function uploadTo(place: StorePlace, key: string): UploadRules {
     [filling, filled] = [new Uint8Array(0), 0];
   }
 
-  /** Makes one object of the parts. If an answer was lost, the object may be there already. */
+  /** Joins the parts to the object. After a lost response, the object may already exist. */
   function* complete(): Rule<void> {
     const parts = etags.map((etag, i) => {
       const bare = etag.replaceAll('"', "");
@@ -139,7 +139,7 @@ export function uploadTo(place: StorePlace, key: string): UploadRules {
       for (const { task } of going.splice(0)) {
         try {
           yield* join(task);
-        } catch {} // The part is of no use any more.
+        } catch {} // The part is discarded anyway.
       }
       if (id === undefined) return;
       const query = { uploadId: id };
@@ -152,7 +152,7 @@ function uploadIn(body: Uint8Array): string | undefined {
   return valuesOf(textOf(body), "UploadId")[0];
 }
 
-/** Larger memory with the same bytes, up to a part. */
+/** Copies the bytes into larger memory, at most that of a part. */
 function grown(place: StorePlace, bytes: Uint8Array): Uint8Array {
   const larger = place.newBytes(Math.min(partBytes, Math.max(0x1_0000, 2 * bytes.length)));
   larger.set(bytes);

@@ -1,8 +1,8 @@
 // A trainer's clients of the parameter servers, and the servers' answers to them.
 //
 // Invariants
-//   Q1. At most `pushesMax` batches of a sender have pushes in flight, and these are its last ones:
-//       a server need not remember the numbers of older pushes (P1 of sparse-server.ts).
+//   Q1. At most `pushesMax` batches of a sender have unconfirmed pushes, always its last batches: a
+//       server may forget the numbers of older pushes (P1 of sparse-server.ts).
 
 import type { OptimizerStep } from "../embedding/tables/row-rule.ts";
 import type { Shard } from "../embedding/tables/shards.ts";
@@ -26,23 +26,26 @@ import { askServer, type ServerLink } from "./requests.ts";
 
 /** The rows on all sparse servers. */
 export interface SparseClient {
-  /** Pulls the current weights of rows: `take` receives those of `group`, from its row `at` on. */
+  /**
+   * Pulls the current weights of rows. `take` receives the vectors of some rows of `group`, the
+   * first of which is row `at` of the group's list.
+   */
   pull<Group extends ShardRows>(
     wanted: readonly Group[],
     take: (group: Group, at: number, vectors: Float32Array) => void,
   ): Promise<void>;
-  /** Sends gradients, as push `number` of this sender, without waiting. */
+  /** Sends gradients as push `number` of this sender, without waiting for the confirmation. */
   push(number: number, at: OptimizerStep, gradients: readonly ShardVectors[]): void;
-  /** Resolves when at most `most` batches have pushes in flight. Throws what a push has thrown. */
+  /** Resolves when at most `most` batches have unconfirmed pushes. Throws the error of a push. */
   settled(most: number): Promise<void>;
 }
 
-/** Bytes of a frame that its headers may need. */
+/** Room in a frame for its headers. */
 const headerBytes = 1024;
 
 /**
- * `shards`: all shards of the job, by their index; the device of each is its server. `note` is told
- * how many batches have pushes that are not confirmed, and since when the first of them has.
+ * `shards`: all shards of the job, by their index; the device of a shard is its server. `note`
+ * receives the number of batches with unconfirmed pushes, and the time of the first such push.
  */
 export function createSparseClient(
   link: ServerLink,
@@ -51,7 +54,7 @@ export function createSparseClient(
   note: (batches: number, sinceMs: number) => void = () => {},
 ): SparseClient {
   const flights: Promise<unknown>[] = [];
-  /** By number of the batch: when its push was sent. */
+  /** Time of the push of each batch that is not confirmed, by the batch's number. */
   const unconfirmed = new Map<number, number>();
   const noteLag = () => {
     const [sinceMs = 0] = unconfirmed.values();
@@ -59,7 +62,7 @@ export function createSparseClient(
   };
   const columnsOf = ({ shard }: ShardRows) => shards[shard]?.columns ?? 0;
   const room = Math.floor((link.transport.frameBytesMax - headerBytes) / 4) - headerWords;
-  /** Asks each server about its rows, in as many requests as have room for them. */
+  /** Sends each server the requests for its rows, split so that each fits into a frame. */
   const askAbout = <Group extends ShardRows>(
     groups: readonly Group[],
     requestOf: (runs: readonly Run<Group>[], piece: number) => ParameterFrame,
@@ -144,8 +147,8 @@ interface Run<Group extends ShardRows> {
 }
 
 /**
- * Cuts the rows of groups into pieces of at most `room` words with their vectors, so that each fits
- * into a frame: larger payloads travel in chunks, which are hashed, copied and limited.
+ * Splits the rows of groups into pieces of at most `room` words, vectors included, so that each
+ * fits into a frame: a larger payload would travel in chunks, which costs hashes and copies.
  */
 function* piecesOf<Group extends ShardRows>(
   groups: readonly Group[],
@@ -172,7 +175,10 @@ function* piecesOf<Group extends ShardRows>(
   if (piece.length > 0) yield piece;
 }
 
-/** The answer of a sparse server to a request. @throws FrameCorruptError */
+/**
+ * Carries out a request to a sparse server; returns the parts of its response. @throws
+ * FrameCorruptError
+ */
 export function answerOfSparse(
   server: SparseServer,
   { kind, sender, number, piece, step, plateau, parts }: ParameterFrame,
@@ -188,12 +194,14 @@ export function answerOfSparse(
   return [];
 }
 
-/** The dense server. */
+/** A trainer's client of the dense server. */
 export interface DenseClient {
-  /** The difference that a trainer with these weights takes off them. */
+  /**
+   * Exchanges a trainer's weights with the center; returns the difference to subtract from them.
+   */
   exchange(number: number, weights: Float32Array): Promise<Float32Array>;
   center(): Promise<Center>;
-  /** Keeps optimizer state for the next checkpoint. */
+  /** Stores the optimizer state on the server, for the next checkpoint. */
   keep(slots: readonly Float32Array[]): Promise<void>;
 }
 
@@ -219,7 +227,10 @@ export function createDenseClient(link: ServerLink, trainer: number): DenseClien
   };
 }
 
-/** The answer of the dense server to a request. @throws FrameCorruptError */
+/**
+ * Carries out a request to the dense server; returns the parts of its response. @throws
+ * FrameCorruptError
+ */
 export function answerOfDense(
   server: DenseServer,
   { kind, sender, number, parts }: ParameterFrame,

@@ -7,7 +7,7 @@ import { densePart } from "../training/checkpoint/part-names.ts";
 import { encodeDense } from "../training/checkpoint/parts.ts";
 import type { Center, DenseServer } from "./parameter-servers.ts";
 
-/** `elasticity`: a; `start`: the first center, which the server changes. */
+/** `elasticity`: a of the formula. `start`: the initial center, which the server modifies. */
 export function createDenseServer(options: {
   readonly start: Center;
   readonly elasticity: number;
@@ -16,7 +16,7 @@ export function createDenseServer(options: {
   const { weights } = options.start;
   let { slots } = options.start;
   let exchanges = 0;
-  /** The last answer to each trainer: it is repeated if the trainer did not receive it. */
+  /** The last response to each trainer, sent again if the trainer repeats its request. */
   const answers = new Map<number, { readonly number: number; readonly d: Float32Array }>();
   return {
     exchange(trainer, number, x) {

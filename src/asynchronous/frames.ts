@@ -31,7 +31,7 @@ export const partWords = 3;
 export const noInts = new Int32Array(0);
 export const noFloats = new Float32Array(0);
 
-/** A frame of a kind; fields left out are 0, or none. */
+/** Makes a frame. Default of the fields: 0, no parts, and 1 for `plateau`. */
 export function frameOf(
   kind: ParameterFrame["kind"],
   fields: Partial<Omit<ParameterFrame, "kind">> = {},

@@ -1,6 +1,7 @@
-// The roles of asynchronous parameter-server training (`mode: "async"`), the baseline that
-// synchronous training replaced, and their ports. It promises no bits (decision 56): weights are
-// read while others change them, and rows are updated in the order in which gradients arrive.
+// The roles of asynchronous parameter-server training (`mode: "async"`), and their ports. It is a
+// baseline for comparison with synchronous training. Its results are not reproducible (decision
+// 56): weights are read while other threads change them, and rows are updated in the order in which
+// gradients arrive.
 //
 //   sample reader ──batches──▶ trainer thread ──pull: rows──▶ sparse servers (shards of rows)
 //                                  │   └─────────push: gradients of rows──────▶
@@ -9,9 +10,9 @@
 // - A sparse server holds shards of rows. It applies the row rule when gradients arrive.
 // - The threads of a trainer share one copy of the dense weights, which all of them change without
 //   locks (Hogwild: Recht et al., 2011).
-// - The dense server holds the center, to which trainers are drawn, and it to them (EASGD: Zhang et
-//   al., 2015):  d = a (x - c), x <- x - d, c <- c + d.
-// - Batch n of the run's order belongs to trainer n mod trainers, there to one thread (samples.ts).
+// - The dense server holds the center c. A trainer's weights x and the center attract each other
+//   (EASGD: Zhang et al., 2015):  d = a (x - c), x <- x - d, c <- c + d.
+// - Trainer n mod trainers trains batch n of the run, on one of its threads (samples.ts).
 
 import type { OptimizerStep } from "../embedding/tables/row-rule.ts";
 import type { CutPart } from "../training/checkpoint/parts.ts";
@@ -36,52 +37,52 @@ export interface PushId {
 }
 
 export interface SparseCounts {
-  /** Pushes applied since the server started, and since its last cut: lost if it ends now. */
+  /** Pushes applied since the server started, and since its last cut; a crash loses the latter. */
   readonly updates: number;
   readonly updatesSinceCut: number;
-  /** Rows updated, and pushes that had been applied before. */
+  /** Updates of single rows, and repeated pushes that were dropped. */
   readonly rows: number;
   readonly duplicates: number;
 }
 
-/** The rows of a server. All calls are synchronous: a cut between two calls has whole updates. */
+/** The rows of a server. Calls are synchronous, so that a cut never has a part of a push. */
 export interface SparseServer {
-  /** The current weights of rows; changes nothing. */
+  /** Reads the current weights of rows. */
   pull(wanted: readonly ShardRows[]): ShardVectors[];
   /**
-   * Applies the row rule at a step once to each row; a push with a known id is dropped.
+   * Updates each row once by the row rule at a step; drops a push whose id was applied before.
    * @throws NonFiniteGradientError where a row is no longer finite
    */
   push(id: PushId, at: OptimizerStep, gradients: readonly ShardVectors[]): void;
-  /** The parts of its rows with their state; no push may arrive until they are read. */
+  /** The checkpoint parts of its rows; no push may be applied until the parts are read. */
   cut(): CutPart[];
-  /** Restores a part of a checkpoint, if it has rows of this server. As `restorePart`. */
+  /** Restores the rows of this server from a part of a checkpoint, as `restorePart` does. */
   restore(name: string, layers: readonly Iterable<Uint8Array>[]): Promise<void>;
   readonly counts: SparseCounts;
 }
 
-/** The dense weights that trainers meet at: flat, and the optimizer state of trainer 0. */
+/** The center of the dense weights, flat, and the optimizer state of trainer 0. */
 export interface Center {
   readonly weights: Float32Array;
   readonly slots: readonly Float32Array[];
 }
 
-/** The center of dense weights. */
+/** The server of the center. */
 export interface DenseServer {
   /**
-   * d = a (x - c) for a trainer's weights; adds d to the center. If the number is that of the
-   * trainer's last exchange, it gets the same answer again.
+   * Returns d = a (x - c) for a trainer's weights x, and adds d to the center c. A repetition of
+   * the trainer's last `number` returns the same d, and changes nothing.
    */
   exchange(trainer: number, number: number, weights: Float32Array): Float32Array;
-  /** Keeps the optimizer state of trainer 0 for the next cut. */
+  /** Stores the optimizer state of trainer 0, for the next cut. */
   keep(slots: readonly Float32Array[]): void;
   readonly center: Center;
-  /** The part "dense": the center, with the kept state. */
+  /** The checkpoint part "dense": the center, with the stored optimizer state. */
   cut(): CutPart[];
   readonly exchanges: number;
 }
 
-/** A window of batches of the run, of which a thread trains its own. */
+/** A range of batches of the run; each thread trains its own batches of it. */
 export interface TrainerWindow {
   readonly fromStep: number;
   readonly toStep: number;
@@ -89,10 +90,10 @@ export interface TrainerWindow {
 }
 
 export interface ReachedWindow {
-  /** The batches of the run before this one are trained: `toStep`, or where a pause ended it. */
+  /** End of the trained batches: `toStep`, or the step of a pause. */
   readonly step: number;
   readonly isPaused: boolean;
-  /** Of this thread. */
+  /** Sums over the batches of this thread, to the end of this record. */
   readonly lossSum: number;
   readonly batches: number;
   readonly samples: number;
@@ -101,7 +102,7 @@ export interface ReachedWindow {
 
 /** One thread of a trainer. */
 export interface Trainer {
-  /** Trains the thread's batches of a window. All its pushes are applied when it resolves. */
+  /** Trains the thread's batches of a window. Resolves when servers have applied all pushes. */
   run(window: TrainerWindow): Promise<ReachedWindow>;
   /** Scores held-out samples with the center's weights; creates no rows. */
   evaluate(part: "evaluation" | "test", samples: number): Promise<Scores>;

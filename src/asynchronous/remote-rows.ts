@@ -1,7 +1,7 @@
-// The rows of a trainer's device: a slab whose rows lie on the sparse servers. A batch is staged by
-// pulling its distinct rows into memory of its own, in which the lookup finds them; its update
-// pushes the sum of each row's gradients. So a step computes what it computes with rows at hand,
-// except that rows may have changed between their pull and their update.
+// The rows of a trainer's device: a slab whose rows are stored on the sparse servers. Staging a
+// batch pulls its distinct rows into the batch's own memory, which the lookup reads; the update
+// pushes the sum of each row's gradients. So a step computes as with local rows, except that rows
+// may change on the servers between pull and update.
 
 import { firstColumnsOf, type Run, runsOf } from "../embedding/rows/lookup-runs.ts";
 import type { Slab, SlabShard } from "../embedding/rows/slab.ts";
@@ -17,20 +17,20 @@ import { scratchOf } from "./sparse-server.ts";
 
 /** A slab over sparse servers. */
 export interface RemoteRows extends Slab {
-  /** Says as which push, and for which step, the next update is sent. */
+  /** Sets the number of the push, and the step, of the next update. */
   next(number: number, at: OptimizerStep): void;
 }
 
 export interface RemoteRowsOptions {
   readonly kernels: Kernels;
   readonly client: SparseClient;
-  /** The tables of the device, each one shard with all rows. */
+  /** The trainer's view of the tables: each is one shard with all rows. */
   readonly held: readonly SlabShard[];
-  /** All shards on servers. */
+  /** The shards of the tables on the servers. */
   readonly shards: readonly Shard[];
   /**
-   * The largest number of batches whose gradients were sent, but not confirmed by the servers. A
-   * step of the trainer waits while there are more.
+   * Most batches whose gradients the servers have not confirmed. Beyond that, a step of the trainer
+   * waits.
    */
   readonly pushesMax: number;
 }
@@ -71,7 +71,7 @@ export function createRemoteRows(options: RemoteRowsOptions): RemoteRows {
   const [sums, touched] = [scratchOf(kernels), scratchOf(kernels)];
   let push: { readonly number: number; readonly at: OptimizerStep } | undefined;
 
-  /** Gives a flight room for these numbers of rows. */
+  /** Enlarges the memory of a flight to these numbers of rows. */
   const makeRoom = (flight: Flight, counts: readonly number[]): void => {
     if (held.every((_, i) => (flight.rows[i]?.rows ?? 0) >= (counts[i] ?? 0))) return;
     flight.rows = held.map(({ columns: dim }, i) => {
@@ -132,7 +132,7 @@ export function createRemoteRows(options: RemoteRowsOptions): RemoteRows {
         flight.distinct.map(({ length }) => length),
       );
       flight.arrived = pull(flight);
-      flight.arrived.catch(() => {}); // `arrive` throws it.
+      flight.arrived.catch(() => {}); // `arrive` throws the error.
       const staged: StagedBags = { ...bags, ids: flight.ids.subarray(0, ids.length) };
       flights.set(staged, flight);
       return staged;
@@ -173,7 +173,7 @@ export function createRemoteRows(options: RemoteRowsOptions): RemoteRows {
       }
       client.push(push.number, push.at, gradients);
       push = undefined;
-      return -1; // Servers refuse rows that are no longer finite.
+      return -1; // The servers check whether rows are finite.
     },
     rowsOf: [],
     lookedUp: [],
@@ -194,7 +194,7 @@ export function createRemoteRows(options: RemoteRowsOptions): RemoteRows {
   };
 }
 
-/** The distinct values of `ids`, ascending; `places` receives the place of each id among them. */
+/** The distinct values of `ids`, ascending; `places` receives the index of each id in them. */
 function numbered(ids: Int32Array, places: Int32Array): Int32Array {
   const sorted = ids.slice().sort();
   let count = 0;

@@ -1,5 +1,5 @@
-// Requests of trainers to parameter servers. A request is repeated until it is answered, or its
-// deadline has passed; so a server must answer a repeated request as it answered the first.
+// Requests of trainers to parameter servers. A request is repeated until a response arrives or its
+// deadline has passed. Servers must therefore respond to a repeated request as to the first.
 
 import { FrameCorruptError, PeerLostError, RequestFailedError } from "../errors/errors.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -7,7 +7,7 @@ import { type ActorSubject, subjectOf } from "../wire/messages/subjects.ts";
 import type { Frame, Subscription, Transport } from "../wire/messages/transport.ts";
 import { decodeFrame, encodeFrame, frameOf, type ParameterFrame } from "./frames.ts";
 
-/** The run whose parameter servers are meant. */
+/** The generation of a run, as parts of the subjects of its parameter servers. */
 export type ServersPlace = Pick<ActorSubject, "cluster" | "run" | "generation">;
 
 /** A parameter server. */
@@ -16,15 +16,15 @@ export interface ServerName {
   readonly index: number;
 }
 
-/** A trainer's way to the servers. */
+/** A trainer's connection to the servers. */
 export interface ServerLink {
   readonly transport: Transport;
   readonly place: ServersPlace;
   readonly clock: Clock;
-  /** After which a silent server counts as lost, and after which a request is repeated. */
+  /** Time after which a silent server counts as lost; interval of repeated requests. */
   readonly deadlineMs: number;
   readonly againMs: number;
-  /** Bytes of requests and answers so far, and repeated requests. */
+  /** Bytes of requests and responses so far, and number of repeated requests. */
   readonly traffic: { sent: number; received: number; repeated: number };
 }
 
@@ -33,7 +33,7 @@ function subjectIn(place: ServersPlace, server: ServerName): string {
 }
 
 /**
- * Resolves to the answer of a server.
+ * Sends a request to a server; resolves to the response.
  * @throws PeerLostError naming the server, after the deadline
  */
 export async function askServer(
@@ -58,7 +58,7 @@ export async function askServer(
         throw new PeerLostError(`${server.role}:${server.index}`, reason, { cause });
       }
       traffic.repeated++;
-      // Without a subscriber a request fails at once: a server that restarts is waited for.
+      // While a server restarts, requests fail at once, as nobody subscribes: wait before the next.
       const waitMs = againMs - (clock.now() - askedMs);
       if (waitMs > 0) await new Promise<void>((resume) => clock.after(waitMs, resume));
     }
@@ -66,8 +66,8 @@ export async function askServer(
 }
 
 /**
- * Answers the requests to a server, one after the other, until it is unsubscribed. `onError` is
- * called with the error of a request, which gets no answer.
+ * Serves the requests to a server, one at a time, until it is unsubscribed. `onError` receives the
+ * error of a request; the sender then gets no response.
  */
 export function serveParameters(
   options: {

@@ -1,5 +1,6 @@
-// Which rows lie on which sparse server. Rows are whole, so that a server updates them alone; row
-// blocks of a table are spread over the servers, and tables of one block placed by their size.
+// Distributes rows over the sparse servers. Rows are not split by columns, so that a server updates
+// them alone. The row blocks of a table are spread over the servers; tables of one block are placed
+// by size.
 
 import type { TableSpec } from "../embedding/tables/options.ts";
 import { type Shard, shardsOf } from "../embedding/tables/shards.ts";
@@ -24,7 +25,7 @@ export function shardsOnServers(tables: readonly TableSpec[], servers: number): 
   return shardsOf(tables, place(sized, { hosts: 1, perHost: servers }));
 }
 
-/** Cuts ascending rows of a table among its shards, and makes them relative to each. */
+/** Divides ascending rows of a table among its shards; rows become relative to their shard. */
 export function* rowsByShard(
   shards: readonly Shard[],
   rows: Int32Array,

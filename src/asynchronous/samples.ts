@@ -1,5 +1,5 @@
-// Which batches of a run a thread of a trainer trains: batch n belongs to trainer n mod trainers,
-// and of its batches to each thread in turn. So every sample is trained once an epoch.
+// Assigns the batches of a run to the threads of its trainers: batch n belongs to trainer n mod
+// trainers, whose threads take its batches in turn. So every sample is trained once per epoch.
 
 /** A thread among those of all trainers. */
 export interface ThreadPlace {

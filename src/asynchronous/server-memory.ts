@@ -1,11 +1,11 @@
 // The memory that a parameter server shares with its host: a doorbell for commands, and a counter
-// that outlives the server.
+// that keeps counting after the server is replaced.
 
 import { abortCells, cellWords, ringDoorbell } from "../exchange/cells.ts";
 
 export interface ServerMemory {
   readonly words: SharedArrayBuffer;
-  /** (1) BigInt64: pushes, or exchanges, that the server has applied. */
+  /** (1) BigInt64: number of pushes (sparse) or exchanges (dense) that were applied. */
   readonly counters: SharedArrayBuffer;
 }
 
@@ -14,7 +14,7 @@ export function createServerMemory(): ServerMemory {
   return { words, counters: new SharedArrayBuffer(8) };
 }
 
-/** Pushes, or exchanges, applied by all servers that had this memory. */
+/** Number of pushes or exchanges, including those of earlier servers with this memory. */
 export function updatesOf({ counters }: ServerMemory): number {
   return Number(Atomics.load(new BigInt64Array(counters), 0));
 }

@@ -1,9 +1,9 @@
 // A sparse server: shards of rows in memory, each a slab whose rows are looked up one by one.
 //
 // Invariants
-//   P1. Each piece of a push is applied once, although a sender may repeat it: the server remembers
-//       the pieces of the last `pushesMax` batches of each sender, and a sender repeats no older.
-//   P2. A piece is applied whole, between two other calls.
+//   P1. Each piece of a push is applied once, even if its sender repeats it: the server remembers
+//       the pieces of each sender's last `pushesMax` batches, and senders repeat only those (Q1).
+//   P2. A piece is applied as a whole: no other call sees a part of it.
 
 import { createSlab, type Slab } from "../embedding/rows/slab.ts";
 import type { TableSpec } from "../embedding/tables/options.ts";
@@ -24,7 +24,7 @@ export interface SparseServerOptions {
   /** The shards of this server. */
   readonly shards: readonly Shard[];
   readonly recipe: Pick<Recipe, "optimizer" | "seed">;
-  /** Pushes that a sender may have in flight. */
+  /** Most batches of a sender with unconfirmed pushes. */
   readonly pushesMax: number;
 }
 
@@ -41,7 +41,7 @@ export function createSparseServer(options: SparseServerOptions): SparseServer {
   const held = new Map(shards.map((shard, i) => [shard.shard, { shard, slab: slabs[i] as Slab }]));
   const scratch = scratchOf(kernels);
   const singleBags = singleBagsOf();
-  /** By sender, and by the number of the batch: the pieces that were applied. */
+  /** The pieces that were applied, by sender and number of the batch. */
   const senders = new Map<number, Map<number, Set<number>>>();
   const counts = { updates: 0, updatesSinceCut: 0, rows: 0, duplicates: 0 };
 
@@ -60,7 +60,7 @@ export function createSparseServer(options: SparseServerOptions): SparseServer {
     }
     return found;
   };
-  /** Whether a piece is new. P1 */
+  /** Whether a piece was not applied before; remembers the piece. P1 */
   const isNew = ({ sender, number, piece }: PushId): boolean => {
     const known = senders.get(sender) ?? new Map<number, Set<number>>();
     senders.set(sender, known);
@@ -123,7 +123,7 @@ export function createSparseServer(options: SparseServerOptions): SparseServer {
   };
 }
 
-/** Bags with one id each, in one grow-only list of offsets. */
+/** Makes bags of one id each. Their offsets are kept in memory that only grows. */
 function singleBagsOf(): (rows: Int32Array) => Bags<Int32Array> {
   let offsets = new Int32Array(0);
   return (rows) => {
@@ -136,7 +136,7 @@ function singleBagsOf(): (rows: Int32Array) => Bags<Int32Array> {
   };
 }
 
-/** Returns a function that gives tensors in one grow-only memory; each ends the one before. */
+/** Returns an allocator of scratch tensors in one memory; each is valid until the next call. */
 export function scratchOf(kernels: Kernels): (shape: readonly [number, number]) => Tensor {
   let floats = 0;
   let memory = kernels.tensor([0]);

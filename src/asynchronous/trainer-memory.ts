@@ -1,5 +1,5 @@
 // The memory that the threads of a trainer share: dense weights and optimizer state, which all
-// change without locks; the batch ring, with a column of slots for each thread; and counters.
+// threads change without locks; the batch ring, with a column of slots for each thread; counters.
 //
 //   words      cells: participants are the threads, then the reader; the ring's cells, then `begun`
 //   counters   Int32: pause, exchange lock, batches, exchanges; then Float64 of each thread
@@ -23,11 +23,11 @@ export interface TrainerLayout {
   readonly ring: RingShape;
   readonly participants: number;
   readonly cells: number;
-  /** The cell that says that the dense weights are there. */
+  /** The cell that is set once the dense weights are initialised. */
   readonly begun: number;
 }
 
-/** `topology`: of the trainer's single device (`soloInput`). */
+/** `topology`: that of the trainer's single device (`soloInput`). */
 export function trainerLayoutOf(
   topology: Topology,
   { threads, prefetch, isTested }: { threads: number; prefetch: number; isTested: boolean },
@@ -66,26 +66,26 @@ const threadWords = 6;
 export interface ThreadCounts {
   readonly batches: number;
   readonly samples: number;
-  /** Of its last batch. */
+  /** Loss of its last batch. */
   readonly loss: number;
-  /** The batches of the run before this one are not its own, or trained. */
+  /** All of its batches before this step are trained. */
   readonly nextStep: number;
-  /** Batches whose pushes no server has confirmed, and since when (Unix time) the first waits. */
+  /** Number of batches with unconfirmed pushes, and Unix time of the first such push. */
   readonly pushes: number;
   readonly pushedAtMs: number;
 }
 
-/** The counters of a trainer, as one of its threads uses them. */
+/** Access of one thread to the counters of its trainer. */
 export interface TrainerWords {
-  /** The step before which to pause; -1: none. */
+  /** The step before which the trainer must pause; -1: no pause is requested. */
   pausedAt(): number;
-  /** Counts a batch; returns the batches of all threads of the trainer. */
+  /** Counts a trained batch; returns the number of batches of all threads of the trainer. */
   trained(step: number, samples: number, loss: number): number;
-  /** Notes the batches whose pushes are not confirmed, and since when the first waits. */
+  /** Sets the number of batches with unconfirmed pushes, and the time of the first such push. */
   pushing(batches: number, sinceMs: number): void;
   /** Exchanges of the trainer so far. */
   exchanges(): number;
-  /** Begins an exchange, unless one is under way. */
+  /** Takes the lock of exchanges; false if another thread has it. */
   lockExchange(): boolean;
   unlockExchange(): void;
 }
@@ -113,19 +113,19 @@ function ofThread(counters: SharedArrayBuffer, thread: number): Float64Array {
   return new Float64Array(counters, 4 * sharedWords + 8 * threadWords * thread, threadWords);
 }
 
-/** What the host of a trainer reads of it. */
+/** The counters of a thread, for the trainer's host. */
 export function countsOf({ counters }: TrainerMemory, thread: number): ThreadCounts {
   const [batches = 0, samples = 0, loss = 0, ...more] = ofThread(counters, thread);
   const [nextStep = 0, pushes = 0, pushedAtMs = 0] = more;
   return { batches, samples, loss, nextStep, pushes, pushedAtMs };
 }
 
-/** Exchanges of a trainer with the center. */
+/** Number of the trainer's exchanges with the center. */
 export function exchangesOf({ counters }: TrainerMemory): number {
   return Atomics.load(new Int32Array(counters), sharedAt.exchanges);
 }
 
-/** Lets the trainer pause before the batch of step `step`; -1: it may go on. */
+/** Makes the trainer pause before step `step`; -1 withdraws the request. */
 export function pauseTrainer({ counters, words }: TrainerMemory, step: number): void {
   Atomics.store(new Int32Array(counters), sharedAt.pause, step);
   for (let thread = 0; thread < threadsOf(counters); thread++) {

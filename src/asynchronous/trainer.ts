@@ -1,6 +1,6 @@
-// One thread of a trainer: the step of a single device (src/training/step/step.ts) over rows that
-// lie on servers, and dense weights that all threads of the trainer change without locks. Batches
-// are pulled ahead, so a step may read rows that are some updates old.
+// One thread of a trainer. It runs the step of a single device (src/training/step/step.ts) over
+// rows that are stored on servers, and dense weights that all threads of the trainer change without
+// locks. The rows of later batches are pulled ahead, so that a step may read outdated rows.
 
 import type { Shard } from "../embedding/tables/shards.ts";
 import type { BatchIntake } from "../exchange/batch-intake.ts";
@@ -28,12 +28,12 @@ export interface AsynchronousSpec {
   readonly everySteps: number;
   /** Batches whose rows are pulled ahead. */
   readonly prefetch: number;
-  /** Batches whose pushes may be in flight. */
+  /** Most batches with unconfirmed pushes. */
   readonly pushesMax: number;
 }
 
 export interface TrainerOptions {
-  /** Of a single device (`soloInput`). */
+  /** Input of the topology of a single device (`soloInput`). */
   readonly input: TopologyInput;
   readonly recipe: Recipe;
   /** The shards on the servers. */
@@ -61,8 +61,8 @@ export function soloInput(input: TopologyInput): TopologyInput {
 }
 
 /**
- * A batch that is trained next, while servers send its rows. Its memory is given to a later batch
- * once it is trained.
+ * A batch whose rows are being pulled, and that is trained after the batches before it. A later
+ * batch reuses its memory.
  */
 interface Ahead {
   readonly device: DeviceState;
@@ -73,7 +73,7 @@ interface Ahead {
 export function createTrainer(options: TrainerOptions): Trainer & { readonly device: DeviceState } {
   const { spec, dense, words, batches, isFirst, sparse, center, intake } = options;
   const { device, rows, slots } = createDevice(options);
-  /** The device with each of its lanes: steps in flight are not consecutive. */
+  /** A view of the device per lane, because the steps in flight are not consecutive. */
   const [scorer = device, ...views] = device.lanes.map((lane) => ({ ...device, lanes: [lane] }));
   const flights: Ahead[] = [];
   let begun = 0;
@@ -85,7 +85,7 @@ export function createTrainer(options: TrainerOptions): Trainer & { readonly dev
     flights.push({ device: own, step, staged });
     next = step + batches.stride;
   };
-  /** Pulls batches before `end`: one at least, which is waited for, and others that are there. */
+  /** Pulls batches before step `end`: waits for the first one, and adds those already read. */
   const goAhead = async (end: number): Promise<void> => {
     while (next < end && flights.length <= spec.prefetch) {
       const isWaiting = flights.length === 0;
@@ -162,7 +162,7 @@ function createDevice({ input, recipe, shards, spec, kernels, dense, sparse }: T
   const { pushesMax, prefetch } = spec;
   const held = topology.heldBy[0] ?? [];
   const rows = createRemoteRows({ kernels, client: sparse, held, shards, pushesMax });
-  // A lane for each batch in flight, which a pause leaves there, and one for evaluation.
+  // One lane per batch in flight, and one for an evaluation, as a pause leaves batches in flight.
   const lanes: Lane[] = Array.from({ length: prefetch + 2 }, createLane);
   const { length } = topology.graph.layout;
   const viewOf = (floats: Float32Array): Tensor =>

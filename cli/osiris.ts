@@ -92,8 +92,8 @@ async function programOf([name = ""]: readonly string[]): Promise<Command> {
 }
 
 /**
- * What `osiris NAME …` loads: the help, the completion and a misspelt name need all commands, and
- * the version none.
+ * The commands to load for `osiris NAME …`: all for the help, the completion and a misspelt name,
+ * none for the version.
  */
 function loadedFor(name: string): Load[] {
   if (name === "--version" || name === "-V") return [];

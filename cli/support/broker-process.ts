@@ -13,7 +13,7 @@ function send(message: BrokerMessage): void {
   process.send?.(message);
 }
 
-// Ctrl-C reaches every process of the terminal: ignored, as the broker must outlive its clients.
+// Ignores Ctrl-C, which reaches all processes of a terminal: the broker must outlive its clients.
 process.on("SIGINT", () => {});
 
 process.once("message", async (settings: BrokerSettings) => {

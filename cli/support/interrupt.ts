@@ -1,5 +1,5 @@
-// Ctrl-C: the first one asks a command to stop cleanly, the second one ends the process at once. A
-// machine that will be taken away asks, too, by a file or a URL.
+// Ctrl-C: the first one requests a command to stop cleanly, the second one ends the process at
+// once. A drain notice, a file or a URL by which a machine announces its end, counts as the first.
 
 import type { Command } from "commander";
 import { realClock } from "../../src/ports/clock.ts";
@@ -7,7 +7,7 @@ import { realDisk } from "../../src/ports/disk.ts";
 import { watchDrain } from "../../src/ports/drain-notice.ts";
 import { exitCodes } from "./failure.ts";
 
-/** Options that name where a machine says that it will be taken away. */
+/** Options that name the source of drain notices (src/ports/drain-notice.ts). */
 export interface DrainArguments {
   readonly drainFile?: string;
   readonly drainUrl?: string;
@@ -15,7 +15,7 @@ export interface DrainArguments {
 
 /** Adds `--drain-file` and `--drain-url`. */
 export function withDrain(command: Command): Command {
-  const end = "appears: this machine will be taken away";
+  const end = "exists: it announces that this machine will be taken away";
   return command
     .option("--drain-file <PATH>", `end as at Ctrl-C once this file ${end}`)
     .option(
@@ -24,7 +24,7 @@ export function withDrain(command: Command): Command {
     );
 }
 
-/** Resolves once the machine says that it will be taken away, after `say` was told why. */
+/** Resolves once there is a drain notice, after `say` received its reason. */
 export function drainNotice(options: DrainArguments, say: (line: string) => void): Promise<void> {
   const { drainFile, drainUrl } = options;
   const ports = { clock: realClock, disk: realDisk, fetch, env: process.env, warn: say };
@@ -48,9 +48,9 @@ export function interruption(): Promise<void> {
 }
 
 /**
- * Calls `ask` at the first Ctrl-C or SIGTERM from now on, until it is disposed of. A command that
- * was asked to end keeps its listener until its process ends: without a listener the next Ctrl-C
- * would end the process by the signal, without the command's exit code.
+ * Calls `ask` at the first Ctrl-C or SIGTERM, unless the result is disposed of before. After that
+ * call the listener stays until the process ends: without it, the next Ctrl-C would end the process
+ * by the signal, without the exit code of the command.
  */
 export function onInterrupt(ask: () => void): Disposable {
   let requestedAtMs: number | undefined;

@@ -92,7 +92,7 @@ export async function constantsFor(
 export function planWith(given: string | undefined): void {
   if (given === undefined) return;
   if (!Object.hasOwn(named, given)) readConstants(given);
-  process.env.OSIRIS_CONSTANTS = given; // The threads that plan have a copy of the environment.
+  process.env.OSIRIS_CONSTANTS = given; // Planning threads inherit the environment.
 }
 
 /** Measures this machine for the planner. */
@@ -103,7 +103,7 @@ export function calibrateHere(
   return calibrate({ ...options, ...measuringHere(say) });
 }
 
-/** How this machine is measured: briefly, where the variable `OSIRIS_CALIBRATION` is `brief`. */
+/** Options of a measurement of this machine; brief if `OSIRIS_CALIBRATION` is `brief`. */
 export function measuringHere(
   say: (line: string) => void,
 ): Pick<MachineOptions, "size" | "probing" | "onProgress"> {
@@ -111,7 +111,7 @@ export function measuringHere(
   return { onProgress, ...(isBrief() && { size: briefSize, probing: briefProbing }) };
 }
 
-/** @throws InvalidOptionError where the variable is anything but `brief` or nothing */
+/** @throws InvalidOptionError where the variable has any other value than `brief` or none */
 function isBrief(): boolean {
   const { OSIRIS_CALIBRATION: given = "" } = process.env;
   if (given === "" || given === "brief") return given === "brief";
@@ -121,7 +121,7 @@ function isBrief(): boolean {
   );
 }
 
-/** Calls `report` with the tenths that are done, each time three more are, but not at the end. */
+/** Calls `report` with the completed tenths after every three, but not at the end. */
 function tenths(report: (tenth: number) => void): (done: number) => void {
   let shown = 0;
   return (done) => {

@@ -35,9 +35,9 @@ export async function namedRun(client: Client, name: string): Promise<Run> {
 }
 
 /**
- * `run` where it is an address of objects, or such a path exists; else the checkpoint directory of
- * that run of the cluster, if it can be read here. @throws InputUnusableError, InvalidOptionError
- * where no run has such a name
+ * Returns `run` if it is an address of objects or an existing path; else the checkpoint directory
+ * of the cluster's run with that name. @throws InputUnusableError, InvalidOptionError where no run
+ * has such a name
  */
 export async function runDirectory(run: string, options: ConnectionArguments): Promise<string> {
   if (isObjectAddress(run) || existsSync(run)) return run;
@@ -46,7 +46,7 @@ export async function runDirectory(run: string, options: ConnectionArguments): P
     const wanted = "expected the checkpoint directory of a run, or a run of a cluster";
     throw new InputUnusableError(run, `${missing}: ${wanted}`);
   }
-  // Printed before connecting, which waits for a broker that is away.
+  // Printed before connecting, because that waits while the broker cannot be reached.
   console.error(`${missing}: looking for a run of that name at ${options.nats}`);
   await using client = await connect(connectionOf(options));
   const { directory } = await (await namedRun(client, run)).status();

@@ -132,9 +132,9 @@ export function runLines({ runs }: ClusterReport): string[] {
 }
 
 function pushLagOf({ batches, oldestMs }: NonNullable<RunReport["pushLag"]>): string {
-  if (batches === 0) return "no update waits for them";
+  if (batches === 0) return "no update is unconfirmed";
   const of = batches === 1 ? "1 batch" : `${count(batches)} batches`;
-  return `updates of ${of} of a thread wait for them, the first for ${shortTime(oldestMs / 1000)}`;
+  return `updates of ${of} of a thread unconfirmed, the first for ${shortTime(oldestMs / 1000)}`;
 }
 
 /** The supervision tree of every process. */

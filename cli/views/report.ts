@@ -145,7 +145,7 @@ export function timeOf({ stepMs, shares, dedupeFactor }: StepTimes): string {
   return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}${lists}`;
 }
 
-/** How much of a step devices wait for the exchange, and how much of it goes on meanwhile. */
+/** Shares of a step: waits for the exchange (exposed), and exchange during work (hidden). */
 export function exchangeOf({ exposed, inFlight, hidden, hiddenBy }: ExchangeTimes): string {
   const flying = inFlight > 0 ? ` (${percent(inFlight)} with bytes in flight)` : "";
   const most = Object.entries(hiddenBy)

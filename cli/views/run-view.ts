@@ -373,8 +373,8 @@ export async function follow(run: Run, view: RunView): Promise<RunResult> {
 const heights = "▁▂▃▄▅▆▇█";
 
 /**
- * The last `width` columns of a curve, each the mean of as many values: the lowest is the lowest
- * block, the highest the highest. Values that are no numbers are left out.
+ * A curve in at most `width` columns, each the mean of equally many values, drawn as a block from
+ * the lowest to the highest. Values that are not finite are left out.
  */
 export function sparkline(values: readonly number[], width: number): string {
   const known = values.filter(Number.isFinite);

@@ -231,8 +231,8 @@ async function up(options: UpOptions): Promise<void> {
   } finally {
     printRefused(cluster.refused, options);
   }
-  // Runs that continue are not cancelled: with `state`, this cluster's next start continues them,
-  // and under a lease the next leader.
+  // Runs are cancelled only if nothing continues them: with `state`, the next start of this cluster
+  // continues them; under a lease, the next leader does.
   if (state !== undefined) await saveRuns(cluster, say);
   else if (lease === undefined) await stopRuns(cluster, say);
 }
@@ -309,8 +309,7 @@ function hostsLine(hosts: readonly HostRecord[]): string {
 
 /** Makes a checkpoint of each run that has made steps, so that the next start resumes from it. */
 async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
-  // A run that still prepares its data is not waited for: its first step may be hours away, and it
-  // loses nothing.
+  // A run that still prepares its data has no step to lose, and its first step may be hours away.
   const running = (await cluster.list()).filter((run) => run.status === "running" && run.step);
   if (running.length > 0) say(`Saving ${plural(running.length, "run")}, to continue later ...`);
   await Promise.allSettled(running.map(({ run }) => cluster.client.run(run).checkpoint()));

@@ -1,5 +1,5 @@
-// osiris trace RUN -o FILE: what the threads of a run did in its last steps, as a trace for
-// ui.perfetto.dev. Nothing has to be configured before.
+// osiris trace RUN -o FILE: writes the work of a run's threads in its last steps as a trace for
+// ui.perfetto.dev. Timelines are always recorded, so that nothing has to be enabled before.
 
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
@@ -23,7 +23,7 @@ interface TraceArguments extends CommonOptions, ConnectionArguments {
   readonly last: number;
 }
 
-/** More steps than a device keeps. */
+/** Most steps of a trace: more than a device keeps. */
 const stepsMax = 1000;
 
 /** Adds the command. */
@@ -32,8 +32,8 @@ export function addTrace(program: Command): void {
     .command("trace")
     .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
     .description(
-      "write what every device, reader, bridge and writer of a run did as a trace for " +
-        "ui.perfetto.dev; the run may be over, as long as its hosts live",
+      "write the work of every device, reader, bridge and writer of a run as a trace for " +
+        "ui.perfetto.dev; a finished run can be traced while its hosts run",
     )
     .option("-o, --output <FILE>", "the file to write", "trace.json")
     .option(

@@ -114,7 +114,7 @@ export async function planFile(path: string, options: PlanningArguments): Promis
       ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
       : undefined;
   const devices = devicesOf(asked, hosts);
-  // Named constants have links; those of a machine do not.
+  // Named constants include links; the measured constants of this machine do not.
   const links =
     options.constants === undefined && hosts > 1
       ? readLinks().find(({ machines }) => machines.length >= hosts)

@@ -113,7 +113,7 @@ test("inspection says why a stalled run waits, and shows no speed for it", async
   const pushLag = { batches: 3, oldestMs: 12 };
   record.append(1, { type: "run.progress", ...progress, pushLag, secondsLeft: 5 });
   const asynchronous = await look();
-  const behind = "updates of 3 batches of a thread wait for them, the first for 12.0 ms";
+  const behind = "updates of 3 batches of a thread unconfirmed, the first for 12.0 ms";
   t.deepEqual(asynchronous.lines.slice(1), [`  servers: ${behind}`]);
   t.is(asynchronous.run?.secondsLeft, 5);
 

@@ -1,9 +1,9 @@
-// Cuts the direct links of a host: every connection to another host, and from it, ends at once, and
-// the bridge learns of it as of a failure of the network.
+// Cuts the direct links of a host: every incoming and outgoing connection ends at once, and the
+// bridge gets the same events as after a network failure.
 
 import type { DirectWay } from "../../src/exchange/links/negotiation.ts";
 
-/** A way to direct links, and what cuts those that it has opened. */
+/** Wraps a factory of direct links, to cut the links that it has opened. */
 export interface CuttableLinks {
   over(way: Omit<DirectWay, "tell">): Omit<DirectWay, "tell">;
   cut(): void;
@@ -30,7 +30,7 @@ export function cuttableLinks(): CuttableLinks {
             options.lost(host, "incoming", reason);
           }
         };
-        // Its methods are of a class: they are called on `links` itself.
+        // `links` is an object of a class, so that its methods cannot be copied by a spread.
         return {
           frameBytesMax: links.frameBytesMax,
           listen: () => links.listen(),
@@ -50,7 +50,7 @@ export function cuttableLinks(): CuttableLinks {
         };
       },
     }),
-    // The fault is injected within a call of the bridge.
+    // Deferred, because the fault is injected within a call of the bridge.
     cut: () => setImmediate(() => cut()),
   };
 }

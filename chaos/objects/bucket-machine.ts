@@ -1,5 +1,5 @@
-// The object stores that a simulated machine opens over a bucket in memory, and the machine's
-// crash: after it, none of its stores answers, until the machine starts again.
+// The object stores that a simulated machine opens over a bucket in memory. After a crash of the
+// machine, calls of its stores throw, until it is restarted.
 
 import { blockingStoreOf } from "../../src/objects/blocking-store.ts";
 import {
@@ -15,13 +15,13 @@ import type { BlockingObjectStore } from "../../src/ports/object-store.ts";
 import { SimulatedCrash } from "../../src/ports/simulated-disk.ts";
 import type { MemoryBucket } from "./memory-bucket.ts";
 
-/** What the stores of a machine tell it. */
+/** Callbacks of the stores of a machine. */
 export interface MachineHooks {
-  /** Before each request. May throw, for a process that has ended. */
+  /** Called before each request. May throw, as for a process that has ended. */
   readonly before?: (request: StoreRequest) => void;
-  /** After each request that the bucket was asked, whether its answer arrives or not. */
+  /** Called after each request that the bucket has carried out, even if its response is lost. */
   readonly after?: (request: StoreRequest) => void;
-  /** Waits of the caller: before it tries again, and for slow answers. */
+  /** Receives the time of waits: before another attempt, and for slow responses. */
   readonly spend?: (ms: number) => void;
   readonly limits?: StoreLimits;
 }
@@ -53,7 +53,7 @@ export class BucketMachine {
     this.#crash = { at: Number.POSITIVE_INFINITY, isAfter: false };
   }
 
-  /** For `Disk.objects`. */
+  /** Opens a store; serves as `Disk.objects`. */
   readonly objects = (address: string): BlockingObjectStore => {
     const { bucket, key } = s3Parts(address);
     const { limits = usualStoreLimits, spend = () => {} } = this.#hooks;

@@ -1,5 +1,5 @@
-// A bucket in memory behind HTTP: checks signatures, and carries its faults out on the connection.
-// Tests and benches run it in place of a store of the network.
+// Serves a bucket in memory over HTTP: checks signatures, and injects faults of the connection.
+// Tests and benches use it in place of a remote store.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -11,16 +11,16 @@ import { type BucketFlaws, MemoryBucket } from "./memory-bucket.ts";
 export interface BucketServer {
   readonly bucket: MemoryBucket;
   readonly endpoint: string;
-  /** Secrets of the keys that may ask; the others have expired. */
+  /** Secrets by access key; requests with any other key are refused as expired. */
   readonly secrets: Map<string, string>;
-  /** Bytes of objects that clients have got, by the client's address, then by key. */
+  /** Bytes of objects sent to clients, by address of the client, then by key. */
   readonly sent: Map<string, Map<string, number>>;
-  /** Sends a client to another region. */
+  /** Region of the bucket; with any other value than the default, clients are redirected. */
   region: string;
   stop(): void;
 }
 
-/** Serves a bucket. `at`: where, for clients on other machines. */
+/** Serves a bucket. `at`: address to listen on, for clients on other machines. */
 export async function serveBucket(
   flaws: BucketFlaws = {},
   at: { readonly host: string; readonly port: number } = { host: "127.0.0.1", port: 0 },
@@ -80,7 +80,7 @@ async function answer(
   const length = Number(given.headers["content-length"] ?? given.body.length);
   const facts = { ...given.headers, "content-length": length };
   if (given.body.length === length) return send(outgoing, given.status, facts, given.body);
-  outgoing.writeHead(given.status, facts); // A torn answer.
+  outgoing.writeHead(given.status, facts); // A torn response.
   outgoing.write(given.body, () => outgoing.destroy());
 }
 
@@ -91,7 +91,7 @@ function send(outgoing: ServerResponse, status: number, headers: object, body: U
   outgoing.end(body);
 }
 
-/** Why a request may not be answered: signs it again, and compares. */
+/** The code of a refusal: signs the request again, and compares the signatures. */
 async function refusalOf(
   { secrets }: BucketServer,
   { method = "", headers }: IncomingMessage,

@@ -1,10 +1,10 @@
-// A strict S3 store in memory, with the faults that a real store and the network before it have. It
-// answers requests as data: stores of simulated machines ask it directly, tests of the client by
-// HTTP. `BucketMachine` opens such stores.
+// A strict S3 store in memory, with the faults of real stores and of the network. Requests and
+// responses are plain data: stores of simulated machines (`BucketMachine`) call it directly, and
+// tests of the client call it over HTTP (bucket-server.ts).
 //
 // Invariants
-//   B1. Requests are carried out one after the other, each whole or not at all.
-//   B2. What happens depends on the requests and the script alone: no clock, no randomness.
+//   B1. Requests are carried out one at a time, each completely or not at all.
+//   B2. The store depends on the requests and the script only: it has no clock and no randomness.
 //   B3. Without a fault, the store keeps every promise of S3: `If-None-Match: *`, checksums, ETags,
 //       least bytes of a part, and lists in the order of keys.
 
@@ -12,30 +12,30 @@ import { createHash } from "node:crypto";
 import type { StoreAnswer, StoreRequest } from "../../src/objects/requests.ts";
 import { escaped, textOf, valuesOf } from "../../src/objects/rules.ts";
 
-/** What goes wrong with a request. */
+/** The fault of one request. */
 export type StoreFault =
-  /** The store does not get the request. */
+  /** The request is lost before it reaches the store. */
   | { readonly kind: "request-lost" }
-  /** The request is carried out, and the answer lost. */
+  /** The request is carried out, but its response is lost. */
   | { readonly kind: "answer-lost" }
-  /** The request is carried out and answered, and once more after `after` other requests. */
+  /** The request is carried out, and a second time after `after` other requests. */
   | { readonly kind: "duplicated"; readonly after: number }
-  /** No answer, and the request is carried out after `after` other requests: it is overtaken. */
+  /** There is no response, and the request is carried out only after `after` other requests. */
   | { readonly kind: "delayed"; readonly after: number }
-  /** The connection breaks in mid-body: of the request, or of the answer if it has the body. */
+  /** The connection breaks within the body of the request, or else of the response. */
   | { readonly kind: "torn" }
-  /** The store refuses, for now; or says that the credentials have expired. */
+  /** The store refuses the request temporarily, or reports expired credentials. */
   | { readonly kind: "unavailable" | "conflict" | "expired" }
-  /** The answer comes late. Nobody waits longer than his deadline. */
+  /** The response arrives after `ms`, if the deadline of its receiver allows it. */
   | { readonly kind: "slow"; readonly ms: number };
 
-/** Faults of stores that do not keep the promises of S3. */
+/** Deviations of a store from the guarantees of S3. */
 export interface BucketFlaws {
   /** Ignores `If-None-Match`, and overwrites, as some stores do. */
   readonly isUnfenced?: boolean;
   /** Ignores checksums. */
   readonly takesDamaged?: boolean;
-  /** Lists lag behind by so many changes. */
+  /** Lists do not show the last `listLag` changes. */
   readonly listLag?: number;
   /** Sends ETags without quotes. */
   readonly hasBareEtags?: boolean;
@@ -61,7 +61,7 @@ interface Scripted {
   times: number;
 }
 
-/** An answer, and how late it comes. */
+/** A response, and its delay. */
 export interface BucketAnswer extends StoreAnswer {
   readonly afterMs: number;
 }
@@ -72,9 +72,9 @@ export class MemoryBucket {
   readonly #objects = new Map<string, Stored>();
   readonly #uploads = new Map<string, Begun>();
   readonly #script: Scripted[] = [];
-  /** Requests on their way: carried out before the request with this number. */
+  /** Delayed requests; each is carried out before request number `at`. */
   #late: { readonly at: number; readonly request: StoreRequest }[] = [];
-  /** The last changes of keys, which lists may lack. */
+  /** The last changes of keys, which lists do not show yet. */
   readonly #changes: { readonly key: string; readonly isThere: boolean }[] = [];
   #begun = 0;
   #requests = 0;
@@ -88,12 +88,12 @@ export class MemoryBucket {
     return this.#requests;
   }
 
-  /** Keys of all objects, sorted, whatever lists say. */
+  /** The true keys of all objects, sorted. */
   get keys(): string[] {
     return [...this.#objects.keys()].sort();
   }
 
-  /** Uploads that were neither finished nor given up. */
+  /** Number of uploads that were neither finished nor cancelled. */
   get openUploads(): number {
     return this.#uploads.size;
   }
@@ -102,14 +102,14 @@ export class MemoryBucket {
     return this.#objects.get(key)?.bytes;
   }
 
-  /** Replaces an object behind the back of all who use it; without bytes, removes it. */
+  /** Replaces an object, or removes it without bytes, unnoticed by the clients of the store. */
   plant(key: string, bytes?: Uint8Array): void {
     this.#store(key, bytes);
   }
 
   /**
    * Scripts a fault: of the `which`-th request from now (1 is the next), or of the next `times`
-   * requests that `which` selects. Of several, the first that was scripted happens.
+   * requests that `which` selects. If several apply to a request, the first one is injected.
    */
   fault(
     which: number | ((request: StoreRequest, index: number) => boolean),

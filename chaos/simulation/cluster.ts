@@ -292,8 +292,8 @@ export class SimulatedCluster {
     this.world.note("client", `receives ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);
-    // An operator submits the job again: after a full disk, with room on it, and after power was
-    // lost more often than a run may be tried.
+    // Acts as an operator, who submits the job again after making room on a full disk, or after a
+    // run was set aside because of too many power losses.
     const passing = ["TIER_DISK_FULL", "DISK_REFUSED", "RUN_SET_ASIDE"];
     if (type === "run.failed" && passing.includes(event.error.code)) this.#attempt++;
     else if (type === "run.finished" || type === "run.failed") this.ending = event;

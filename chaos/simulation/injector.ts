@@ -16,7 +16,7 @@ import { SimulatedProcess } from "./process.ts";
 import type { Scenario, SimulatedFault } from "./scenario.ts";
 import { InjectedError } from "./threads.ts";
 
-/** Most requests that overtake one of a machine that has lost power. */
+/** Most requests that are carried out before a delayed request of a machine without power. */
 const lateMax = 40;
 /** Lifetime of a zombie process after it resumes. */
 const zombieMs = 500;
@@ -212,7 +212,7 @@ export class Injector {
     }
   }
 
-  /** The broker can only heal everything: faults that still last are injected again. */
+  /** `heal` ends all faults of the broker, so that faults which still last are injected again. */
   #mend(): void {
     this.#cluster.broker.heal();
     for (const fault of this.#alive.keys()) {
@@ -262,7 +262,7 @@ export class Injector {
       const kind = "crash";
       const request = (["lost", "done", "late", "late"] as const)[this.#random.below(4)] ?? "lost";
       if (request !== "late") return { kind, request };
-      // Late enough to come after the claim of the next leader, too.
+      // The delay may be so long that the request is carried out after the next leader has claimed.
       return { kind, request, after: this.#random.below(lateMax) };
     }
     for (const fault of this.#alive.keys()) {
@@ -274,7 +274,7 @@ export class Injector {
     return undefined;
   }
 
-  /** Counts an operation that changes something: whether power is lost at it. */
+  /** Counts an operation that changes data. Returns whether power is lost at it. */
   #isPowerLost(): boolean {
     const power = this.#powerAt.get(++this.#operations);
     if (power === undefined) return false;

@@ -23,7 +23,7 @@ const plain = {
   restarts: { restartsMax: 1000, windowMs: 1 }, // Restart limits are not tested.
 } satisfies JobOptions;
 
-/** Each table that can be is read ahead. */
+/** Tables are read ahead, where possible. */
 const ahead: Partial<JobOptions> = { pipeline: { ahead: 1 } };
 
 /** The shortest job: four steps. */

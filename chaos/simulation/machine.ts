@@ -18,8 +18,8 @@ import type { World } from "./world.ts";
 export type DiskFault = "ENOSPC" | "EIO" | "power";
 
 /**
- * What happens to a request to the bucket. `crash`: power is lost, and the request is carried out
- * never, before, or while others follow, after `after` of them.
+ * The fault of a request to the bucket. `crash`: power is lost, and the request is never carried
+ * out (`lost`), carried out before (`done`), or after `after` later requests (`late`).
  */
 export type RequestFault =
   | StoreFault
@@ -50,11 +50,11 @@ export interface DiskOwner {
   spend(ms: number): void;
 }
 
-/** Fewer attempts than usual, so that faults exceed them. */
+/** Few attempts, so that faults outlast them. */
 const storeLimits: StoreLimits = { attemptsMax: 4, attemptMs: 400, backoffMs: 10 };
 
 export class SimulatedMachine {
-  /** The disk and the bucket, past all faults. */
+  /** Direct access to the disk and the bucket, without faults. */
   readonly disk: SimulatedDisk & Required<Pick<Disk, "objects">>;
   readonly bucket = new MemoryBucket("bucket", { listLag: 3 });
   readonly #world: World;

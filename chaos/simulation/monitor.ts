@@ -1,5 +1,5 @@
 // The safety monitor of a simulation: checks invariants whenever the checkpoint store has changed,
-// reading it past all faults. The reference run is the same job without faults.
+// and reads the store without faults. The reference run is the same job without faults.
 //
 // Invariants that it checks
 //   S1. Every checkpoint of the chain equals that of the reference run at the same cut, byte for

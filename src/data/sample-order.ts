@@ -327,8 +327,8 @@ export class EpochOrder {
 }
 
 /**
- * The splits of an epoch, and the bounds of the parts of a batch that each go through splits of
- * their own.
+ * The splits of an epoch, and the bounds of the parts of a batch: each part draws from separate
+ * splits.
  */
 function batchOf(split: SplitCut | undefined, samples: number, batchSize: number) {
   if (split === undefined) return { starts: new Float64Array(0), bounds: [] };

@@ -96,7 +96,7 @@ export type OpenBlocks = (meta: CacheMeta, table: BlockTable) => BlockReader;
 /** The description, splits and block table of an index. */
 interface OpenIndex extends Pick<Frame, "meta" | "starts"> {
   readonly table: BlockTable;
-  /** Whether these samples can be read: after an early index, files' indexes may be missing. */
+  /** Whether these samples can be read: with an early index, files' indexes may be missing. */
   isThere(range: SampleRange): boolean;
   close(): void;
 }

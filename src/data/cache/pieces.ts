@@ -22,7 +22,7 @@ const piecesMax = 16_384;
  */
 const mergedBytes = 0x200_0000;
 
-/** What decides how short pieces are merged. */
+/** The facts of a cache that determine how short pieces are merged. */
 export interface MergeRule
   extends Pick<CacheMeta, "samples" | "dense" | "features" | "targets" | "wide" | "weighted"> {
   readonly statistics?: readonly { readonly idsSum: number }[] | undefined;

@@ -37,7 +37,7 @@ const keptShare = 3 / 4;
 export interface RangeCacheOptions {
   /** The directory of the caches. */
   readonly directory: string;
-  /** Limit in bytes; undefined: a quarter of the free disk plus the present ranges. */
+  /** Limit in bytes; undefined: a quarter of the sum of free disk and present ranges. */
   readonly bytesMax: number | undefined;
   readonly disk?: Disk;
   /** Free bytes of the disk. */

@@ -110,7 +110,7 @@ function behind(address: string, keys: readonly string[], marker: string | undef
   if (last !== undefined && last !== marker && !keys.includes(marker ?? "")) {
     return { marker: last, "start-after": last };
   }
-  const what = "the store cuts its list of objects off, and says nothing of how to go on";
+  const what = "the store cuts its list of objects off, and gives no way to request the rest";
   throw none(address, `${what}: name the objects of ${address} one by one`);
 }
 

@@ -119,7 +119,7 @@ function factsIn({ status, headers }: Response, path: string): WebFacts {
     throw refused(path, why);
   }
   const [, size] = /^bytes .*\/(\d+)$/.exec(headers.get("content-range") ?? "") ?? [];
-  if (size === undefined) throw new Passing("the server told no range and no size");
+  if (size === undefined) throw new Passing("the server sent neither a range nor a size");
   return { size: Number(size), tag };
 }
 

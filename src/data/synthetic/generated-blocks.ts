@@ -65,7 +65,7 @@ export function generatedBlocks(
 
 function otherSamples(path: string, block: number): InputUnusableError {
   const message =
-    `The ${path} of block ${block} are other ones than those of their index, which another release ` +
+    `The ${path} of block ${block} differ from their index, which another release ` +
     "made: clear the data caches (`osiris cache`), and train a new run";
   return new InputUnusableError(path, message);
 }

@@ -84,7 +84,7 @@ function hashOf(bytes: Uint8Array): string {
 export function readVocabulary({ vocabulary: path, form, sha256 }: VocabularyFile): Vocabulary {
   const bytes = bytesOf(path);
   if (sha256 !== undefined && hashOf(bytes) !== sha256) {
-    throw unusable(path, "it is not the file of the job any more: its SHA-256 differs");
+    throw unusable(path, "it is not the file of the job: its SHA-256 differs");
   }
   const fault = noTextBecause(bytes, "a vocabulary is read plain: unpack it");
   if (fault !== undefined) throw unusable(path, fault);

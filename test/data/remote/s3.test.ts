@@ -124,7 +124,7 @@ test.serial(
     await startOldStore(t, keys, false);
     await t.throwsAsync(s3FilesOf(["s3://clicks/n/"], quick), {
       instanceOf: InputUnusableError,
-      message: /the store cuts its list of objects off, and says nothing of how to go on/,
+      message: /the store cuts its list of objects off, and gives no way to request the rest/,
     });
   },
 );

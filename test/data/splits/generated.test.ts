@@ -53,7 +53,7 @@ test("samples that differ from their index are refused", async (t) => {
   t.teardown(() => dataset.close());
   await t.throwsAsync(holdAt(dataset, 0, 32), {
     instanceOf: InputUnusableError,
-    message: /^The generated samples of block 0 are other ones than those of their index, /,
+    message: /^The generated samples of block 0 differ from their index, /,
   });
 });
 

@@ -32,7 +32,7 @@ export function unpackSnappy(out: Uint8Array, packed: Uint8Array): void {
     const count = isShort ? ((tag >> 2) & 7) + 4 : (tag >> 2) + 1;
     const offset = littleNumber(packed, at, bytes) + (isShort ? (tag >> 5) << 8 : 0);
     at += bytes;
-    if (offset === 0 || offset > to) throw broken("copy what is not there");
+    if (offset === 0 || offset > to) throw broken("copy from before their start");
     if (count > out.length - to) throw tooMany(out);
     // Byte by byte, because a copy may overlap its own output.
     for (const end = to + count; to < end; to++) out[to] = out[to - offset] ?? 0;

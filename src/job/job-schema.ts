@@ -41,7 +41,7 @@ const adapt = z.strictObject({
     ),
 });
 
-/** Schema of what a submission records of a verdict on learned costs. */
+/** Schema of the verdict on learned costs that a submission records. */
 export const ownVerdictSchema = z.strictObject({
   devices: z.int().min(1).describe("Devices of one host that the plans were measured on."),
   gain: z.number().describe("Mean share of a step that plans by the costs saved; below 0: lost."),

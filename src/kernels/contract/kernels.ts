@@ -54,9 +54,9 @@ export interface Kernels
   readonly set: string;
   /**
    * Runs `work`, and returns a function that repeats its calls of these kernels with the same
-   * arguments, without checks: on the same memory, so that it computes from what is there then.
-   * Undefined if a call returned a value, other than a handle by `view`, `part` or `reshape`:
-   * what `work` did with it is not known.
+   * arguments, without checks: on the same memory, with the values that it then has. Undefined if
+   * a call returned a value other than a handle by `view`, `part` or `reshape`, because `work` may
+   * have acted on the value.
    */
   recorded(work: () => void): (() => void) | undefined;
 

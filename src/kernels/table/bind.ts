@@ -30,8 +30,8 @@ export function checkKernels(inner: Kernels): Kernels {
 }
 
 /**
- * Kernels with checked arguments: of rows with `native`, those of the addon; all others, and all
- * kernels where there is no addon, are `inner`'s.
+ * Kernels with checked arguments: those of the addon for table rows with `native`; for all other
+ * rows, and for all rows without an addon, those of `inner`.
  */
 export function bindKernels(inner: Partial<Kernels>, addon: Addon | undefined): Kernels {
   // Kernels are called by name here, with arguments that the table checks instead of the compiler.

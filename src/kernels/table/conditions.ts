@@ -82,12 +82,12 @@ export const hasNoNames: Condition<"born"> = ({ names }) => {
   assert(names === undefined, "Expected `bornAt` for the places of a cache");
 };
 
-/** Slices are those of the whole batch: a power of two, from the first. */
+/** The slices cover the whole batch: they begin with the first, and are a power of two. */
 export function areAll({ first, bounds }: Slices): void {
   assert(first === 0 && isPowerOfTwo(bounds.length - 1), "Expected the whole batch");
 }
 
-/** Slices are those of the whole batch, and each table has the sums that its rule needs. */
+/** The slices cover the whole batch, and each table has the sums that its rule needs. */
 export const areUpdated: Condition<"updateRows"> = (tables, ...given) => {
   const [, , slices, rules, completed] = given;
   areAll(slices);
@@ -98,13 +98,13 @@ export const areUpdated: Condition<"updateRows"> = (tables, ...given) => {
   }
 };
 
-/** Tables are the lookups of one table. */
+/** All entries of the list are lookups in one table. */
 export function isOneTable(tables: readonly Rows[]): void {
   const isOne = tables.length > 0 && lookupsFrom(tables, 0) === tables.length;
   assert(isOne, "Expected the lookups of one table");
 }
 
-/** There is a table, and, if counts are asked for, one for each entry. */
+/** There is at least one table, and, with `counts`, one count for each entry. */
 function areCounted(tables: readonly Rows[], counts: Int32Array | undefined): void {
   assert(tables.length > 0, "Expected at least one table");
   const count = counts?.length ?? tables.length;

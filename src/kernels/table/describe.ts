@@ -47,7 +47,7 @@ export interface Row<Given extends Arguments = never> {
   readonly also?: (...given: Given) => void;
 }
 
-/** What a parameter's kind may ask of its row. */
+/** Access of a parameter's kind to its row. */
 export interface Context {
   /** The names of the parameter and its kernel, for messages. */
   readonly label: string;

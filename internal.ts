@@ -272,7 +272,7 @@ export {
   removeCaches,
 } from "./src/data/cache/list-caches.ts";
 
-// What the command line is made of, besides ----
+// Further names that the command line uses ----
 export type { NatsConfigOptions } from "./src/wire/tenancy/nats-config.ts";
 export type { Tenants } from "./src/wire/tenancy/tenants.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";

@@ -85,7 +85,7 @@ export function createTrainer(options: TrainerOptions): Trainer & { readonly dev
     flights.push({ device: own, step, staged });
     next = step + batches.stride;
   };
-  /** Pulls batches before step `end`: waits for the first one, and adds those already read. */
+  /** Pulls batches that are read, before step `end`; waits for one if none is in flight. */
   const goAhead = async (end: number): Promise<void> => {
     while (next < end && flights.length <= spec.prefetch) {
       const isWaiting = flights.length === 0;

@@ -9,14 +9,14 @@ import { hasCodeCache } from "./code-cache.ts";
 import type { LogLine } from "./log.ts";
 import { seatOf } from "./process-seat.ts";
 
-/** Why a thread has ended. */
+/** The way in which a thread has ended. */
 export type ThreadEnd =
   | { readonly kind: "finished" }
   | { readonly kind: "failed"; readonly error: ErrorRecord }
   /** The thread gave no reason: it was killed, ran out of memory, or exited unexpectedly. */
   | { readonly kind: "lost"; readonly reason: string };
 
-/** What a thread reports to observers of the process, not to its actor. Plain data. */
+/** A report of a thread to the observers of its process, not to its actor. Plain data. */
 export type Observation =
   | { readonly line: LogLine }
   /** Time intervals of the thread's work in a step (src/training/meters/step-trace.ts). */

@@ -25,7 +25,7 @@ const prefixes: Readonly<Record<string, number>> = {
   ...{ ki: 2 ** 10, mi: 2 ** 20, gi: 2 ** 30, ti: 2 ** 40, pi: 2 ** 50 },
 };
 
-/** What a value of this kind must be, for a message. */
+/** The expected form of a value of this kind, for a message. */
 export function quantityExpected(kind: Quantity): string {
   return `${kind} > 0, as in ${examples[kind]}`;
 }

@@ -203,7 +203,7 @@ export class Session implements CommandSink {
     }
   }
 
-  /** Ends the session and tells the client why. S3 */
+  /** Ends the session after sending the reason to the client. S3 */
   fail(reason: Ending): void {
     if (this.#isEnded) return;
     this.#outbox.flush();

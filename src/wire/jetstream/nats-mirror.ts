@@ -95,7 +95,7 @@ export class NatsMirror {
 
   /**
    * Creates the stream of a tenant, or of runs without a tenant, and a consumer for each user.
-   * Resolves to whether the stream still has its first message.
+   * Resolves to whether the stream has lost no message so far.
    */
   async openStream(tenant: string | undefined, users: readonly string[]): Promise<boolean> {
     const manager = await this.#managed();

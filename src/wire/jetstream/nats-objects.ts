@@ -33,7 +33,7 @@ const headerBytes = 1024;
 const attemptsMax = 3;
 const pauseMs = 50;
 
-/** In place of the bytes of an object that is stored in parts. */
+/** The value of an object that is stored in parts, in place of its bytes. */
 const partsSchema = z.object({ name: z.string(), parts: z.int(), bytes: z.int() });
 
 /**

@@ -55,7 +55,7 @@ export const linkReport = z.object({
   broker: z.int().min(0),
   /** For some of the hosts that are reached over the broker, the reason. */
   reasons: z.array(z.object({ to: z.string(), reason: z.string() })),
-  /** Number of refused connections of processes that are no hosts of the generation. */
+  /** Number of refused connections: strangers, or another version, run or generation. */
   refused: z.int().min(0),
   /** Payload bytes sent directly, and over the broker. */
   bytes: z.object({ direct: z.number().min(0), broker: z.number().min(0) }),

@@ -35,8 +35,8 @@ const short: JobOptions = {
 };
 
 /**
- * Two tables are cached, with rows on disk; one of them is durable and keeps its rows beside a
- * checkpoint.
+ * Two tables are cached, with rows on disk. One of them is durable: the next generation takes its
+ * rows from the disk.
  */
 const below: Partial<JobOptions> = {
   model: {

@@ -12,7 +12,7 @@ import { createHash } from "node:crypto";
 import { SimulatedClock } from "../../src/ports/clock.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 
-/** Why `run` returned: it was over; its time had passed; or no event was left. */
+/** The reason why `run` returned: `isOver`; the time limit; or no event was left. */
 export type Outcome = "over" | "late" | "stuck";
 
 interface Sleeper {

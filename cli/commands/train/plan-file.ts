@@ -254,7 +254,7 @@ function policyFrom(path: string, costs: CostNetworks | undefined): PlacementPol
   if (costs !== undefined) return readPolicy(path).policy;
   throw new InvalidOptionError(
     "--policy",
-    "Expected `--cost-model` beside `--policy`: it has what the policy's plan costs; " +
+    "Expected `--cost-model` beside `--policy`: its costs predict the policy's plan; " +
       "`osiris plan --calibrate --learn --policy FILE` makes both files",
   );
 }

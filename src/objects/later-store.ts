@@ -81,7 +81,7 @@ async function runLater<Result>(
   return step.value;
 }
 
-/** A wait within half of it, so that callers that failed together do not try again together. */
+/** A random wait around `ms`, so that callers that failed together do not retry together. */
 export function jittered(ms: number): number {
   return ms * (0.75 + Math.random() / 2);
 }

@@ -221,7 +221,7 @@ function choiceOf(to: Partition, room: Room, least: Preference["least"]): Choice
   };
 }
 
-/** As `Tournament.find`, where loads depend on the parts: looks at all. */
+/** As `Tournament.find`, but examines all devices, because their loads depend on the parts. */
 function leastBy(
   count: number,
   loadAt: (index: number) => number,

@@ -98,7 +98,7 @@ export function addonOrigin(): AddonOrigin | undefined {
   return { path, isPrebuilt: path !== addonPath(), set, sets: sets.trim().split(" "), compiler };
 }
 
-/** The prebuilt addon; undefined if this system's C library is too old for it, or another one. */
+/** The prebuilt addon; undefined if this system's C library is too old, or another library. */
 function prebuilt(path: string): typeof loaded {
   if (!existsSync(path) || isMusl()) return undefined;
   let found: AnyAddon;

@@ -166,7 +166,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
     };
   }),
 
-  /** Memory for the order of lookups, or none; its ids are those of the parameter `bags`. */
+  /** Optional memory for the order of lookups; its ids must be those of the parameter `bags`. */
   order: kind<RowOrder | undefined>(({ argumentOf }) => {
     const bagsOf = argumentOf("bags");
     return {

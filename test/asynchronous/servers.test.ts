@@ -72,7 +72,7 @@ test("elastic averaging follows its formula in float64, with trainers in any ord
   for (const [i, x] of trainers.entries()) t.true(near(x, wanted.x[i] ?? []));
 });
 
-test("the part of the dense server is its center, with the state of the first trainer", async (t) => {
+test("a dense server's checkpoint part has its center and the first trainer's state", async (t) => {
   const weights = Float32Array.of(1, 2);
   const server = createDenseServer({ start: { weights, slots: [] }, elasticity: 0.5 });
   const state = Float32Array.of(3, 4);
@@ -88,7 +88,7 @@ test("the part of the dense server is its center, with the state of the first tr
   t.deepEqual(answer?.floats, Float32Array.of(5, 5.5));
 });
 
-test("each row of a table lies on one server, whole", (t) => {
+test("each row of a table is stored whole on one server", (t) => {
   t.deepEqual([...new Set(shards.map(({ device }) => device))].sort(), [0, 1]);
   t.true(shards.every(({ columns, table }) => columns === tables[table]?.dim));
   const large = shards.filter(({ table }) => table === 0);
@@ -100,7 +100,7 @@ test("each row of a table lies on one server, whole", (t) => {
   t.deepEqual(found, [...all]);
 });
 
-test("a sparse server drops pushes that it has applied, also long after", (t) => {
+test("a sparse server drops a repeated push, even long after it was applied", (t) => {
   const server = startServer();
   const push = (sender: number, number: number, piece = 0) =>
     server.push({ sender, number, piece }, at, [gradients]);
@@ -118,7 +118,7 @@ test("a sparse server drops pushes that it has applied, also long after", (t) =>
   t.deepEqual(server.counts, { updates: 6, updatesSinceCut: 6, rows: 18, duplicates: 5 });
 });
 
-test("a sparse server refuses rows of others, and gradients that are none", (t) => {
+test("a sparse server refuses rows of other servers, and invalid or non-finite gradients", (t) => {
   const server = startServer();
   const elsewhere = shards.find(({ device }) => device === 1)?.shard ?? -1;
   const refused = (group: Partial<typeof gradients>) => {
@@ -138,7 +138,7 @@ test("a sparse server refuses rows of others, and gradients that are none", (t) 
   t.throws(push, { instanceOf: NonFiniteGradientError, message: /table `large` in step 3/ });
 });
 
-test("a server that restores the parts of another has its rows and their state", async (t) => {
+test("a server that restores another server's parts has the same rows and state", async (t) => {
   const [server, other] = [startServer(), startServer()];
   server.push({ sender: 0, number: 0, piece: 0 }, at, [gradients]);
   t.is(server.counts.updatesSinceCut, 1);

@@ -16,7 +16,7 @@ interface TrainReport {
   readonly evaluations: { readonly best: { readonly step: number; readonly manifest: string } };
 }
 
-test.serial("train again with the same and changed data; history and best model", async (t) => {
+test.serial("a repeated train trains nothing, and refuses changed data", async (t) => {
   const directory = directoryOf(t);
   writeClicks(join(directory, "train.csv"), 300, 1);
   writeClicks(join(directory, "valid.csv"), 300, 2);

@@ -58,7 +58,7 @@ async function bothOf(t: ExecutionContext, changed: Columns = {}, rest: object =
   return { early, rows, whole: () => prepareCache(options, tables, realDisk) };
 }
 
-test("footers prove the samples and the splits that the rows then have", async (t) => {
+test("the samples and splits that footers prove equal those of the rows", async (t) => {
   const { early, rows, whole } = await bothOf(t);
   if (early === undefined) return t.fail("nothing is proven");
   const report = await whole();
@@ -86,12 +86,12 @@ const doubts: Record<string, readonly [Columns, object?]> = {
   "damage is left out": [{}, { damagedMax: 1 }],
 };
 for (const [why, [changed, rest]] of Object.entries(doubts)) {
-  test(`nothing is proven where ${why}`, async (t) => {
+  test(`footers prove no samples where ${why}`, async (t) => {
     t.is((await bothOf(t, changed, rest)).early, undefined);
   });
 }
 
-test("a footer that was wrong about a file is an error that names it", async (t) => {
+test("if a footer was wrong about its file, the error names the file", async (t) => {
   const { early, whole } = await bothOf(t);
   if (early === undefined) return t.fail("nothing is proven");
   const { files, ...meta } = await whole();
@@ -127,7 +127,7 @@ test("a step can be trained once the files that it reads are indexed, in their o
   );
 });
 
-test("hosts share the files, and take over what others may not have done", (t) => {
+test("hosts share the files to index, and take over files of a host that may have failed", (t) => {
   const orders = [0, 1, 2].map((host) => [...orderOfHost(8, host, 3)]);
   t.deepEqual(orders[0], [0, 3, 6, 7, 4, 1, 5, 2]);
   t.deepEqual(orders[2], [2, 5, 6, 3, 0, 7, 4, 1]);

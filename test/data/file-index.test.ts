@@ -35,7 +35,7 @@ import { optionsOf, startFiles, tables, writeRows } from "./index-files.ts";
 const day: KeyColumn = { kind: "time", column: "day" };
 
 for (const key of [undefined, day]) {
-  test(`what is known of files together is what a cache of them knows; key: ${key?.column}`, async (t) => {
+  test(`indexes of files have the statistics of one cache; key: ${key?.column}`, async (t) => {
     const { home, paths } = startFiles(t);
     const told = async (rest: object) => {
       const options = optionsOf(paths, join(home, "cache"), rest);
@@ -94,7 +94,7 @@ test("a file with the same size and a new time is read again, and no other", asy
   t.not(after.digest, before.digest);
 });
 
-test("a damaged index of a file is made again and told, whoever finds it", async (t) => {
+test("a damaged index of a file is reported and made again, whichever read finds it", async (t) => {
   const { home, paths } = startFiles(t, 3);
   const options = optionsOf(paths, join(home, "cache"));
   const { path, files, digest } = await prepareCache(options, tables, realDisk);
@@ -123,7 +123,7 @@ test("a damaged index of a file is made again and told, whoever finds it", async
   t.regex(third.remade ?? "", /the index of .*f1\.parquet: the checksum of its facts differs/);
 });
 
-test("keys have one form: a file with the other form has bad rows, as in a cache", async (t) => {
+test("split keys have one form, and rows of a file with another form are bad", async (t) => {
   const { home, paths } = startFiles(t, 2);
   const dates = parquetWriteBuffer({
     columnData: [
@@ -143,7 +143,7 @@ test("keys have one form: a file with the other form has bad rows, as in a cache
   t.is(streamed.quarantine.count, 2 * 4 + 3);
 });
 
-test("four threads make the bytes that one makes, though one ends and one stands still", async (t) => {
+test("four threads write the same index as one, even if one ends and one hangs", async (t) => {
   const { home, paths } = startFiles(t, 9);
   const prepared = (cache: string, threads: number) => {
     const options = optionsOf(paths, join(home, cache));
@@ -214,7 +214,7 @@ test("removing an index removes the indexes of files that no other index needs",
   t.deepEqual(readdirSync(join(cache, "file-indexes")), []);
 });
 
-test("of several bad files the first in order is named, whichever thread meets one", async (t) => {
+test("the error names the first bad file in order, whichever thread finds one", async (t) => {
   const { home, paths } = startFiles(t, 5);
   for (const bad of [paths[3], paths[1]]) writeFileSync(bad ?? "", "no Parquet at all");
   const options = optionsOf(paths, join(home, "cache"));
@@ -327,7 +327,7 @@ function memoryNow(): number {
   return heapUsed + arrayBuffers;
 }
 
-test("splits are packed; a checkpoint of an older release has them written out", (t) => {
+test("splits are stored packed, and the written-out splits of an older release are read", (t) => {
   const starts = Float64Array.of(0, 64, 128, 192, 2 ** 40, 2 ** 40 + 5);
   const described = describeStarts(starts);
   t.true((described.packed?.length ?? 99) < 30);

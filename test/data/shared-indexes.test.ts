@@ -14,7 +14,7 @@ import { optionsOf, startFiles, tables } from "./index-files.ts";
 
 const noHelp = { start() {}, waitOn() {} };
 
-test("hosts with a bucket in common read each file once, and one with an empty disk reads none", async (t) => {
+test("hosts with a common bucket index each file once, and a replacement reads none", async (t) => {
   const { home, paths } = startFiles(t);
   const bucket = new MemoryBucket();
   const store = promisesOf(new BucketMachine(bucket).objects("s3://bucket/run"));

@@ -97,7 +97,7 @@ test("any hosts, devices and buckets give the sum of one bucket on one device, b
   );
 });
 
-test("devices of one host fold what is ready while they compute, and wait for nobody then", async (t) => {
+test("devices of one host add ready gradients while they compute, without waiting", async (t) => {
   const shape = roundsShape(2);
   const layout = layoutOf(shape);
   const memory = new ArrayBuffer(layout.bytes);
@@ -125,7 +125,7 @@ test("devices of one host fold what is ready while they compute, and wait for no
   }
 });
 
-test("rounded gradients take half the bytes between hosts that have whole grains", async (t) => {
+test("rounded gradients take half the bytes between hosts that have whole parts", async (t) => {
   const length = 16 * 4 * 3; // Ranges of the same size.
   const bytesOf = async (hostOf: readonly number[], grain?: number) => {
     const rounding = grain && ({ precision: "bfloat16", grain, elements: length } as const);

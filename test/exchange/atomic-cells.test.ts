@@ -107,7 +107,7 @@ function startCells(deadlineMs: number, clock = realClock) {
   return { words, mine, other };
 }
 
-test("a store sets its cell, and rings only for a participant that sleeps, once", (t) => {
+test("a store sets its cell, and wakes its waiting thread only if that sleeps, once", (t) => {
   const { words, mine, other } = startCells(1000);
   const bell = () => words[2];
   mine.store(2, 7, [1]);
@@ -123,7 +123,7 @@ test("a store sets its cell, and rings only for a participant that sleeps, once"
   t.is(bell(), 4);
 });
 
-test.serial("a cell is stored before the doorbell is looked at", (t) => {
+test.serial("a cell is stored before its writer checks whether the reader sleeps", (t) => {
   const { words, mine } = startCells(1000);
   const { store } = Atomics;
   const bells: (number | undefined)[] = [];
@@ -140,7 +140,7 @@ test.serial("a cell is stored before the doorbell is looked at", (t) => {
   t.deepEqual([bells, words[2]], [[1], 2]);
 });
 
-test("a store at any moment of falling asleep ends the wait", async (t) => {
+test("a store at any moment while a thread falls asleep ends its wait", async (t) => {
   for (const moment of ["polling", "lain down", "checked", "asleep"]) {
     const { words, mine, other } = startCells(1000);
     const store = () => mine.store(0, 1, [1]);

@@ -73,7 +73,7 @@ test("bytes that arrive on a lost connection after their frame came over the bro
   t.true(late > 3 * seeds, `${late} frames were in flight`);
 });
 
-test("hosts start over direct links where these open in time, and bytes then leave the broker", async (t) => {
+test("hosts use direct links that open in time, and the broker then carries nothing", async (t) => {
   const shape = roundsShape(4);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 0, 1, 1], seed: 1, links: {} });
   await hosts.run(async (exchange) => {
@@ -87,7 +87,7 @@ test("hosts start over direct links where these open in time, and bytes then lea
   t.deepEqual(hosts.news, [[{ type: "open", host: 1 }], [{ type: "open", host: 0 }]]);
 });
 
-test("both hosts are told why a link is not used, and the exchange goes over the broker", async (t) => {
+test("both hosts get the reason why a link is unused, and use the broker instead", async (t) => {
   const shape = roundsShape(2);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, links: { refuse: 1 } });
   await hosts.run(async (exchange) => {
@@ -107,7 +107,7 @@ test("both hosts are told why a link is not used, and the exchange goes over the
   }
 });
 
-test("a host that asks for a connection ends the one that it had", async (t) => {
+test("a host's request for a new connection ends its former connection", async (t) => {
   const shape = roundsShape(2);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, links: {} });
   const other = hosts.broker.connect("other");
@@ -123,7 +123,7 @@ test("a host that asks for a connection ends the one that it had", async (t) => 
   t.deepEqual(hosts.news[1]?.slice(0, 2), [{ type: "open", host: 0 }, ended]);
 });
 
-test("hosts of another version, and clocks that are apart, are told by name", async (t) => {
+test("reports name a host with another link version, and a host whose clock differs", async (t) => {
   const shape = roundsShape(2);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, links: {} });
   // Host 1 is of another version: it answers host 0, and asks it.

@@ -65,7 +65,7 @@ for (const [hosts, perHost] of [
   });
 }
 
-test("places beyond 4 GiB keep their numbers in cells, and what has no number is refused", (t) => {
+test("spans beyond 4 GiB are kept exactly in cells, and spans that do not fit are refused", (t) => {
   const words = new Int32Array(2);
   const load = (cell: number) => words[cell] ?? 0;
   const store = (cell: number, value: number) => {
@@ -152,7 +152,7 @@ test("a route has one number on all hosts, and its bytes land in the inbox of it
   }
 });
 
-test("what a bridge looks at, and sends for one round, is a number for its own devices", (t) => {
+test("the routes that a bridge checks in a round grow only with its own host's devices", (t) => {
   const [devices, perHost] = [devicesMax, 8];
   const departures = new Routes(shapeOf(devices, perHost), 0).departures();
   const across = allToAllNames.filter((name) => !insideHost.has(name)).length;

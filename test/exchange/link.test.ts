@@ -144,7 +144,7 @@ for (const [what, headers, bytes] of [
   });
 }
 
-test("frames turn to another way only once none is in flight", (t) => {
+test("frames change to another way only when no frame is in flight", (t) => {
   const link = linkWith({ windowBytes: 1e6, total: 2 * frameBytes });
   t.true(link.turnTo("broker"));
   link.next(frameBytes, 0);

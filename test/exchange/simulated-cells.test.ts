@@ -138,7 +138,7 @@ test("the same seed gives the same interleaving of tasks, another seed another o
   t.not(await orderOf(1), await orderOf(2));
 });
 
-test("a condition that takes what it finds is looked at once, like that of a bridge", async (t) => {
+test("a wait condition with a side effect is evaluated only once, as a bridge needs", async (t) => {
   for (let seed = 0; seed < 20; seed++) {
     const cells = createSimulatedCells({ cells: 1, seed });
     let news = 1;

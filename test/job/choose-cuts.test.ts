@@ -69,7 +69,7 @@ const cases: readonly [
 ];
 
 for (const [title, tables, expected, more] of cases) {
-  test(`the row blocks of ${title}`, (t) => {
+  test(`the rule chooses the row blocks of ${title}`, (t) => {
     t.deepEqual(blocksOf(jobOf(tables, more)), expected);
   });
 }
@@ -88,7 +88,7 @@ const tableArbitrary = fc.record({
   precision: fc.constantFrom("float32" as const, "bfloat16" as const, "int8" as const),
 });
 
-test("the choice is a power of two without empty blocks, and a function of the job alone", (t) => {
+test("row blocks are a power of two, none is empty, and only the job decides them", (t) => {
   const arbitrary = fc.record({
     tables: fc.array(tableArbitrary, { minLength: 1, maxLength: 6 }),
     batchSize: fc.integer({ min: 1, max: 200_000 }),
@@ -122,7 +122,7 @@ test("the choice is a power of two without empty blocks, and a function of the j
   fc.assert(property, { numRuns: 200 });
 });
 
-test("two tables of 500 and 200 million rows leave none of 16 devices idle", (t) => {
+test("two tables of 500 and 200 million rows get enough row blocks for 16 devices", (t) => {
   const tables = [5e8, 2e8].map((rows) => ({ rows, dim: 64 }));
   const job = resolveJob(jobOf(tables, {}, 8192));
   t.is(job.slices, 16);
@@ -133,7 +133,7 @@ test("two tables of 500 and 200 million rows leave none of 16 devices idle", (t)
   t.true(used.every(({ shards, cost }) => shards > 0 && cost > 0));
 });
 
-test("a table written row-wise lies on every device, and trains the bits of one", async (t) => {
+test("a row-wise table is cut over all devices, and trains the bits of one device", async (t) => {
   const tables = [
     { rows: 50, dim: 4, ...rowWise },
     { rows: 30, dim: 4 },

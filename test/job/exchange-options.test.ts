@@ -33,7 +33,7 @@ for (const [exchange, message] of [
 }
 
 for (const exchange of [{ forward: "float16" }, { backward: "int8" }] as const) {
-  test(`dedup decides bits in fewer bits, and no copies: ${JSON.stringify(exchange)}`, (t) => {
+  test(`a rounded exchange makes dedup decide bits: ${JSON.stringify(exchange)}`, (t) => {
     const identity = (options: JobOptions) => jobIdentity(resolveJob(options));
     const dedup = { dedup: true };
     t.not(identity(jobOf(exchange, dedup)), identity(jobOf(exchange)));

@@ -18,7 +18,7 @@ const model = { dense: 2, tables: [table], bottom: [4], top: [3, 1] };
 const data = synthetic({ samples: 100, batchSize: 10, dense: 2 });
 const job: JobOptions = { model: { kind: "dlrm", ...model }, data };
 
-test("the text of a job is that job; it is checked once, and a wrong one always", (t) => {
+test("a job's text gives back the job; valid text is checked once, invalid text always", (t) => {
   const evaluation = { data: synthetic({ samples: 10, batchSize: 10, dense: 2 }) };
   const resolved = resolveJob({ ...job, evaluation, optimizer: { sparse: adam({}) } });
   const text = JSON.stringify(resolved);

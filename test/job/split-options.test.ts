@@ -30,7 +30,7 @@ function refused(t: ExecutionContext, evaluation: Evaluation, message: RegExp | 
   else t.regex(error.message, message);
 }
 
-test("the identity of a job changes only on purpose, as a run of another one may not go on", (t) => {
+test("known jobs keep their identities, as a changed one could not continue a run", (t) => {
   t.is(identityOf({ fraction: 0.2 }).slice(0, 16), "5d268b6634f3fb89");
   t.is(identityOf({ data: { paths: ["v.csv"] } }).slice(0, 16), "74d0b6d5033ea2d1");
 });

@@ -5,7 +5,7 @@ import { kernelSuite } from "./suite.ts";
 
 kernelSuite("reference", () => openKernels("reference"));
 
-test("float64 kernels keep what float32 would round away", (t) => {
+test("float64 kernels keep digits that float32 would round away", (t) => {
   const kernels = createReference("float64");
   const [w, g] = [kernels.tensor([1]), kernels.tensor([1])];
   kernels.fill(w, 1);

@@ -92,14 +92,14 @@ test("a size that is a factor of a number of elements divides it", (t) => {
   });
 });
 
-test("a size that no argument gives a value is found when the row is compiled", (t) => {
+test("a size that no argument determines is refused when its row is compiled", (t) => {
   t.throws(() => checkOf({ takes: "x=B*I" }), {
     message: "No argument gives B,I a value",
   });
 });
 
 for (const choice of ["reference", "auto"] as const) {
-  test(`recorded calls compute anew from what is in memory: ${choice}`, (t) => {
+  test(`repeated recorded calls compute from the present contents of memory: ${choice}`, (t) => {
     const k = openKernels(choice);
     const [x, out] = [k.tensor([2, 1]), k.tensor([2, 2])];
     const [w, b] = [k.tensor([2, 1]), k.tensor([2])];

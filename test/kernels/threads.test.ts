@@ -56,20 +56,23 @@ function hashOf({ buffer, byteOffset, byteLength }: ArrayBufferView): string {
   return hash("sha256", Buffer.from(buffer, byteOffset, byteLength), "hex");
 }
 
-testIf(nativeKernels).serial("the helpers of a thread end with it, however it ends", async (t) => {
-  if (process.platform !== "linux") return t.log("Threads are counted in /proc.");
-  const before = helpers();
-  for (const end of ["returns", "is terminated"]) {
-    const worker = new Worker(new URL("threads-worker.js", import.meta.url));
-    const ended = new Promise((resolve) => worker.once("exit", resolve));
-    await new Promise((resolve) => worker.once("message", resolve));
-    t.is(helpers(), before + 3);
-    if (end === "is terminated") void worker.terminate();
-    else worker.postMessage("return");
-    await ended;
-    t.is(helpers(), before, `the thread ${end}`);
-  }
-});
+testIf(nativeKernels).serial(
+  "helper threads end with their device's thread, however it ends",
+  async (t) => {
+    if (process.platform !== "linux") return t.log("Threads are counted in /proc.");
+    const before = helpers();
+    for (const end of ["returns", "is terminated"]) {
+      const worker = new Worker(new URL("threads-worker.js", import.meta.url));
+      const ended = new Promise((resolve) => worker.once("exit", resolve));
+      await new Promise((resolve) => worker.once("message", resolve));
+      t.is(helpers(), before + 3);
+      if (end === "is terminated") void worker.terminate();
+      else worker.postMessage("return");
+      await ended;
+      t.is(helpers(), before, `the thread ${end}`);
+    }
+  },
+);
 
 /** The helpers among the threads of this process. */
 function helpers(): number {

@@ -32,13 +32,13 @@ async function startStore(t: ExecutionContext, flaws: BucketFlaws = {}) {
   return { store: blockingObjectStore(address, realDisk, quickLimits), endpoint };
 }
 
-test.serial("a thread that blocks has the same store", async (t) => {
+test.serial("a thread that blocks reads and writes the same objects", async (t) => {
   const { store } = await startStore(t);
   await keepsObjects(t, promisesOf(store));
   await keepsLongObjects(t, promisesOf(store));
 });
 
-test.serial("a thread that blocks reads long objects ahead", async (t) => {
+test.serial("long objects are prefetched for a thread that blocks", async (t) => {
   const { store } = await startStore(t);
   const bytes = someBytes(0x180_0007);
   store.put("long", bytes);
@@ -48,7 +48,7 @@ test.serial("a thread that blocks reads long objects ahead", async (t) => {
   same(t, whole, bytes);
 });
 
-test.serial("a refusal reaches the thread that blocks, as the same error", async (t) => {
+test.serial("a store's refusal is thrown in the blocking thread as it was", async (t) => {
   const { endpoint } = await startStore(t);
   setEnvironment(t, { ...bucketEnvironment(endpoint), AWS_SECRET_ACCESS_KEY: "wrong" });
   const store = blockingObjectStore(address, realDisk, quickLimits);
@@ -70,7 +70,7 @@ test.serial("checkpoints are not begun in a store that does not fence writers", 
   t.throws(() => openStore(of), { code: "STORE_UNFENCED", message: /If-None-Match/ });
 });
 
-test.serial("threads share one service, and go on when it dies", async (t) => {
+test.serial("blocking threads share a service thread, and replace a dead one", async (t) => {
   const { store } = await startStore(t);
   store.put("one", Buffer.from("1"));
   const seat = seatOfThreads();
@@ -92,7 +92,7 @@ test.serial("threads share one service, and go on when it dies", async (t) => {
 });
 
 test.serial(
-  "a service outlives the thread that asked for it, and ends with its process",
+  "the service thread outlives the thread that started it, and ends with the process",
   async (t) => {
     const { store, endpoint } = await startStore(t);
     store.put("one", Buffer.from("1"));

@@ -90,7 +90,7 @@ test("keys of the environment come first, then those of the profile that is name
   t.deepEqual(siteOf({ HOME, ...empty }), { region: "eu-west-1", endpoint: "http://c" }, "not set");
 });
 
-test("a machine's role is asked by IMDSv2, and again before its keys expire", async (t) => {
+test("keys of a machine's role come from IMDSv2, and again before they expire", async (t) => {
   const clock = new SimulatedClock();
   let keys = 0;
   const source = await startSource(t, ({ line, headers }) => {
@@ -117,7 +117,7 @@ test("a machine's role is asked by IMDSv2, and again before its keys expire", as
   t.is((await chain.current())?.accessKeyId, "KEY-2", "five minutes before they expire");
 });
 
-test("keys serve while they last, although their source fails", async (t) => {
+test("keys are used until they expire, even if their source fails", async (t) => {
   const clock = new SimulatedClock();
   let isDown = false;
   const source = await startSource(t, ({ headers }) => {
@@ -193,7 +193,7 @@ test("the AWS SDK, where it is installed, comes before all sources on the networ
   t.is(await asked(() => Promise.reject(none)), undefined);
 });
 
-test("without any source, requests are not signed, and none is asked for a minute", async (t) => {
+test("without credentials requests are unsigned, and sources rest for a minute", async (t) => {
   const source = await startSource(t, () => [404, ""]);
   const env = { HOME: startHome(t), AWS_EC2_METADATA_SERVICE_ENDPOINT: source.url };
   const chain = new CredentialChain(env, new SimulatedClock());
@@ -202,7 +202,7 @@ test("without any source, requests are not signed, and none is asked for a minut
   t.is(source.asked.length, 1);
 });
 
-test.serial("a store that calls credentials expired gets new ones, in mid-run", async (t) => {
+test.serial("when a store rejects expired credentials, new ones are read", async (t) => {
   const server = await startBucketServer(t);
   server.secrets.clear();
   server.secrets.set("KEY-1", "secret");

@@ -26,7 +26,7 @@ function startStore(flaws: BucketFlaws = {}) {
   return { bucket, machine, store, waitedMs: () => waitedMs };
 }
 
-test("a bucket in memory keeps objects, short and long", async (t) => {
+test("a bucket in memory stores and returns short and long objects", async (t) => {
   const { bucket, machine } = startStore();
   const store = await openObjectStore(address, { ...realDisk, objects: machine.objects });
   await keepsObjects(t, store);
@@ -67,7 +67,7 @@ for (const fault of eachFault) {
   });
 }
 
-test("a caller that got no answer loses if another object was there first", (t) => {
+test("a create whose answer was lost fails if another object existed first", (t) => {
   const { bucket, store } = startStore();
   const other = new BucketMachine(bucket).objects(address);
   bucket.fault(1, { kind: "delayed", after: 1 });
@@ -110,7 +110,7 @@ test("retries wait longer each time, and a refusal for good is not retried", (t)
   t.is(bucket.requests, 6);
 });
 
-test("each status that may pass is asked again, and each other one is refused at once", (t) => {
+test("requests are repeated for each transient HTTP status, and fail at once for others", (t) => {
   for (const [statuses, next] of [
     [[0, 408, 409, 429, 500, 502, 503, 504], "pause"],
     [[400, 401, 403, 404, 405, 411], "refusal"],
@@ -126,7 +126,7 @@ test("each status that may pass is asked again, and each other one is refused at
   }
 });
 
-test("lists lag behind, and all else does not", (t) => {
+test("in a bucket in memory only lists lag behind", (t) => {
   const { store } = startStore({ listLag: 2 });
   for (const key of ["a", "b", "c"]) store.put(key, Buffer.from(key));
   t.deepEqual(store.list(""), ["a"]);

@@ -18,7 +18,7 @@ async function startStore(flaws: BucketFlaws = {}) {
   return { bucket, objects, open, store: await open() };
 }
 
-test("a store that keeps its promises is tried once, and leaves its verdict alone", async (t) => {
+test("a fit store is tested once, after which it has only the verdict", async (t) => {
   const { bucket, store, open } = await startStore();
   await requireFence(store);
   t.deepEqual(bucket.keys, ["some/prefix/store.json"]);
@@ -34,7 +34,7 @@ test("a store that keeps its promises is tried once, and leaves its verdict alon
 
 const textOf = (bytes: Uint8Array | undefined) => Buffer.from(bytes ?? new Uint8Array());
 
-test("a store that overwrites is refused, by what it did, each time", async (t) => {
+test("a store that overwrites objects is refused at each use, with what it did", async (t) => {
   const { bucket, objects, store } = await startStore({ isUnfenced: true });
   const refusal = {
     code: "STORE_UNFENCED",
@@ -49,7 +49,7 @@ test("a store that overwrites is refused, by what it did, each time", async (t) 
   t.is(bucket.requests - before, 1);
 });
 
-test("a store with other flaws is named by them", async (t) => {
+test("the error about an unfit store names each fault of the store", async (t) => {
   const stateOf = async (flaws: BucketFlaws, name: string) => {
     const { findings } = await probeStore((await startStore(flaws)).store);
     return findings.find((one) => one.name === name);
@@ -60,7 +60,7 @@ test("a store with other flaws is named by them", async (t) => {
   t.like(await stateOf({}, "upload in parts"), { state: "ok" });
 });
 
-test("an older object that is read after a write is found", async (t) => {
+test("the test of a store finds out that it returns an older object after a write", async (t) => {
   const { bucket, store } = await startStore();
   const answer = bucket.answer.bind(bucket);
   let old: ReturnType<typeof answer> | undefined;
@@ -82,7 +82,7 @@ async function refused(t: ExecutionContext, store: Parameters<typeof requireFenc
   return error?.message ?? "";
 }
 
-test.serial("a store behind HTTP is tried, with writers that race", async (t) => {
+test.serial("a store over HTTP is tested with writers that race", async (t) => {
   await startBucketServer(t);
   const store = await openObjectStore(address, undefined, quickLimits);
   await t.notThrowsAsync(requireFence(store));

@@ -16,7 +16,7 @@ async function startStore(t: ExecutionContext, flaws: BucketFlaws = {}) {
   return { ...server, server, store };
 }
 
-test.serial("a bucket behind HTTP keeps objects, short and long", async (t) => {
+test.serial("a bucket over HTTP stores and returns short and long objects", async (t) => {
   const { bucket, store } = await startStore(t);
   await keepsObjects(t, store);
   t.deepEqual(bucket.keys, ["some/prefix/log/a b+c%.json", "some/prefix/log/one.json"]);
@@ -80,7 +80,7 @@ test.serial("a store that never answers fails by name, within the deadlines", as
   t.is(server.bucket.requests, 2);
 });
 
-test.serial("a refusal says what to look at, and no secret", async (t) => {
+test.serial("a refusal of a store names what to check, and contains no secret", async (t) => {
   const { server, store } = await startStore(t);
   const refused = async (asked: Promise<unknown>, message: RegExp) => {
     const error = await t.throwsAsync(asked, { code: "INPUT_UNUSABLE", message });

@@ -42,7 +42,7 @@ function spanOf(scheme: Scheme, hosts: readonly number[]): number {
   return isOfOneHost(scheme) && scheme !== "grid" && isEven ? (hosts[0] ?? 1) : all;
 }
 
-test("a table whose sharding is written keeps its scheme, or the job is refused or told of", (t) => {
+test("a table with its own sharding keeps it, or the job is refused or gets a note", (t) => {
   const arbitrary = fc.record({
     tables: fc.array(tableArbitrary, { minLength: 1, maxLength: 5 }),
     hosts: fc.constantFrom([1], [2], [4], [1, 1], [2, 2], [3, 3, 3], [2, 1]),

@@ -234,7 +234,7 @@ test("the default constants have no fixed step costs", (t) => {
   t.is(stages.read, 0);
 });
 
-test("a machine slower by a factor is predicted so: in every stage, on one plan", (t) => {
+test("a machine slower by a factor has predictions that are slower by it, in every stage", (t) => {
   for (const constants of [defaultConstants, serverConstants]) {
     const setting = { ...smallSetting(9, 2), constants };
     const { best } = searchPlan(setting);

@@ -21,7 +21,7 @@ async function settle() {
   await new Promise<void>((resume) => setImmediate(resume));
 }
 
-test("a clock's other tasks run between the steps of a work", async (t) => {
+test("other tasks of the clock run between the turns of a long task", async (t) => {
   const clock = new SimulatedClock();
   const log: string[] = [];
   const ended = inTurns(clock, adding(log));
@@ -35,7 +35,7 @@ test("a clock's other tasks run between the steps of a work", async (t) => {
   t.is(atOnce(adding(log)), 6);
 });
 
-test("a work whose result nobody awaits any more goes no further", async (t) => {
+test("a long task stops if its result is no longer awaited", async (t) => {
   const clock = new SimulatedClock();
   const log: string[] = [];
   const stop = new AbortController();
@@ -46,7 +46,7 @@ test("a work whose result nobody awaits any more goes no further", async (t) => 
   t.deepEqual(log, ["step 1"]);
 });
 
-test("a burst of work is done in several turns, in order, and errors of later turns are told", (t) => {
+test("a burst of tasks is done in several turns, in order, and later errors are reported", (t) => {
   let nowMs = 0;
   const [log, errors, timers]: [string[], unknown[], (() => void)[]] = [[], [], []];
   const after = (_ms: number, timer: () => void) => {

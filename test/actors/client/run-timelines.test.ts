@@ -52,7 +52,7 @@ test("timelines come page by page from all hosts of the newest generation; other
   t.true(asked.some((body) => (body as { readonly fromStep?: number }).fromStep === 4));
 });
 
-test("a run of which no host keeps a step is a named error", async (t) => {
+test("a trace of a run whose steps no host has recorded fails with TRACE_MISSING", async (t) => {
   const page = { generation: 1, hosts: [0], lastStep: -1, threads: [] };
   for (const pages of [null, [page]]) {
     const error = await t.throwsAsync(collectTimelines("r9", {}, asking({ 0: pages }).ports));
@@ -61,7 +61,7 @@ test("a run of which no host keeps a step is a named error", async (t) => {
   }
 });
 
-test("the offset of clocks is half the difference of the least transits, known to half their sum", (t) => {
+test("a clock offset is half the difference of least transits, exact to half their sum", (t) => {
   const frame = (kind: PackedRecord[0], id: number, toMs: number): PackedRecord => {
     return [kind, 0, 1, toMs - 1, toMs, 8, 0, id];
   };
@@ -87,7 +87,7 @@ test("the offset of clocks is half the difference of the least transits, known t
   ]);
 });
 
-test("a timeline keeps the last records, and none that may be half overwritten", (t) => {
+test("a timeline has its last records, but none that may be partly overwritten", (t) => {
   const memory = new SharedArrayBuffer(8 + timelineBytes(5));
   const timeline = openTimeline(memory, 8, 5);
   const steps = () => readTimeline(memory, 8, 5).map(({ step }) => step);

@@ -142,7 +142,7 @@ test("a former leader whose connection is still open gets no request in its succ
   t.deepEqual(answered, ["leader 1", "leader 2", "leader 3"]);
 });
 
-test("in a bucket: one leads, a standby takes over when it is silent or releases the lease", async (t) => {
+test("a lease in a bucket passes on if its leader is silent or releases it", async (t) => {
   const { told, start } = startPlace((await startBucket()).objects);
   const [a, b, c] = [start("a"), start("b"), start("c")];
   await pass(5000, a, b, c);
@@ -161,7 +161,7 @@ test("in a bucket: one leads, a standby takes over when it is silent or releases
   t.is(told.at(-1), "d sees c");
 });
 
-test("the holder of a lease claims again in a store that forgot it, and stays the leader", async (t) => {
+test("a leader whose store lost the lease claims it again, and stays the leader", async (t) => {
   const { bucket, objects } = await startBucket();
   const { told, start } = startPlace(objects);
   const [a, b] = [start("a"), start("b")];
@@ -185,7 +185,7 @@ test("the holder of a lease claims again in a store that forgot it, and stays th
   t.is(told.at(-1), "c leads 3 after b");
 });
 
-test("the holder of a forgotten lease loses it to the process that claimed since", async (t) => {
+test("a leader whose store lost the lease yields to a process that claimed since", async (t) => {
   const { bucket, objects } = await startBucket();
   const { told, start } = startPlace(objects);
   const a = start("a");
@@ -198,7 +198,7 @@ test("the holder of a forgotten lease loses it to the process that claimed since
   await b.leadership.confirm();
 });
 
-test("of several candidates that claim in a bucket at once, with lost answers, one leads", async (t) => {
+test("if processes claim a lease in a bucket at once, with lost answers, one leads", async (t) => {
   for (let which = 1; which < 16; which++) {
     const { bucket, objects } = await startBucket();
     bucket.fault(which, { kind: "answer-lost" });

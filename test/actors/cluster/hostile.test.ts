@@ -45,7 +45,7 @@ function isMessage(subject: string, { payload, headers }: HostileFrame): boolean
   }
 }
 
-test.serial("a hostile message is answered, counted or valid, and nothing crashes", async (t) => {
+test.serial("a hostile message is answered, counted or valid, and no actor crashes", async (t) => {
   const failures: string[] = [];
   let counted = 0;
   await using cluster = await Cluster.start({

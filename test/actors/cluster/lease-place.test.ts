@@ -38,7 +38,7 @@ test.serial("a lease and a queue in a bucket pass from one process to the next",
   t.true(bucket.keys.includes("lease/runs/00000002/0001/begun"));
 });
 
-test.serial("a bucket that lets two writers create one object holds no lease", async (t) => {
+test.serial("no lease is held in a bucket that lets two writers create one object", async (t) => {
   await startBucketServer(t, { isUnfenced: true });
   await using broker = await startBroker({ auth: { token: "t" } });
   const start = () => Cluster.start({ nats: broker.url, token: "t", devices: 0, lease });

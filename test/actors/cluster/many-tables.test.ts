@@ -68,7 +68,7 @@ test.serial(
 );
 
 testIf(testAll).serial(
-  "5,000 tables on two hosts, of which one is killed: same model as on one",
+  "5,000 tables on two hosts, one of them killed, train the model of one host",
   async (t) => {
     await using place = await startOnThreads(1, { minDevices: 2 });
     let host = await place.join(1);

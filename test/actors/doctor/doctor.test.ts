@@ -157,7 +157,7 @@ test.serial("osiris doctor prints its findings, and exits with 1 if a check fail
   t.regex(here.stdout, /^ +60 s {2}the coordinator waits for the next step/m);
 });
 
-test.serial("the doctor tries an object store, and says what an unfit one did", async (t) => {
+test.serial("the doctor tests an object store, and reports what an unfit store did", async (t) => {
   const server = await startBucketServer(t, { isUnfenced: true });
   const diagnosis = await diagnose({ store: "s3://bucket/checkpoints", devices: 1 });
   t.false(diagnosis.isHealthy);

@@ -63,7 +63,7 @@ test("a bridge fails when its thread ends", async (t) => {
   t.like(ends.error, { code: "PEER_LOST", actor: "bridge:0" });
 });
 
-test("a bridge has an adopter take offered parts over, once, and answer in its writer's place", async (t) => {
+test("a bridge starts one adopter for offered parts, and it answers for the writer", async (t) => {
   const { thread, threads, replicas, say, heard, pass, ends } = startBridge();
   const part = { name: "dense", file: "", at: 0, bytes: 4, sha256: "0".repeat(64) };
   const parts = [{ ...part, base: [], leaves: ["leaf"] }];

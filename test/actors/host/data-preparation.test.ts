@@ -69,7 +69,7 @@ test("a plan found in time is reported, and no search takes more than 20 s", asy
   t.true(slow.thread.isKilled);
 });
 
-test("files without an index get further threads; one that ends gives back what it claimed", async (t) => {
+test("further threads index files, and claim the files of a thread that ended", async (t) => {
   const { thread, threads, prepared, pass, data } = startPreparing(5000, 20e9);
   const claims = claimsMemory([0, 1, 2]);
   thread.report({ type: "indexing", part: "training", claims, files: 3 });
@@ -94,7 +94,7 @@ test("files without an index get further threads; one that ends gives back what 
   t.is(prepared().length, 1);
 });
 
-test("a host answers while it lays out a generation, and does not start one that is over", async (t) => {
+test("a host answers while it lays out a generation, and drops one that has ended", async (t) => {
   const place = startSimulatedNetwork({ memoryBytes: 1e9 });
   const { launcher, threads } = createFakeLauncher();
   const { network, say, pass, heard, clock } = place;

@@ -25,7 +25,7 @@ function startFurther() {
   return { ...place, threads, ask, told };
 }
 
-test("a host that sees the caches of the first host says so at once, however often it is asked", async (t) => {
+test("a host that finds the first host's caches reports it at once, at each request", async (t) => {
   const { network, ask, told, threads, pass } = startFurther();
   network.disk.makeDirectory("/caches");
   network.disk.open("/caches/a.cache", "write").close();
@@ -39,7 +39,7 @@ test("a host that sees the caches of the first host says so at once, however oft
   );
 });
 
-test("a host that does not see them makes them on one thread, and tells its progress and its end", async (t) => {
+test("a host that lacks the first host's caches makes them, and reports progress", async (t) => {
   const { ask, told, threads, pass } = startFurther();
   ask();
   ask(); // A repeat.
@@ -55,7 +55,7 @@ test("a host that does not see them makes them on one thread, and tells its prog
   t.like(told().at(-1), { type: "host.cached", body: { command: 3, host: 2 } });
 });
 
-test("a host that cannot make them ends the generation with the reason", async (t) => {
+test("a host that cannot make the caches ends the generation with the reason", async (t) => {
   const { ask, told, threads, pass } = startFurther();
   ask();
   await pass(0);

@@ -88,7 +88,7 @@ test("a host refuses tables beyond its memory, and names the largest ones", (t) 
   t.regex(error.message, /`user` 0\.000096 GB \(1,000 rows of 8\), `item` .* `tier: "cached"`/);
 });
 
-test("buffers of batches count, and what exceeds the memory is refused by the feature's name", (t) => {
+test("buffers of batches count as memory, and the error names the feature that exceeds it", (t) => {
   const bytesOf = (idsMax: number[], idsMean?: number[]) => {
     const { spec, layout, place } = generationOf({}, {}, { idsMax, idsMean });
     return { spec, layout, place, bytes: hostMemoryOf(spec.job, layout, place).otherBytes };
@@ -112,7 +112,7 @@ test("buffers of batches count, and what exceeds the memory is refused by the fe
   t.regex(error.message, /lower `data\.batchSize`, shorten the lists with the transform `firstX`/);
 });
 
-test("what no array or cell can hold is refused by one sentence, whatever the memory", (t) => {
+test("sizes beyond any array or cell are refused in one sentence, even with enough memory", (t) => {
   const refusal = (
     of: ReturnType<typeof generationOf>,
     changed: object = {},
@@ -162,7 +162,7 @@ test("options that ask for more memory than is left are refused by name", (t) =>
   });
 });
 
-test("shared memory of a generation is what was predicted, and the rest is shared out", (t) => {
+test("a generation's shared memory is as predicted, and the memory left is divided", (t) => {
   const { spec, layout, laidOut, place } = generationOf({ tier: "cached" }, {}, { idsMax: [3, 9] });
   const replicas = new ReplicaCache(1e9);
   const input = { spec, laidOut, replicas, rows: new KeptRows() };
@@ -248,7 +248,7 @@ async function measure(
 }
 
 test.serial(
-  "devices allocate what was predicted: rows, cached rows, rows with an undo log",
+  "devices allocate the predicted memory for rows, cached rows and an undo log",
   async (t) => {
     setFlagsFromString("--expose-gc");
     const gc: () => void = runInNewContext("gc");

@@ -288,7 +288,7 @@ test.serial("over NATS, large requests, foreign paths and code are refused by na
   await run.cancel();
 });
 
-test.serial("a link created while a run waits does not lead it out of the roots", async (t) => {
+test.serial("a symbolic link made while a run waits leads no path out of roots", async (t) => {
   const place = directoryOf(t);
   const roots = { data: join(place, "data"), checkpoints: join(place, "kept") };
   await using cluster = await Cluster.start({ devices: 1, roots });

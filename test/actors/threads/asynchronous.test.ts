@@ -28,7 +28,7 @@ function jobIn(directory: string) {
 
 // In `npm test`, asynchronous-run.test.ts trains and saves with the same threads.
 testIf(testAll).serial(
-  "threads of two trainers share an epoch, and what they save goes on",
+  "threads of two trainers share an epoch, and their checkpoint can be continued",
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), "osiris-async-"));
     t.teardown(() => rmSync(directory, { recursive: true }));

@@ -10,7 +10,7 @@ import { linkOptions } from "../../../src/exchange/links/link-options.ts";
 
 const linkEncryption = "auto" as const;
 
-test("a host takes links at its address to the broker, encrypted where the broker is", async (t) => {
+test("a host accepts links at its address to the broker, encrypted as the broker is", async (t) => {
   const plain = await directWayOf({ linkEncryption }, { servers: "nats://127.0.0.1:4222" });
   t.deepEqual(plain.listen, { address: "127.0.0.1", isEncrypted: false });
   t.is(plain.newToken().length, 32);
@@ -20,7 +20,7 @@ test("a host takes links at its address to the broker, encrypted where the broke
   t.false((await directWayOf(never, { servers: "127.0.0.1", tls: {} })).listen.isEncrypted);
 });
 
-test("a host takes links at a given address, on a free port of a range", async (t) => {
+test("a host accepts links at a given address, on a free port of a range", async (t) => {
   const taken = createServer().listen(0, "127.0.0.1");
   await once(taken, "listening");
   const { port } = taken.address() as { readonly port: number };
@@ -31,7 +31,7 @@ test("a host takes links at a given address, on a free port of a range", async (
   t.true(listen.port !== undefined && listen.port > port && listen.port <= port + 3);
 });
 
-test("an address of links is a name or an IP address, with ports or without", (t) => {
+test("the address for links is a name or an IP address, with ports or without", (t) => {
   const isAddress = (text: string) =>
     z.object(linkOptions).safeParse({ linkAddress: text }).success;
   for (const text of ["10.0.0.5", "node-1.example:4600", "[fd00::5]:4600-4663", "[::1]", ":4600"]) {
@@ -43,7 +43,7 @@ test("an address of links is a name or an IP address, with ports or without", (t
   }
 });
 
-test("a bridge tells of its links in the log, and in a report whose size does not grow", (t) => {
+test("a bridge reports its links in the log, and in a message of limited size", (t) => {
   const lines: string[] = [];
   const hosts = Array.from({ length: 128 }, (_, i) => i + 1);
   const board = new LinkBoard(hosts, (level, message) => lines.push(`${level} ${message}`));

@@ -46,7 +46,7 @@ async function startTwo(t: ExecutionContext) {
   return { one, other, caches, make };
 }
 
-test("a further host makes the caches as the first one has them, under its names", async (t) => {
+test("a further host makes the same caches as the first host, under the same names", async (t) => {
   const { one, other, caches, make } = await startTwo(t);
   t.deepEqual(
     caches.map(({ part }) => part),
@@ -65,7 +65,7 @@ test("a further host makes the caches as the first one has them, under its names
   t.true(readFileSync(caches[0]?.path ?? "").equals(again));
 });
 
-test("a further host makes an early index, and those of all files, which it needs sooner or later", async (t) => {
+test("a further host makes the early index of the first, and those of all files", async (t) => {
   const homes = [startDirectory(t), startDirectory(t)] as const;
   const jobIn = (home: string) => {
     const paths = ["a", "b"].map((name) => join(home, `${name}.parquet`));

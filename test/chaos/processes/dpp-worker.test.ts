@@ -43,7 +43,7 @@ testIf(testAll).serial(
 );
 
 test.serial(
-  "no worker at all is an incident that says what is missing, and a late worker ends it",
+  "a run without any worker reports an incident, and continues once one joins",
   async (t) => {
     const home = writeDays(t);
     await using place = await startTestCluster(1);

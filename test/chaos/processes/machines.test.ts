@@ -208,7 +208,7 @@ testIf(testAll, natsServer, separateMachines).serial(
 );
 
 testIf(testAll, natsServer, separateMachines).serial(
-  "the root's machine is lost with its disk: another one leads, and goes on with the run",
+  "if the leader's machine is lost with its disk, another leads and continues the run",
   async (t) => {
     const calm = await alone(12);
     const place = await startPlace(t, 4);
@@ -227,7 +227,7 @@ testIf(testAll, natsServer, separateMachines).serial(
 );
 
 testIf(testAll, natsServer, separateMachines, python3).serial(
-  "two machines at cables of 1 Gb/s, which lose 1 % and take 20 ms there and back, train that model",
+  "links of 1 Gb/s with 1 % loss and 20 ms round trips change no bit of the model",
   async (t) => {
     const calm = await alone(2);
     // A frame passes two cables.

@@ -189,25 +189,25 @@ const late = (more: RootOptions = {}) => [
   ...[root("B", more), host("B")],
 ];
 
-test("two roots and their hosts: one chain, which no late writer joins", async (t) => {
+test("two leaders and their hosts commit to one chain, which no late writer joins", async (t) => {
   t.is(await exploreScene(t, { programs: two() }), undefined);
 });
 
-test("a root commits while another claims: the claim sees the commit, or fences it", async (t) => {
+test("a claim during another leader's commit sees the commit or fences it", async (t) => {
   t.is(await exploreScene(t, { programs: late(), faultsMax: 2 }), undefined);
 });
 
-test("a root collects while another goes on: what is needed stays", async (t) => {
+test("a leader that collects garbage removes nothing that a newer leader needs", async (t) => {
   const programs = late({ keep: 1 });
   t.is(await exploreScene(t, { programs, lasting: lastingLog }), undefined);
 });
 
-test("planted: a store that ignores the condition of a record loses a commit", async (t) => {
+test("planted bug: a store that ignores the condition of a record loses a commit", async (t) => {
   const found = await exploreScene(t, { programs: late(), isUnfenced: true });
   t.regex(found ?? "", /acknowledged, and is in no record|does not see every commit|follows/);
 });
 
-test("planted: a commit whose manifest comes after its record is on the chain without it", async (t) => {
+test("planted bug: a record written before its manifest is on the chain without it", async (t) => {
   const planted: Program["planted"] = (store) => {
     let manifest: [string, Uint8Array] | undefined;
     return {
@@ -227,7 +227,7 @@ test("planted: a commit whose manifest comes after its record is on the chain wi
   t.regex(found ?? "", /lacks .*manifest\.json/);
 });
 
-test("planted: a late root that removes by a list removes what a newer one needs", async (t) => {
+test("planted bug: a late leader that removes by a list removes needed objects", async (t) => {
   const programs = late({ collectsByList: true });
   const found = await exploreScene(t, { programs, lasting: lastingLog });
   t.regex(found ?? "", /lacks .*checkpoints/);
@@ -236,14 +236,14 @@ test("planted: a late root that removes by a list removes what a newer one needs
 const unanswered = ({ method, headers }: StoreRequest, { status }: StoreAnswer) =>
   status === 0 && method === "PUT" && headers?.["if-none-match"] !== undefined;
 
-test("planted: a client that takes no answer for success acknowledges a commit that is lost", async (t) => {
+test("planted bug: a client that takes no answer as success loses a commit", async (t) => {
   const misheard: Program["misheard"] = (request, answer) =>
     unanswered(request, answer) ? { ...answer, status: 200 } : answer;
   const found = await exploreScene(t, { programs: late({ misheard }) });
   t.regex(found ?? "", /acknowledged, and is in no record|is missing/);
 });
 
-test("planted: a client that takes no answer for a lost race meets its own record", async (t) => {
+test("planted bug: a client that takes no answer as a loss finds its own record", async (t) => {
   const misheard: Program["misheard"] = (request, answer) =>
     unanswered(request, answer) ? { ...answer, status: 412 } : answer;
   const found = await exploreScene(t, { programs: late({ misheard }) });

@@ -152,20 +152,20 @@ const two = (options: LeaderOptions = {}) => [
   leader("B", options),
 ];
 
-test("two processes: one leads in a term, and finds all that was acknowledged before", async (t) => {
+test("of two processes one leads in a term, and finds all acknowledged entries", async (t) => {
   t.is(await exploreScene(t, { programs: [leader("A"), leader("B")] }), undefined);
 });
 
-test("a leader writes while another takes over: an entry is found, or not acknowledged", async (t) => {
+test("an entry written during a takeover is found later, or not acknowledged", async (t) => {
   t.is(await exploreScene(t, { programs: two({ entries: 2 }) }), undefined);
 });
 
-test("three processes: the journal goes from term to term", async (t) => {
+test("with three processes, the journal is passed on from term to term", async (t) => {
   t.is(await exploreScene(t, { programs: [...two(), leader("C")], faultsMax: 0 }), undefined);
 });
 
 testIf(testAll)(
-  "planted: a leader that does not look for a newer term acknowledges what is lost",
+  "planted bug: a leader that does not check for a newer term acknowledges lost entries",
   async (t) => {
     const programs = [
       leader("A", { confirmsNothing: true, until: /PUT runs.*000001/ }),
@@ -176,17 +176,17 @@ testIf(testAll)(
   },
 );
 
-test("planted: a leader that removes former journals at once removes what a successor reads", async (t) => {
+test("planted bug: a leader that removes former journals early removes needed ones", async (t) => {
   const found = await exploreScene(t, { programs: two({ removesAtOnce: true }) });
   t.regex(found ?? "", /the leader of term \d does not find former1/);
 });
 
-testIf(testAll)("planted: a process that reads before it claims misses an entry", async (t) => {
+testIf(testAll)("planted bug: a process that reads before it claims misses an entry", async (t) => {
   const found = await exploreScene(t, { programs: two({ readsFirst: true }) });
   t.regex(found ?? "", /the leader of term \d does not find/);
 });
 
-test("planted: in a store that ignores conditions, two processes lead in one term", async (t) => {
+test("planted bug: in a store that ignores conditions, two leaders have one term", async (t) => {
   const programs = [leader("A"), leader("B")];
   t.regex((await exploreScene(t, { programs, isUnfenced: true })) ?? "", /two processes lead/);
 });

@@ -109,7 +109,7 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial("a limit outlives a reader and a device that are killed", async (t) => {
+testIf(testAll).serial("a rate limit of readers survives a killed reader and device", async (t) => {
   await using place = await startTestCluster(2);
   const samplesPerSecond = 1000;
   /** The limit that the reader reported, with its generation. */

@@ -167,7 +167,7 @@ test.serial(
   },
 );
 
-test.serial("a device that stands still alone is noticed by the coordinator", async (t) => {
+test.serial("the coordinator notices a hanging device that no other waits for", async (t) => {
   await using place = await startCluster(1);
   const job = () => place.job({ stepDeadlineMs: 800 });
   const calm = await calmRun();

@@ -244,7 +244,7 @@ test.serial("after a tier dies, its durable rows are read from the checkpoint", 
 // In `npm test`, test/chaos/simulation/crash-points loses power at the disk operations of such
 // runs.
 testIf(testAll).serial(
-  "rows that a killed process leaves, of no checkpoint, are ignored and deleted",
+  "rows that a killed process left without a checkpoint are ignored and deleted",
   async (t) => {
     const calm = await calmRun(3);
     await using place = await startCluster(2);

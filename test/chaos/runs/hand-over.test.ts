@@ -93,7 +93,7 @@ function assertPlanned(t: ExecutionContext, events: readonly RunEvent[], devices
 }
 
 test.serial(
-  "two hosts that drain at once are gone before a slow store has their checkpoint; another is used",
+  "two hosts that leave at once exit before a slow store has their checkpoint",
   async (t) => {
     const { types, events } = await drain(t, { leaving: [2, 3], isReplaced: true });
     assertPlanned(t, events, [4, 2, 3]);
@@ -120,7 +120,7 @@ test.serial("the messages of a hand-over may be lost, repeated and reordered", a
 });
 
 test.serial(
-  "a host that dies with parts that it took over costs steps, and not the model",
+  "if a host dies with parts that it took over, steps are repeated and no bit changes",
   async (t) => {
     const { events } = await drain(t, {
       leaving: [2, 3],
@@ -137,7 +137,7 @@ test.serial(
   },
 );
 
-test.serial("parts without room in memory are written by the host that leaves", async (t) => {
+test.serial("a leaving host writes the parts that its buddy has no memory for", async (t) => {
   const { types, events } = await drain(t, { leaving: [2], buddyBytes: 1 });
   assertPlanned(t, events, [4, 3]);
   t.true(types.indexOf("gone") > types.indexOf("run.draining"));

@@ -85,7 +85,7 @@ test.serial(
 
 // In `npm test`, warm-start.test.ts begins with checkpoints of directories.
 testIf(testAll).serial(
-  "a run begins with a checkpoint of an object store, and of a directory there",
+  "a warm start from a directory to an object store, and the reverse, gives one model",
   async (t) => {
     await startBucket(t);
     const home = mkdtempSync(join(tmpdir(), "osiris-warm-"));

@@ -127,7 +127,7 @@ test.serial("an impossible number of devices is refused, and the run continues",
 });
 
 test.serial(
-  "a run that is offered more devices than slices takes one for each, and says so",
+  "a run that is offered more devices than slices uses one for each, and reports it",
   async (t) => {
     await using place = await startCluster(4);
     let granted = 0;

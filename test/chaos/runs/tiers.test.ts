@@ -44,7 +44,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
   );
 }
 
-test.serial("tiers that die, and devices above them, cost a restore and no bit", async (t) => {
+test.serial("a lost tier, or its device, costs a restore and changes no bit", async (t) => {
   const calm = await calmRun();
   await using place = await startCluster(2);
   const job = place.job({ model, tiers: { ...small, prefetch: 0 } });

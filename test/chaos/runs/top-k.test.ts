@@ -57,7 +57,7 @@ test.serial(
   },
 );
 
-test.serial("a partial recovery goes on with the residuals of the devices that live", async (t) => {
+test.serial("a partial recovery keeps the residuals of the surviving devices", async (t) => {
   await using place = await startCluster(1, { minDevices: 3 });
   place.threads.plan([{ actor: "device:0", generation: 1, step: 25, point: 3, effect: "exit" }]);
   await place.join(2);

@@ -57,7 +57,7 @@ const causes: readonly {
 ];
 
 for (const { what, breakIt, cause, code } of thinned("causes of an incident", causes, 2)) {
-  test.serial(`one record, first cause first: ${what}`, async (t) => {
+  test.serial(`an incident is one record that begins with its first cause: ${what}`, async (t) => {
     const [incident, ...others] = await incidentsOf(breakIt);
     t.is(others.length, 0);
     t.like(incident, {

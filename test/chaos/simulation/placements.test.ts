@@ -9,7 +9,7 @@ import { type StoryOptions, storyOf } from "../../helpers/simulated.ts";
 /** The shortest job: four steps, and a cut after two. */
 const shortest = 3;
 
-test.serial("a run outlives the loss of a server, and of rows in host memory", async (t) => {
+test.serial("a run survives the loss of a server, and of rows in host memory", async (t) => {
   const reference = await referenceOf(shortest);
   for (const [placement, devices, breakIt] of [
     [{ kind: "servers", servers: 1 }, [1, 1], (cluster) => cluster.kill(1)],

@@ -343,7 +343,7 @@ test("a bad line has no record, even if transforms make all features and labels 
   compare(t, columns, 1, { options });
 });
 
-test("a line that its text decides about has no record", (t) => {
+test("lines that must be read as text, such as lines with 64-bit ids, have no records", (t) => {
   const [first] = criteoColumns(criteoTables).categorical;
   assert(first !== undefined, "a feature");
   const wide = { ...criteoColumns(criteoTables), categorical: [{ ...first, isWide: true }] };

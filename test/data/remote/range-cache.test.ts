@@ -55,7 +55,7 @@ test("readers of a host fetch each range once, and a changed file again", async 
   t.deepEqual(web.ranges, ["0-5", "1000-199999", "250000-299999"]);
 });
 
-test("a torn or damaged range is fetched again, and an unfinished one is none", (t) => {
+test("a torn, damaged or unfinished range of a remote file is fetched again", (t) => {
   const { cache, at } = startCache(t);
   const path = at(0, 1000);
   const into = new Uint8Array(1000);
@@ -100,7 +100,7 @@ function pathsInSet(cache: RangeCache, count: number, bytes: number): string[] {
 const bytesIn = (directory: string) =>
   rangesIn(directory, realDisk).reduce((sum, one) => sum + one.bytes, 0);
 
-test("a set stays within its share of the limit, and what was used last stays longest", (t) => {
+test("a set of ranges keeps to its share of the limit, and drops the least recently used", (t) => {
   const { directory, cache } = startCache(t, 64 * 20_000);
   const [kept = "", ...others] = pathsInSet(cache, 100, 1000);
   const held = new Uint8Array(1000);
@@ -133,7 +133,7 @@ test("sixteen threads that add at the same time do not exceed the share", (t) =>
   t.true(most > 47_000 && most <= 64_000, `${most} bytes`);
 });
 
-test("without a limit, ranges take a quarter of what is free and theirs", (t) => {
+test("without a limit, ranges take a quarter of the disk that is free or theirs", (t) => {
   const directory = startDirectory(t);
   let free = 64 * 80_000;
   const cache = new RangeCache({ directory, bytesMax: undefined, freeBytes: () => free });
@@ -146,7 +146,7 @@ test("without a limit, ranges take a quarter of what is free and theirs", (t) =>
   t.true(bytesIn(directory) < before / 2);
 });
 
-test("a disk that refuses, and a file without a tag, are read from the server", async (t) => {
+test("ranges that the disk refuses and files without a tag come from the server", async (t) => {
   const web = await startWebServer(t);
   const content = bytesOf(3, 5000);
   const address = web.put("a.parquet", content);
@@ -165,7 +165,7 @@ test("a disk that refuses, and a file without a tag, are read from the server", 
   t.is(cache.pathOf({ ...file, tag: "" }, 0, 10), undefined);
 });
 
-test("the list of caches counts ranges, and their removal goes by age", (t) => {
+test("the list of caches counts ranges of remote files, which are removed by age", (t) => {
   const { directory, cache, at } = startCache(t);
   for (let i = 0; i < 5; i++) cache.write(at(i, i + 100), bytesOf(i, 100));
   const old = new Date(Date.now() - 3_600_000);

@@ -94,7 +94,7 @@ const rowLists = fc.array(fc.array(fc.nat(49), { maxLength: 20 }), { minLength: 
 const [first, second] = [1, 2].map((at) => ({ generation: 1, cut: 10 * at }));
 
 for (const native of [false, true]) {
-  test(`rows are put back to the cut before the last or the last, torn or not (native: ${native})`, async (t) => {
+  test(`rows are reset to the last or second last cut, native: ${native}`, async (t) => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(rowLists, { maxLength: 3 }),
@@ -133,7 +133,7 @@ for (const native of [false, true]) {
   });
 }
 
-test("a log that is too small, another cut or a damaged row: the rows are initial ones", async (t) => {
+test("rows get initial values if an undo log cannot restore the requested cut", async (t) => {
   const fresh = stateOf(begin({ native: false }));
   const rows = specs.map(({ rows: n }) => Array.from({ length: n }, (_, row) => row));
   const full = begin({ native: false, undoBytes: 1024 });

@@ -55,7 +55,7 @@ function suite(sockets: readonly [Sockets, Sockets], way: Way): void {
     t.deepEqual([...a.lost, ...b.lost, ...a.refused, ...b.refused], []);
   });
 
-  test.serial(`${name}: a fence while bytes arrive is the last that they change`, async (t) => {
+  test.serial(`${name}: bytes that arrive after a fence change no memory`, async (t) => {
     await using running = await startLinkHosts({ sockets, way });
     const [a, b] = running.hosts as [LinkHost, LinkHost];
     for (let round = 1; round <= 4; round++) {
@@ -110,7 +110,7 @@ for (const kind of ["native", "net"] as const) {
     }
   });
 
-  test.serial(`${kind}: a host hangs up and dials again, and a new dial replaces`, async (t) => {
+  test.serial(`${kind}: a link can be closed, opened again and replaced`, async (t) => {
     await using running = await startLinkHosts({ sockets: [kind, kind], way: "tcp" });
     const [a, b] = running.hosts as [LinkHost, LinkHost];
     await connectLinks(a, b);

@@ -123,7 +123,7 @@ async function strange(to: LinkHost, parts: readonly (Uint8Array | string)[]): P
 }
 
 test.serial(
-  "strangers who send garbage, HTTP, a trickle or nothing are refused and counted",
+  "connections that send garbage, HTTP, single bytes or nothing are refused and counted",
   async (t) => {
     await using pair = await startPair("native", () => ({ openMs: 200 }));
     const { a, b } = pair;
@@ -144,7 +144,7 @@ test.serial(
   },
 );
 
-test.serial("an address that nobody answers at is named, with the reason", async (t) => {
+test.serial("the error names an address that does not answer, with the reason", async (t) => {
   await using pair = await startPair("native", () => ({ openMs: 200 }));
   const { a, b } = pair;
   const token = randomBytes(32);
@@ -225,38 +225,35 @@ for (const kind of kinds) {
     },
   );
 
-  test.serial(
-    `${kind}: a sender is told that a bit of its frame was flipped on the way`,
-    async (t) => {
-      await using pair = await startPair(kind);
-      const { a, b } = pair;
-      const token = randomBytes(32);
-      b.links.admit(0, token);
-      const flip = 128 + 3000; // After the hello, in the first frame.
-      const server = createServer((from) => {
-        const to = connect(b.address.port, b.address.host);
-        let seen = 0;
-        from.on("data", (bytes: Buffer) => {
-          const at = flip - seen;
-          seen += bytes.length;
-          to.write(at >= 0 && at < bytes.length ? flipped(bytes, at) : bytes);
-        });
-        to.on("data", (bytes) => from.write(bytes)).on("end", () => from.end());
-        for (const socket of [from, to]) socket.on("error", () => undefined);
+  test.serial(`${kind}: a receiver reports a flipped bit of a frame to the sender`, async (t) => {
+    await using pair = await startPair(kind);
+    const { a, b } = pair;
+    const token = randomBytes(32);
+    b.links.admit(0, token);
+    const flip = 128 + 3000; // After the hello, in the first frame.
+    const server = createServer((from) => {
+      const to = connect(b.address.port, b.address.host);
+      let seen = 0;
+      from.on("data", (bytes: Buffer) => {
+        const at = flip - seen;
+        seen += bytes.length;
+        to.write(at >= 0 && at < bytes.length ? flipped(bytes, at) : bytes);
       });
-      await once(server.listen(0, "127.0.0.1"), "listening");
-      const { port } = server.address() as { port: number };
-      await a.links.dial(1, { ...b.address, port }, token);
-      a.links.send(1, frameOf(0, 1, [100_000]));
-      await until("both ends", () => a.lost.length + b.lost.length === 2);
-      t.deepEqual(a.lost, [`1 outgoing: ${endings.payload}`]);
-      t.deepEqual(b.lost, [`0 incoming: ${endings.payload}`]);
-      t.deepEqual(b.arrived, []);
-      server.close();
-    },
-  );
+      to.on("data", (bytes) => from.write(bytes)).on("end", () => from.end());
+      for (const socket of [from, to]) socket.on("error", () => undefined);
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as { port: number };
+    await a.links.dial(1, { ...b.address, port }, token);
+    a.links.send(1, frameOf(0, 1, [100_000]));
+    await until("both ends", () => a.lost.length + b.lost.length === 2);
+    t.deepEqual(a.lost, [`1 outgoing: ${endings.payload}`]);
+    t.deepEqual(b.lost, [`0 incoming: ${endings.payload}`]);
+    t.deepEqual(b.arrived, []);
+    server.close();
+  });
 
-  test.serial(`${kind}: an end within a frame, and a reset, are losses on both ends`, async (t) => {
+  test.serial(`${kind}: an end within a frame, or a reset, is a loss on both ends`, async (t) => {
     await using pair = await startPair(kind);
     const { b } = pair;
     const cut = await rawSender(b);
@@ -271,7 +268,7 @@ for (const kind of kinds) {
     t.deepEqual(b.arrived, []);
   });
 
-  test.serial(`${kind}: a host whose peer takes no bytes closes at once`, async (t) => {
+  test.serial(`${kind}: a host closes at once even if its peer reads no bytes`, async (t) => {
     await using pair = await startPair(kind);
     const { a } = pair;
     const token = randomBytes(32);
@@ -298,7 +295,7 @@ for (const kind of kinds) {
 }
 
 test.serial(
-  "damaged streams of frames do to both carriers what they do to the reader",
+  "both link carriers treat damaged streams of frames as the frame reader does",
   async (t) => {
     await using native = await startPair("native");
     const memory = new SharedArrayBuffer(native.b.memory.byteLength);
@@ -351,7 +348,7 @@ test.serial(
   },
 );
 
-test("the checksum of the addon is that of the tables, of any length and place", (t) => {
+test("the addon's checksum equals that of the tables, for any length and alignment", (t) => {
   t.is(portableCrc32c(Buffer.from("123456789")), 0xe3069283); // The check value of the standard.
   t.is(crc32c(Buffer.alloc(32, 0xff)), 0x62a8ab43); // RFC 3720, B.4
   const bytes = randomBytes(20_000);

@@ -41,7 +41,7 @@ test("a successor reads all entries, and objects of former terms are removed", a
   t.deepEqual((await journalOf(objects, 4).readFormer()).entries, [...entries, run("more")]);
 });
 
-test("a long journal begins a new series, and a forgotten one, too", async (t) => {
+test("a journal begins a new series if it is long, or if its store lost it", async (t) => {
   const { bucket, objects } = await startBucket();
   const journal = journalOf(objects, 1);
   await journal.begin([run("a")]);
@@ -110,7 +110,7 @@ test("a leader that was replaced while it began a journal removes nothing", asyn
   t.deepEqual((await journalOf(objects, 2).readFormer()).entries, [run("a")]);
 });
 
-test("whatever request a leader dies in, its successor finds what was acknowledged", async (t) => {
+test("whatever request a leader dies at, its successor finds acknowledged entries", async (t) => {
   const written = Array.from({ length: 5 }, (_, at) => run(`r${at}`));
   const lead = async (objects: ObjectStore, acknowledged: Entry[]) => {
     for (const term of [1, 2]) {

@@ -11,7 +11,7 @@ import {
 } from "../../../src/training/checkpoint/part-names.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
-test("a model is whole with its last part, in any order and with parts that are told twice", (t) => {
+test("a model is complete once each part was reported, in any order, also repeatedly", (t) => {
   const dynamic = { eviction: { kind: "age" as const, steps: 4 }, everySteps: 1 };
   const { model } = resolveJob({
     data: { kind: "synthetic", samples: 64, dense: 2, batchSize: 16 },

@@ -153,7 +153,7 @@ test("a pause in mid-window stops all devices after one step, and changes no bit
   }
 });
 
-test("a refused id ends the run in its own step, whether its batch was prefetched or not", async (t) => {
+test("an invalid id ends the run in its batch's step, prefetched or not", async (t) => {
   const bad = batchOf(6);
   bad.ids[0] = 30;
   const spoilt = batches.with(6, bad);

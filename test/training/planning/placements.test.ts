@@ -80,7 +80,7 @@ test("every placement trains the same bits, on one host and on two, and on fewer
   }
 });
 
-test("with room for them all tables are in device memory; servers run no dense layers", (t) => {
+test("tables that fit are placed in device memory, and servers run no dense layers", (t) => {
   const devices = { hosts: 1, perHost: 4 };
   const of = (placement: object, tiers?: object) => {
     return planJob(jobOf(placement, tiers), { devices, constants: defaultConstants });

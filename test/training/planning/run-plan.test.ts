@@ -75,7 +75,7 @@ test("the same arguments give the same plan, and its hash is that of its file", 
   t.is(Object.keys(found.report.tables ?? {}).length, 8);
 });
 
-test("a plan for more devices than a run may have says so in one sentence", (t) => {
+test("a plan for more devices than a run may have is refused in one sentence", (t) => {
   const job = jobWith();
   const missingOn = (perHost: number) => {
     const found = planJob(job, { devices: { hosts: 2, perHost }, constants });
@@ -87,7 +87,7 @@ test("a plan for more devices than a run may have says so in one sentence", (t) 
   t.is(missingOn(5).length, 1);
 });
 
-test("what a user wrote stays: schemes, a plan for these devices, and as-written", (t) => {
+test("a run follows the job's schemes, its plan for these devices, and as-written", (t) => {
   const job = jobWith({}, { sharding: "row-wise" });
   const found = planRun(job, { hosts: [2], constants, memoryBytes: plenty });
   t.deepEqual(found.report.schemes, { "row-wise": 8 });
@@ -126,7 +126,7 @@ test("the devices of a host share its memory", (t) => {
   t.true(first + second + ddrBytes <= memoryBytes, "caches in host memory count, too");
 });
 
-test("a plan is made around its pins; where none that fits holds them, it is made without", (t) => {
+test("a plan keeps its pins, unless no plan with the pins fits", (t) => {
   const job = jobWith();
   const whole = { firstBlock: 0, blocks: 8, firstQuantum: 0, quanta: 2 };
   const pinsOn = (device: number, tables: readonly string[]) =>

@@ -210,7 +210,7 @@ test("dynamic ids that are new, evicted or admitted late train the same bits", a
   }
 });
 
-test("nothing is read ahead across a pause, and the bits stay", async (t) => {
+test("tables are not read ahead across a pause, which changes no bit", async (t) => {
   const batches = batchesOf(0.3, 50);
   const same = { ...plain, batches };
   const expected = await trainPiped({ ...same, input: inputOf({}), devices: 1, depth: 1 });
@@ -225,7 +225,7 @@ test("nothing is read ahead across a pause, and the bits stay", async (t) => {
   }
 });
 
-test("stale tables beside tables that are read ahead are late, and these are not", async (t) => {
+test("beside stale tables, tables that are read ahead are not late", async (t) => {
   const batches = batchesOf(0.3, 51);
   const { model, ...sizes } = inputOf({});
   const tables = model.tables.map((table, i) => {
@@ -242,7 +242,7 @@ test("stale tables beside tables that are read ahead are late, and these are not
   t.true(ahead.deferred > 0);
 });
 
-test("a refused id of a table read ahead ends the run in the step before, which waits for its bags", async (t) => {
+test("an invalid id of a table that is read ahead ends the run one step early", async (t) => {
   const batches = batchesOf(0.3, 52);
   const ids = batches[6]?.ids.slice() ?? new Int32Array(0);
   ids[0] = 300;
@@ -255,7 +255,7 @@ test("a refused id of a table read ahead ends the run in the step before, which 
   t.is(losses.length, 5);
 });
 
-test("tables are read ahead where few bags are expected to collide, and no host adds up", (t) => {
+test("tables are read ahead if few bags are expected to collide and no host adds parts", (t) => {
   const aheadOn = (ahead: number, hostOf: readonly number[], own: Partial<TableOptions> = {}) => {
     const { reads } = topologyOf({ ...inputOf({ table: own }), ahead }, hostOf.length, hostOf);
     return rows.flatMap((_, table) => (reads.ahead.has({ table }) ? table : []));

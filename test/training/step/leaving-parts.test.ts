@@ -55,7 +55,7 @@ for (const [title, formats, table] of [
   ["in fewer bits", { forward: "float16", backward: "float8e5m2" }, {}],
   ["in columns and row blocks", exactExchange, { sharding: "grid", rowBlocks: 4 }],
 ] as const) {
-  test(`vectors that leave in pieces are whole, and train the same bits: ${title}`, async (t) => {
+  test(`vectors that are sent in pieces train the same bits: ${title}`, async (t) => {
     const tables = Array.from({ length: 6 }, (_, i) => {
       return { name: `T${i}`, rows: 60, dim: 256, ...table };
     });

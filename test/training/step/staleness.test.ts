@@ -286,7 +286,7 @@ test("a pause makes the next step fresh, like a cut, and the count of stale rows
   }
 });
 
-test("a refused id ends the run in the step before, which waits for its bags", async (t) => {
+test("with stale tables an invalid id ends the run one step early", async (t) => {
   const bad = batchOf(6);
   bad.ids[bad.ids.length - 1] = 9;
   for (const devices of someOrAll("devices, a refused id", [2], [1, 2, 3])) {

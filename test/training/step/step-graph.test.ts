@@ -115,7 +115,7 @@ const jobs: Readonly<Record<string, Choice>> = {
 
 for (const [title, choice] of Object.entries(jobs)) {
   for (const depth of choice.depths ?? [3]) {
-    test(`the step graph is what a device does: ${title}, depth ${depth}`, async (t) => {
+    test(`a device executes the step graph in order: ${title}, depth ${depth}`, async (t) => {
       const { facts, records } = await record(choice, depth);
       const expected = stepGraph(facts);
       t.true(expected.length > 10);

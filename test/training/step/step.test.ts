@@ -172,7 +172,7 @@ for (const native of [false, true]) {
 
 for (const table of [{}, { rowBlocks: 2 as const }]) {
   const title = JSON.stringify(table);
-  test(`steps that repeat an earlier step's calls have its bits, also of other sizes: ${title}`, async (t) => {
+  test(`repeated calls of an earlier step give the bits of new calls: ${title}`, async (t) => {
     const kernels = openKernels("reference");
     let repeats = 0;
     const recorded: Kernels["recorded"] = (work) => {

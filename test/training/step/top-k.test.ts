@@ -77,7 +77,7 @@ const tables: readonly Partial<TableOptions>[] = [
 ];
 
 for (const table of tables) {
-  test(`any devices give the bits of one, and its residuals: ${JSON.stringify(table)}`, async (t) => {
+  test(`top-k has one device's bits and residuals on any: ${JSON.stringify(table)}`, async (t) => {
     const one = await train({ devices: 1, table });
     t.is(one.residuals.length, slices);
     t.true(one.residuals.every(({ values }) => values.some((value) => value !== 0)));
@@ -87,7 +87,7 @@ for (const table of tables) {
   });
 }
 
-test("groups are a part of the arithmetic", async (t) => {
+test("the number of top-k groups changes the bits of a model", async (t) => {
   const [two, four] = [await train({ devices: 3, groups: 2 }), await train({ devices: 3 })];
   t.not(two.digest, four.digest);
   t.is((await train({ devices: 2, groups: 2 })).digest, two.digest);
@@ -119,7 +119,7 @@ test("parts written by 2 devices restore on 3 with their residuals, bit for bit"
   t.deepEqual({ digest: await second.digest(), residuals: residualsOf(second) }, expected);
 });
 
-test("a model that predicts has no residuals, and reads none", async (t) => {
+test("a model that is loaded to predict reads no residuals", async (t) => {
   const trained = start({ devices: 2 });
   await trained.train(batchOf(0), 0);
   const names = [...(await bytesOfParts(trained.states)).keys()];

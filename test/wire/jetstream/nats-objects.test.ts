@@ -29,7 +29,7 @@ async function startServer(t: ExecutionContext) {
   return { server, start, open };
 }
 
-testIf(natsServer)("JetStream keeps objects, short and long", async (t) => {
+testIf(natsServer)("JetStream stores and returns short and long objects", async (t) => {
   const { open } = await startServer(t);
   await keepsObjects(t, await open());
   await keepsLongObjects(t, await open());
@@ -51,7 +51,7 @@ testIf(natsServer)(
   },
 );
 
-testIf(natsServer)("a server that comes back empty gets a bucket again", async (t) => {
+testIf(natsServer)("if a nats-server restarts empty, its bucket is created again", async (t) => {
   const { server, start, open } = await startServer(t);
   const objects = await open();
   await objects.put("a", someBytes(3));

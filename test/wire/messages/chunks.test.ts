@@ -83,7 +83,7 @@ test("receivers of one connection, and payloads that differ, do not mix", (t) =>
   t.is(assembler.heldBytes, 0);
 });
 
-test("what a receiver holds is bounded, and dropped when the rest does not come", (t) => {
+test("a receiver holds a limited number of incomplete payloads, and drops old ones", (t) => {
   const clock = new SimulatedClock();
   const assembler = new ChunkAssembler(clock);
   const bodies = Array.from({ length: 24 }, (_, i) => framesOf(bigOf(i), mib));
@@ -106,7 +106,7 @@ function bigOf(first: number): Uint8Array {
   return payload;
 }
 
-test("many payloads of which one byte arrives hold no more than their bound", (t) => {
+test("many incomplete payloads of one byte hold no more memory than the limit", (t) => {
   const assembler = new ChunkAssembler(new SimulatedClock());
   for (let i = 0; i < 40_000; i++) {
     const sha256 = i.toString(16).padStart(64, "0");
@@ -116,7 +116,7 @@ test("many payloads of which one byte arrives hold no more than their bound", (t
   t.true(assembler.heldBytes <= 2 * bodyBytesMax);
 });
 
-test("a chunk that cannot be one is refused", (t) => {
+test("a chunk with an impossible header is refused", (t) => {
   const sha256 = "0".repeat(64);
   const refused = (claim: string, bytes: number) => {
     const frame = {

@@ -20,7 +20,7 @@ const fixtures = "test/fixtures/safetensors";
 const names = { F32: "float32", I64: "int64" } as Readonly<Record<string, string>>;
 
 testIf(officialSafetensors)(
-  "the official reader finds every tensor of a model, bit for bit, and the metadata",
+  "safetensors' own reader finds every tensor of an export, bit for bit, and the metadata",
   async (t) => {
     const { home, directory } = await trainedTables(t);
     const path = join(home, "model.safetensors");

@@ -88,7 +88,7 @@ async function isTrue(t: ExecutionContext, directory: string, dataFile = false) 
   return rules;
 }
 
-test.serial("a client that has only the rules makes the inputs of the test vectors", async (t) => {
+test.serial("a client that has only an export's rules makes its test inputs", async (t) => {
   const rules = await isTrue(t, await drawn(jobOf(startDirectory(t))));
   const { records, inputs } = rules.vectors;
   t.deepEqual(inputsByRules(rules, records), inputs);
@@ -106,7 +106,7 @@ test.serial("test vectors hold for a model whose tables lie in a file beside it"
 });
 
 test.serial(
-  "ONNX Runtime refuses what a server refuses: rows below 0, and ids of no sample",
+  "ONNX Runtime refuses negative rows, and ids that belong to no sample, like a server",
   async (t) => {
     const home = startDirectory(t);
     const job = await drawModel({

@@ -118,7 +118,7 @@ async function isAlike(
   }
 }
 
-test.serial("a model takes raw ids where it can, and names the other features", async (t) => {
+test.serial("an export takes raw ids of some features, and lists the others", async (t) => {
   const { job, path, rules, inputs } = await exported(t, jobOf(startDirectory(t)));
   const names = [
     "city.rows",
@@ -298,7 +298,7 @@ test.serial("raw ids that are impossible are refused, and nothing is written", a
   await refused(texts.checkpoint.directory, "texts.onnx", "raw", none);
 });
 
-test("a feature without raw ids says why it has none", (t) => {
+test("an export gives the reason for each feature that does not accept raw ids", (t) => {
   const why = (transforms: Transforms, column: object) => {
     const { data, model } = resolveJob({
       model: {

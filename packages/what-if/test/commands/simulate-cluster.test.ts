@@ -122,7 +122,7 @@ test.serial(
 );
 
 test.serial(
-  "a table says what a run would need first, as the report of one cluster does",
+  "a table of clusters lists changes that a run needs first, as the report of one does",
   async (t) => {
     const directory = startFiles(t);
     const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--changes", "0"];
@@ -136,7 +136,7 @@ test.serial(
   },
 );
 
-test.serial("one cluster is judged by budget and deadline, too", async (t) => {
+test.serial("a single cluster is also checked against budget and deadline", async (t) => {
   const directory = startFiles(t);
   const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--changes", "1"];
   const limited = [...asked, "--samples", "1e9", "--budget", "1", "--deadline"];
@@ -154,7 +154,7 @@ test.serial("one cluster is judged by budget and deadline, too", async (t) => {
   t.regex(clusters[0]?.fails[0] ?? "", /^takes /);
 });
 
-test.serial("rows may lie on servers of another kind of machine", async (t) => {
+test.serial("simulated rows may be on servers of another kind of machine", async (t) => {
   const directory = startFiles(t);
   const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--hosts", "2"];
   const placed = ["--set", "placement.kind=servers", "--set", "placement.servers=1"];
@@ -168,7 +168,7 @@ test.serial("rows may lie on servers of another kind of machine", async (t) => {
   t.true((prediction?.samplesPerSecond ?? 0) > 0);
 });
 
-test.serial("a rate of checkpoints counts where no failures are known", async (t) => {
+test.serial("checkpoints reduce the goodput even if the rate of failures is unknown", async (t) => {
   const directory = startFiles(t);
   const asked = ["simulate-cluster", "job.json", "--hardware", "cpu-ps", "--changes", "0"];
   const { stdout } = await runCli([...asked, "--checkpoint-every", "0.01s"], directory);
@@ -179,7 +179,7 @@ test.serial("a rate of checkpoints counts where no failures are known", async (t
   t.notRegex(stdout, /^Goodput +100/m);
 });
 
-test.serial("wrong questions are refused in one sentence", async (t) => {
+test.serial("wrong options of simulate-cluster are refused in one sentence", async (t) => {
   const directory = startFiles(t);
   const job = ["simulate-cluster", "job.json", "--hardware"];
   for (const [args, expected, refusal] of [

@@ -43,7 +43,7 @@ const secondsOf = ({ tasks }: DeviceCosts) =>
     return name === "checkpoint" ? sum : sum + seconds;
   }, 0);
 
-test("the tasks of a device, by hand arithmetic", (t) => {
+test("the seconds of a device's tasks equal values computed by hand", (t) => {
   const devices = { hosts: 1, perHost: 2 };
   const job = jobOf(["A", "B"].map((name) => ({ name, rows: 1_000_000, dim: 128 })));
   const zionex = readHardware("zionex");

@@ -100,7 +100,7 @@ test("a step with streams takes as long as Neo's two equations say", (t) => {
   }
 });
 
-test("a device of this runtime does one thing at a time, and waits and tasks add up", (t) => {
+test("a device of Osiris does one task at a time, so tasks and waits add up to the step", (t) => {
   const tasks: Seconds = { forwardEarly: 5, lookup: 3, forwardLate: 4, backwardLate: 8 };
   const costs = clusterCosts([costsFor([0, 1], tasks, { ids: 1, pooled: 12, gradients: 3 })]);
   const { step, byTask, exposed, inFlight, hidden } = simulateSteps(factsOf(), costs, machines());
@@ -120,7 +120,7 @@ test("a device of this runtime does one thing at a time, and waits and tasks add
   }
 });
 
-test("ids, and batches, of the next step are hidden at depth 3 alone", (t) => {
+test("depth 2 hides the reading of the next batch, depth 3 also the exchange of its ids", (t) => {
   const costs = clusterCosts([costsFor([0, 1], { forwardLate: 10, ids: 1 }, { ids: 4 })], {
     reading: { seconds: 6, readers: 1 },
   });
@@ -130,7 +130,7 @@ test("ids, and batches, of the next step are hidden at depth 3 alone", (t) => {
   near(t, stepAt(3), 1 + 10);
 });
 
-test("readers that are too slow make a step as long as they need for a batch", (t) => {
+test("if readers are too slow, a step takes as long as they need for a batch", (t) => {
   // Three readers fill all three slots at once, and one of them waits until a device has a batch.
   for (const [readers, seconds] of [
     [1, 10],
@@ -146,7 +146,7 @@ test("readers that are too slow make a step as long as they need for a batch", (
   }
 });
 
-test("stale vectors fly during the update; rows below device memory arrive in time", (t) => {
+test("stale vectors travel during the update, and prefetched rows arrive in time", (t) => {
   const stale = factsOf({ isStale: true, fresh: none, stale: fresh });
   const tasks: Seconds = { lookupAhead: 1, updateRows: 6, forwardLate: 2 };
   const costs = clusterCosts([costsFor([0, 1], tasks, { stalePooled: 6, dPooled: 1 })]);
@@ -162,7 +162,7 @@ test("stale vectors fly during the update; rows below device memory arrive in ti
   near(t, cached(2), 8);
 });
 
-test("the tiers' thread, and what moves bytes of a link, take cores from devices", (t) => {
+test("the tiers' thread, and threads that move bytes of links, take cores from devices", (t) => {
   const stepOn = (cores: number, prefetch: number) => {
     const own = costsFor([0], { forwardLate: 8 });
     const cold = { ...own, tasks: { ...own.tasks, tiers: { seconds: 0, behind: 5 } } };
@@ -290,7 +290,7 @@ test("a link that a host shares is divided among its devices", (t) => {
   near(t, (inFlight.losses ?? 0) + (hidden.losses ?? 0), 1 + 0.5);
 });
 
-test("all wait for the device that is late, and the step is told of that device", (t) => {
+test("all devices wait for the slowest one, and the step's report is about that device", (t) => {
   const costs = clusterCosts([costsFor([0, 2, 3], { lookup: 1 }), costsFor([1], { lookup: 4 })]);
   const { step, rank, byTask, exposed } = simulateSteps(factsOf(), costs, machines());
   near(t, step, 4);
@@ -299,7 +299,7 @@ test("all wait for the device that is late, and the step is told of that device"
   near(t, exposed.pooled ?? 0, 0);
 });
 
-test("a checkpoint is captured between two steps, and written behind them", (t) => {
+test("a checkpoint is captured between two steps, and written during the next ones", (t) => {
   const own = costsFor([0], { forwardLate: 10, checkpoint: 3 });
   const checkpoint = { seconds: 3, shared: { disk: 15 } };
   const costs = clusterCosts([{ ...own, tasks: { ...own.tasks, checkpoint } }]);
@@ -330,7 +330,7 @@ function mixed(): StepCostsOfCluster {
   return clusterCosts(classes, { hosts: 4, perHost: 4, reading: { seconds: 0.7, readers: 2 } });
 }
 
-test("devices that are alike are simulated once, with times equal to the last bit", (t) => {
+test("equal devices are simulated once, with times that are equal to the last bit", (t) => {
   const jobs: Partial<StepFacts>[] = [
     ...[{}, { prefetch: 2 }, { isStale: true, stale: fresh }],
     { depth: 1 }, // A host's first device asks for batches, whatever its class.
@@ -350,7 +350,7 @@ test("devices that are alike are simulated once, with times equal to the last bi
   }
 });
 
-test("devices that differ take equally many events each, however many there are", (t) => {
+test("the number of events per device does not grow with the number of different devices", (t) => {
   const perDevice = (devices: number) => {
     const classes = Array.from({ length: devices }, (_, rank) =>
       costsFor(
@@ -379,7 +379,7 @@ test("devices that differ take equally many events each, however many there are"
   t.is(simulateSteps(factsOf(), alike, machines()).simulated.devices, 1);
 });
 
-test("the timeline is a trace as of a run, with the tasks of the step graph", (t) => {
+test("the timeline of a simulated step has the format of a run's trace, with its tasks", (t) => {
   const tasks = Object.fromEntries(stepTasks.map((name) => [name, 1]));
   const classes = [costsFor([0, 1, 2, 3], tasks, { pooled: 3, dPooled: 3 }, "across")];
   const costs = clusterCosts(classes, { hosts: 2, perHost: 2 });

@@ -4,7 +4,7 @@ import test from "ava";
 import { capacities, placesOf } from "../../bench/papers/capacity.ts";
 import { readHardware } from "../../hardware/read-hardware.ts";
 
-test("model-F halves twice, and only then has room in the memory of devices and hosts", (t) => {
+test("model-F fits into devices and hosts only after its bytes are halved twice", (t) => {
   // A sixteenth of its rows on one of its hosts, so that the search is short.
   const devices = { hosts: 1, perHost: 8 };
   const [whole, rowWise, half] = capacities("model-f", readHardware("zionex"), devices, 1 / 16);

@@ -63,7 +63,7 @@ test("a paper's model with more tables has as many more parameters, and its oper
   t.true(Math.abs(three.flops / one.flops - 1) < 0.05, `${three.flops}, ${one.flops}`);
 });
 
-test("a name that no paper's model has is refused with the names that there are", (t) => {
+test("an unknown name of a paper's model is refused, with a list of the known names", (t) => {
   const error = t.throws(() => paperModel("model-b"), { instanceOf: InvalidOptionError });
   t.regex(error.message, /model-a, model-f, model-i.*got `model-b`/);
 });

@@ -14,13 +14,13 @@ import { zionLines } from "../../bench/papers/zion.ts";
 const read = (file: string) => readFileSync(packageFile(file), "utf8");
 const again = "run `npm run papers`";
 
-test("the page has the models, claims and hardware files of today", (t) => {
+test("docs/papers.md is made from the present models, claims and hardware files", (t) => {
   const page = read("docs/papers.md");
   for (const lines of [modelLines(), claimLines()]) t.true(page.includes(lines.join("\n")), again);
   t.true(page.includes(`<!-- inputs ${inputsHash()} -->`), again);
 });
 
-test("the page has the predictions of today: Zion's platforms, and a host with model-F", (t) => {
+test("docs/papers.md has the present predictions of Zion's platforms, and of model-F", (t) => {
   const page = read("docs/papers.md");
   t.true(page.includes(zionLines().join("\n")), again);
   const platform = { hardware: "zionex", precision: "tensorFloat32" } as const;
@@ -28,7 +28,7 @@ test("the page has the predictions of today: Zion's platforms, and a host with m
   t.true(page.includes(`| \`model-f\` | zionex, TF32 | ${speed} |`), `${speed}: ${again}`);
 });
 
-test("model-F by rows is as slow as its vectors between hosts make it, and at most three times", (t) => {
+test("a row-wise model-F reaches at least a third of the speed that its links allow", (t) => {
   const platform = { hardware: "zionex", precision: "tensorFloat32" } as const;
   // Each way a vector of 256 columns in 16 bits for each table, and for each sample of the others.
   for (const hosts of [2, 4]) {
@@ -45,7 +45,7 @@ test("the pictures of the papers show the rows that were predicted", (t) => {
   t.is(read(files.ladder), drawLadder(rows));
 });
 
-test("every measured figure is in its document, and on the page", (t) => {
+test("every measured figure of docs/papers.md is also in the document that it cites", (t) => {
   for (const { measured, ours } of claims) {
     const text = read(measured.page);
     for (const [i, figure] of measured.figures.entries()) {

@@ -37,7 +37,7 @@ test("the cheapest cluster is chosen that meets the budget and the deadline", (t
   t.is(chosen({ budget: 24 }), "slow 1");
 });
 
-test("an offer that is not chosen says by how much it fails, or what is missing", (t) => {
+test("the line of a rejected cluster has its excess over the limits, or what is missing", (t) => {
   const { offers: assessed } = chooseCluster(offers, { samples, budget: 20.5, deadline: 3700 });
   t.deepEqual(
     assessed.map(({ fails }) => fails),
@@ -54,7 +54,7 @@ test("an offer that is not chosen says by how much it fails, or what is missing"
   t.is(Math.round(assessed[1]?.price ?? 0), 25);
 });
 
-test("a list of hosts goes on as it begins", (t) => {
+test("a list of host counts with an ellipsis continues as it begins", (t) => {
   t.deepEqual(hostCountsFrom("16"), [16]);
   t.deepEqual(hostCountsFrom("4, 2,2"), [2, 4]);
   t.deepEqual(hostCountsFrom("1,2,4...16"), [1, 2, 4, 8, 16]);
@@ -66,7 +66,7 @@ test("a list of hosts goes on as it begins", (t) => {
   }
 });
 
-test("a cluster that fails before it trains anything is never chosen", (t) => {
+test("a cluster whose failures leave no time to train is never chosen", (t) => {
   const { prediction, ...rest } = offer("frail", 1, 1000, 10);
   const frail = { ...rest, prediction: { ...(prediction as Prediction), goodput: 0 } };
   const { chosen, offers } = chooseCluster([frail], { samples: 1e9 });

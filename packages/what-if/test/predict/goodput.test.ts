@@ -38,7 +38,7 @@ for (const { mtbf, save, restore, every } of [
   });
 }
 
-test("where the time between checkpoints is left out, it is the best, and none beats it", (t) => {
+test("if the time between checkpoints is left out, the best time is used", (t) => {
   const failures = { mtbf: 40_000, save: 20, write: 5, restore: 300 };
   const best = goodputOf(failures);
   t.is(best.every, Math.sqrt(2 * 20 * 40_000));
@@ -57,7 +57,7 @@ test("a run whose hosts fail before it has restarted makes no progress, whatever
   t.true(goodputOf({ ...failures, mtbf: 100 }).share > 0);
 });
 
-test("nothing is lost where no host fails", (t) => {
+test("if hosts never fail, only checkpoints reduce the goodput", (t) => {
   t.is(goodputOf({ mtbf: Infinity, save: 20, write: 5, restore: 300 }).share, 1);
   t.is(goodputOf({ mtbf: Infinity, save: 20, write: 5, restore: 300, every: 180 }).share, 0.9);
 });

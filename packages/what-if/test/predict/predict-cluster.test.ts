@@ -32,7 +32,7 @@ function changesWith(hardware: Hardware, job = jobOf()): readonly MeasuredChange
   }
 }
 
-test("of machines with one slow part, making that part faster helps most", (t) => {
+test("if one part of a machine is slow, the change that helps most is a faster part", (t) => {
   const { device, host, scaleOut, scaleUp } = zionex;
   const flops = Object.fromEntries(Object.keys(device.flops).map((name) => [name, 1e9]));
   const memory = { ...device.memory, bandwidth: 1e8, lookups: 1e8 };
@@ -54,7 +54,7 @@ test("of machines with one slow part, making that part faster helps most", (t) =
   }
 });
 
-test("of a machine whose tasks were measured, the changes make their units faster", (t) => {
+test("on a machine with measured tasks, a faster resource makes its own tasks faster", (t) => {
   const laptop = readHardware("laptop");
   for (const [change, tasks] of [
     ["compute x2", { backward: { product: 1e-8 } }],
@@ -70,7 +70,7 @@ test("of a machine whose tasks were measured, the changes make their units faste
   }
 });
 
-test("more hosts train more samples, at most in proportion where the batch grows with them", (t) => {
+test("if the batch grows with the hosts, samples a second grow at most in proportion", (t) => {
   const [two = 0, four = 0] = [2, 4].map((hosts) => {
     const job = resolveJob(jobOf(100_000, 8192 * hosts));
     return predictCluster(job, zionex, { hosts }).samplesPerSecond;
@@ -78,7 +78,7 @@ test("more hosts train more samples, at most in proportion where the batch grows
   t.true(two < four && four <= 2 * two, `${two}, ${four}`);
 });
 
-test("rows that do not fit into devices rest in host memory, and then on no host at all", (t) => {
+test("rows that exceed device memory go to hosts and disks, and beyond these are refused", (t) => {
   const { memory: whole } = predictCluster(resolveJob(jobOf(1e6)), zionex, { hosts: 1 });
   t.is(whole.host.used, 0);
   t.true(whole.device.used > (16 * 1e6 * 64 * 4) / 8 && whole.device.used < whole.device.there);
@@ -96,7 +96,7 @@ test("rows that do not fit into devices rest in host memory, and then on no host
   }
 });
 
-test("a job that does not fit is refused, with its needs and with what would help", (t) => {
+test("a job that does not fit is refused, with the memory that it needs and remedies", (t) => {
   const small = {
     ...zionex,
     device: { ...zionex.device, memory: { ...zionex.device.memory, bytes: 2e6 } },
@@ -111,7 +111,7 @@ test("a job that does not fit is refused, with its needs and with what would hel
   t.true(error.remedies.some((sentence) => /^Give each device \d+ bytes of memory/.test(sentence)));
 });
 
-test("devices are as many on each host, and at most those that it has", (t) => {
+test("each host has the same number of devices, and no more than its hardware", (t) => {
   for (const devices of [15, 18, 1]) {
     t.throws(() => predictCluster(resolveJob(jobOf()), zionex, { hosts: 2, devices }), {
       instanceOf: InvalidOptionError,
@@ -125,7 +125,7 @@ test("devices are as many on each host, and at most those that it has", (t) => {
   t.is(devices, 4);
 });
 
-test("where devices exchange over their links to the host, samples take time of these, too", (t) => {
+test("if devices exchange over their links to the host, samples use these links, too", (t) => {
   const zion = readHardware("zion");
   const on = (isHostLink: boolean) => {
     const hardware = { ...zion, scaleUp: { ...zion.scaleUp, isHostLink } };
@@ -140,7 +140,7 @@ test("where devices exchange over their links to the host, samples take time of 
   t.true(same.step > apart.step);
 });
 
-test("with servers of another kind, the machines of both kinds are made faster, in turn", (t) => {
+test("with servers of another kind, each kind of machine is made faster separately", (t) => {
   const placement = { kind: "servers", servers: 8 } as const;
   const job = { ...jobOf(), slices: 16 as const, placement };
   const cpu = readHardware("cpu-ps");
@@ -170,7 +170,7 @@ test("asynchronous jobs, and servers without a device that runs samples, are ref
   }
 });
 
-test("hosts of servers of their own kind predict as those of the same, with their own speed", (t) => {
+test("servers that are given as another kind change the prediction only by their speed", (t) => {
   const servers = { kind: "servers", servers: 8 } as const;
   const job = resolveJob({ ...jobOf(), slices: 16, placement: servers });
   const on = (hardware: Hardware) => predictCluster(job, hardware, { hosts: 2 });
@@ -184,7 +184,7 @@ test("hosts of servers of their own kind predict as those of the same, with thei
   t.is(slower.bottleneck.name, "lookup and update of rows");
 });
 
-test("a CPU server beside GPUs is as many devices as they are, and holds what they have no room for", (t) => {
+test("CPU servers hold rows that GPUs have no memory for, and their links limit the speed", (t) => {
   const cpu = readHardware("cpu-ps");
   const small = { ...zionex.device, memory: { ...zionex.device.memory, bytes: 1e9 } };
   const hardware = { ...zionex, device: small, servers: cpu };

@@ -10,7 +10,7 @@ import { near } from "../../../../test/helpers/stores/plans.ts";
 import { fitStepCosts, leastSquares } from "../../tasks/fit-step-costs.ts";
 import { stepJob, stepProbes } from "../../tasks/step-probes.ts";
 
-test("the step probes tell the costs of a step apart: the fit finds those behind their steps", (t) => {
+test("the fit recovers the costs from which the times of the step probes were computed", (t) => {
   const truth = {
     ...{ ...noStepCosts, devices: 2, step: 8e-4, shard: 3e-5, vector: 1e-8, element: 1e-9 },
     ...{ id: 1e-8, activation: 1e-9, product: 1e-10, layer: 5e-6, parameter: 1e-9 },

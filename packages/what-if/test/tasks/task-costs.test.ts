@@ -111,7 +111,7 @@ test("a timeline is divided into the tasks and waits of a step, by their means",
   t.true(Math.abs((between ?? 0) - (0.056 - 0.05 / 2 + 0.033)) < 1e-12);
 });
 
-test("of batches that come again, a cache of the most needed rows misses what it misses of drawn ids", (t) => {
+test("for repeated batches, predicted cache misses equal those counted for drawn ids", (t) => {
   const [rows, draws, batches] = [4096, 512, 64];
   for (const zipf of [0.8, 1.2]) {
     const whole = Array.from({ length: rows }, (_, k) => (k + 1) ** -zipf);
@@ -138,7 +138,7 @@ test("of batches that come again, a cache of the most needed rows misses what it
   }
 });
 
-test("waits that a simulation of a probe's tasks has are not added to them; others are", (t) => {
+test("only waits beyond those of a probe's simulation are added to its tasks", (t) => {
   const { job, counted } = plannedProbe(
     { index: 4, devices: [2], ...usualProbing.limits },
     "none",
@@ -168,7 +168,7 @@ test("waits that a simulation of a probe's tasks has are not added to them; othe
   }
 });
 
-test("the fit finds the costs by which tasks were timed", (t) => {
+test("the fit recovers the costs from which the times of tasks were computed", (t) => {
   const costs = { step: 3e-5, shard: 2e-6, id: 4e-9, rowColumn: 5e-10 };
   const truth = {
     devices: 1,
@@ -192,7 +192,7 @@ test("the fit finds the costs by which tasks were timed", (t) => {
   }
 });
 
-test("of the passes of a probe the faster half on the faster level counts", (t) => {
+test("a probe's figure is of the faster half of its passes at the faster clock level", (t) => {
   const truth = { devices: 1, tasks: { losses: { step: 1e-3 }, updateDense: { parameter: 1e-9 } } };
   const probed = Array.from({ length: 3 }, (_, index) => {
     const probe = { index, devices: [1], ...usualProbing.limits };

@@ -55,7 +55,7 @@ test("a claim fails if the disk stays full for the whole patience", async (t) =>
   t.true((atMs.at(-1) ?? 0) >= 20_000 && atMs.length < 10);
 });
 
-test("a claim waits for an object store that is away, and not for one that refuses", (t) => {
+test("a claim waits for an unreachable object store, but not for one that refuses", (t) => {
   const failed = new StoreFailedError("write", "s3://bucket/run/log/0000000001.json");
   t.true(isStoreAway(failed));
   t.true(isStoreAway(new RemoteError(recordError(failed))), "from the store's thread");

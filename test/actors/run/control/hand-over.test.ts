@@ -11,7 +11,7 @@ import {
 /** Hosts 1 to 4, with two devices each. */
 const hosts = [1, 2, 3, 4].map((host) => ({ host, devices: 2 }));
 
-test("the buddy of a leaving host takes its parts over, or the nearest before it that stays", (t) => {
+test("a leaving host's parts go to its buddy, or to the nearest host before it that stays", (t) => {
   const adopters = (...leaving: number[]) => [...adoptersOf(hosts, leaving)];
   t.deepEqual(adopters(3), [
     [4, 2],
@@ -26,7 +26,7 @@ test("the buddy of a leaving host takes its parts over, or the nearest before it
   t.deepEqual(adopters(1, 2, 3, 4), [], "no host is left to take them");
 });
 
-test("a host may go once each part of each of its devices is held or saved", (t) => {
+test("a leaving host may exit once every part of its devices is replicated or saved", (t) => {
   const [first, second] = [4, 5]; // Of host 3.
   let secured: Secured = new Map();
   const note = (device: number, of: number, ...names: string[]) => {

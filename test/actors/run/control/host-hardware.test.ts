@@ -25,7 +25,7 @@ function keeperIn(t: Parameters<typeof setEnvironment>[0]) {
   return { path, links };
 }
 
-test.serial("two hosts measure their links once; later runs use what was kept", async (t) => {
+test.serial("two hosts measure their links once; later runs use stored figures", async (t) => {
   const { path, links } = keeperIn(t);
   let measured = 0;
   const over = (launcher: Launcher): Launcher => ({
@@ -91,7 +91,7 @@ test("an option chooses the way of frames; without a measurement direct links ar
   t.is(chooseWay("auto", figures).way, "direct");
 });
 
-test.serial("a measurement that fails is told, and the run trains to the same model", async (t) => {
+test.serial("a failed measurement of links is reported, and changes no bit", async (t) => {
   const { path, links } = keeperIn(t);
   const failing: Thread<never, never> = {
     send() {},
@@ -114,7 +114,7 @@ test.serial("a measurement that fails is told, and the run trains to the same mo
   t.deepEqual(readLinks(path), []);
 });
 
-test.serial("kept links serve fewer of the same machines, over the same broker", (t) => {
+test.serial("stored link figures apply to a part of the machines on the broker", (t) => {
   const { path, links } = keeperIn(t);
   const own = { allToAll: 1e9, allReduce: 1e9, roundSeconds: 1e-4 };
   t.is(links.find(["a", "b"], "nats://m:1"), undefined);

@@ -53,7 +53,7 @@ function start() {
   return { clock, threads, store };
 }
 
-test("calls go to one thread in order, and its answers and errors come back", async (t) => {
+test("calls of the run store are executed by one thread in order, errors included", async (t) => {
   const { store, threads } = start();
   t.true(store.isRemote);
   const latest = store.latest();
@@ -88,7 +88,7 @@ test("a call that is not answered in time fails by name, and the next one has a 
   t.is(await latest, undefined);
 });
 
-test("calls fail by name when their thread ends", async (t) => {
+test("calls of the run store fail with a named error when their thread ends", async (t) => {
   const { store, threads } = start();
   const latest = store.latest();
   threads[0]?.end({ kind: "lost", reason: "out of memory" });

@@ -16,7 +16,7 @@ const evaluation: Evaluation = {
 };
 
 testIf(testAll).serial(
-  "a test changes no bit of the run, and a kill during the test none of its metrics",
+  "an evaluation on test data changes no bit, and a kill during it changes no metric",
   async (t) => {
     await using place = await startCluster();
     const calm = await calmResult();

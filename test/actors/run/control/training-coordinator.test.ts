@@ -111,7 +111,7 @@ test("a run's start names each instruction set of its devices once", async (t) =
   t.like(started, { devices: 2, arithmetic: "native-3", sets: ["avx2", "neon"] });
 });
 
-test("further hosts are asked to index files beside the first", async (t) => {
+test("further hosts are requested to index files together with the first host", async (t) => {
   const { heard, say, pass } = await startRunning({}, { joined: 1 });
   say(self, "host.preparing", { fraction: 0, part: "training" });
   await pass(0);
@@ -121,7 +121,7 @@ test("further hosts are asked to index files beside the first", async (t) => {
   t.like(asked(1)[0]?.body, { part: "training", share: 1, hosts: 2 });
 });
 
-test("the steps of a fast generation's losses are among those of a slow one", (t) => {
+test("a fast generation publishes losses of steps that a slow one publishes, too", (t) => {
   const between = (from: number, to: number) => {
     const losses = Array.from({ length: to - from }, (_, at) => from + at + 1);
     return comparedLosses({ lossFrom: from, losses });

@@ -8,7 +8,7 @@ const jobOf = (elastic: object) => {
   return { mode: "async" as const, async: asynchronousOptions.parse({ elastic }) };
 };
 
-test("the notice of a run says how far its center comes, where trainers rarely meet it", (t) => {
+test("if exchanges are rare, the notice of a run has the distance that its center moves", (t) => {
   const short = asynchronousNotice(jobOf({}), { steps: 85, trainers: 8 });
   t.regex(short, /in 85 steps, trainers meet the center 8 times, which takes it 40 % of the way/);
   const never = asynchronousNotice(jobOf({ every: 100_000 }), { steps: 85, trainers: 2 });

@@ -60,7 +60,7 @@ test("an event is written to the journal before it is published", async (t) => {
   t.deepEqual(done, ["keep 0", "keep 1", "tell 0", "tell 1"]);
 });
 
-test("what resets a crash count is synced before its event is published; a count is not", async (t) => {
+test("a reset of a crash count is synced before its event is published", async (t) => {
   const { done, happen, pass, keep } = startKeeper();
   keep({ kind: "request", run: "r1", crashes: 1 });
   await pass(0);
@@ -70,7 +70,7 @@ test("what resets a crash count is synced before its event is published; a count
   t.deepEqual(done, ["keep 0", "sync", "tell 0"]);
 });
 
-test("if the disk refuses an event, the mark of a whole journal is removed before publication", async (t) => {
+test("if the disk refuses an event, the mark of a complete journal is removed first", async (t) => {
   const { done, state, happen, pass } = startKeeper();
   state.isFull = true;
   happen(0);
@@ -81,7 +81,7 @@ test("if the disk refuses an event, the mark of a whole journal is removed befor
   t.deepEqual(done, ["keep 0", "sync", "mark"]);
 });
 
-test("an event left out by a leader without its lease removes the mark for good", async (t) => {
+test("if a leader without its lease leaves an event out, the mark is gone for good", async (t) => {
   const { done, state, happen, pass } = startKeeper();
   state.isHeld = false;
   happen(0);

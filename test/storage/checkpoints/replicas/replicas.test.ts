@@ -84,7 +84,7 @@ test("a file arrives complete, whatever is lost, repeated or damaged on the way"
   t.deepEqual(new Uint8Array(into.memory), new Uint8Array(copy.memory));
 });
 
-test("a host without the file says so; a silent host is given up after a while", async (t) => {
+test("a host without the file refuses, and a silent host is skipped after a while", async (t) => {
   const copy = replicaOf(patterned(10));
   t.is(await fetched(blank(copy), [replicaOf(patterned(11))]), "none");
   t.is(await fetched(blank(copy), undefined), "silent");
@@ -164,7 +164,7 @@ test("a file that no host holds is read from the store, and is a replica from th
   }
 });
 
-test("older replicas make room for parts that are handed over, and those of the cut stay", (t) => {
+test("parts of a leaving host replace older replicas, but none of the same cut", (t) => {
   const replicas = new ReplicaCache(100);
   replicas.put(replicaOf(patterned(90), "table-00000", 1));
   const handed = (name: string, bytes: number) => {

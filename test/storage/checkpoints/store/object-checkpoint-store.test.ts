@@ -53,7 +53,7 @@ test("the requests and bytes of a checkpoint are bounded, however long the histo
   t.true(callsOf(traffic) <= 20, `${callsOf(traffic)} requests to open and list`);
 });
 
-test("lists that lag behind leave garbage, and neither hide nor remove what counts", async (t) => {
+test("lists that lag behind leave garbage, but hide and remove no needed object", async (t) => {
   const { store, bucket, open } = startObjects(new MemoryBucket("bucket", { listLag: 1000 }));
   store.beginGeneration();
   for (const cut of [10, 20, 30]) {
@@ -139,7 +139,7 @@ test("the newest record is found whatever the hint says, and a damaged one is na
   });
 });
 
-test("a host whose object store lacks the generation that was claimed is told so", (t) => {
+test("a host is refused if its object store lacks the claimed generation", (t) => {
   const { store, disk } = startObjects();
   store.beginGeneration();
   const parts = openParts(address, disk);

@@ -126,7 +126,7 @@ test("a request or an answer that is lost, torn, repeated or late changes nothin
   }
 });
 
-test("where the store stays away, the run fails by name, and the next one goes on", async (t) => {
+test("if a store stays unreachable, the run fails by name and the next continues", async (t) => {
   const requests = await requestsOfARun(t);
   for (const kind of thinned("outages", ["answer-lost", "request-lost"] as const)) {
     for (let at = 1; at <= requests; at++) {

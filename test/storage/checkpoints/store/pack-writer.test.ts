@@ -107,7 +107,7 @@ test("collect removes nothing where a part of an older pack is damaged, and name
   t.is(disk.list("/run/checkpoints").length, 3);
 });
 
-test("a write, a full pack and a last pack that fail on a full disk go on where they failed", (t) => {
+test("a pack whose write fails on a full disk is continued where it failed", (t) => {
   const whole = startPacked();
   const expected = whole.saveAll(10, true);
   const fullAt = (operation: number) => {

@@ -36,27 +36,6 @@ struct Outputs {
   int64_t first, end, all;
 };
 
-/// dB = column sums of dOut over the tree of slices.
-inline void dBias(float* const* dB, const float* dOut, const Outputs& outputs,
-                  const Slices& slices, const SlicePlan* plan, int64_t slots) {
-  const int64_t own = outputs.end - outputs.first, size = (own + lanes - 1) / lanes * lanes;
-  float* const sums = scratches().tiles.take<float>((slots + 1) * size);
-  float* const waiting = sums + size;
-  for (int64_t s = 0; s < slices.count; s++) {
-    const SlicePlan& p = plan[s];
-    std::memset(sums, 0, size * sizeof(float));
-    for (int64_t b = slices.bounds[s]; b < slices.bounds[s + 1]; b++) {
-      const float* row = dOut + b * outputs.all + outputs.first;
-      for (int64_t c = 0; c < own; c += lanes) {
-        store(sums + c, add(load(sums + c), loadUpTo(row + c, left(own, c))));
-      }
-    }
-    for (int64_t i = p.lefts - 1; i >= 0; i--) addRow(sums, waiting + (p.slot + i) * size, own);
-    float* const to = p.last ? dB[p.subtree] + outputs.first : waiting + p.slot * size;
-    std::memcpy(to, sums, own * sizeof(float));
-  }
-}
-
 /// A block of samples, which are the k of a weight gradient: a slice, or a part of a long one.
 struct SampleBlock {
   int64_t k0, depth;
@@ -113,49 +92,57 @@ INLINE void packRun(const SampleRun& run, Pack pack) {
   }
 }
 
-/// sums (packedM) += the samples of `count` panels of packed gradients, in order. `next`: floats
-/// from one panel to the next.
+/// sums += the samples of `count` panels of gradients, in order. `columns`: from the first one on.
+/// Returns `count`.
 template <int count>
-INLINE void addPanels(float* sums, const float* panels, int64_t depth, int64_t next) {
+INLINE int addPanels(float* sums, const Panels& from, int64_t first, int64_t depth,
+                      int64_t columns) {
   constexpr int vectors = panelRows / lanes;
   Vec sum[count][vectors];
   loadRows(sum, sums, panelRows, lanes);
-  for (int64_t k = 0; k < depth; k++) {
+  const float* p = from.p + first * from.next;
+  for (int64_t k = 0; k < depth; k++, p += from.step) {
     UNROLL for (int i = 0; i < count; i++) {
-      const float* panel = panels + i * next + k * panelRows;
-      UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = add(sum[i][v], load(panel + v * lanes));
+      UNROLL for (int v = 0; v < vectors; v++) {
+        const int64_t at = i * panelRows + v * lanes;
+        const int64_t n = i < count - 1 ? lanes : left(columns, at);
+        sum[i][v] = add(sum[i][v], loadUpTo(p + i * from.next + v * lanes, n));
+      }
     }
   }
-  UNROLL for (int i = 0; i < count; i++) {
-    UNROLL for (int v = 0; v < vectors; v++) store(sums + i * panelRows + v * lanes, sum[i][v]);
-  }
+  storeRows(sums, panelRows, sum, lanes);
+  return count;
 }
 
-/// The bias gradient of a block of outputs: sums the packed output gradients of a run of samples,
-/// here because packing has just brought them into a cache. The sum of a subtree of samples is
-/// written to dB once its last sample is added. Sums are added in the order of `dBias`, so the bits
-/// are equal. `sums`: packedM floats for the sums, and for each slot of the tree.
-inline void sumPanels(float* sums, const float* panels, int64_t rows, const SampleRun& run,
+/// The bias gradient of a block of outputs: sums the output gradients of a run of samples, here
+/// because packing has just brought them into a cache. The sum of a subtree of samples is written
+/// to dB once its last sample is added. `sums`: packedM floats for the sums, and for each slot of
+/// the tree.
+inline void sumPanels(float* sums, Panels panels, int64_t rows, const SampleRun& run,
                       float* const* dB, int64_t i0) {
   float* const waiting = sums + packedM;
-  const int64_t count = (rows + tileRows - 1) / tileRows, next = panelRows * run.panelDepth();
+  const int64_t height = panels.height, count = (rows + height - 1) / height;
+  // A panel that is not packed may be followed by memory of others.
+  const int64_t columns = height < panelRows ? count * panelRows : rows;
   for (const SampleBlock* block = run.first; block != run.end; block++) {
     if (block->begins) std::memset(sums, 0, packedM * sizeof(float));
-    int64_t i = 0;
-    for (; i + 6 <= count; i += 6) {
-      addPanels<6>(sums + i * panelRows, panels + i * next, block->depth, next);
+    for (int64_t i = 0; i < count;) {
+      float* const to = sums + i * panelRows;
+      const int64_t rest = columns - i * panelRows, depth = block->depth;
+      i += count - i >= 6   ? addPanels<6>(to, panels, i, depth, rest)
+           : count - i >= 2 ? addPanels<2>(to, panels, i, depth, rest)
+                            : addPanels<1>(to, panels, i, depth, rest);
     }
-    for (; i < count; i++) {
-      addPanels<1>(sums + i * panelRows, panels + i * next, block->depth, next);
-    }
-    panels += block->depth * panelRows;
+    panels.p += block->depth * panels.step;
     if (!block->ends) continue;
     const SlicePlan& p = block->plan;
-    for (i = p.lefts - 1; i >= 0; i--) addRow(sums, waiting + (p.slot + i) * packedM, packedM);
+    for (int64_t i = p.lefts - 1; i >= 0; i--) {
+      addRow(sums, waiting + (p.slot + i) * packedM, packedM);
+    }
     if (!p.last) std::memcpy(waiting + p.slot * packedM, sums, packedM * sizeof(float));
-    for (int64_t r = 0; p.last && r < rows; r += tileRows) {
-      const int64_t some = rows - r < tileRows ? rows - r : tileRows;
-      std::memcpy(dB[p.subtree] + i0 + r, sums + r / tileRows * panelRows, some * sizeof(float));
+    for (int64_t r = 0; p.last && r < rows; r += height) {
+      const int64_t some = rows - r < height ? rows - r : height;
+      std::memcpy(dB[p.subtree] + i0 + r, sums + r / height * panelRows, some * sizeof(float));
     }
   }
 }
@@ -267,9 +254,6 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
   while (slices.count >> slots > 0) slots++;
   // With few outputs, packed operands would be used only once or twice, so they are read unpacked.
   const bool isPacked = Format::together > 1 || own > 2 * tileRows || inputs % lanes != 0;
-  // dB sums unrounded gradients, so it cannot use the packed ones of a format that converts.
-  const bool sumsPacked = isPacked && !Format::converts && inputs > 0;
-  if (!sumsPacked) dBias(dB, dOut, outputs, slices, plan, slots);
   const int64_t tiles = (own + tileRows - 1) / tileRows;
   const int64_t height = isPacked ? tileRows : (own + tiles - 1) / tiles;
   // The tiles of a block follow each other, and the slots of a tile do not lie in one cache set.
@@ -288,7 +272,8 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
     const int64_t padded = (columns + tileColumns - 1) / tileColumns * tileColumns;
     return packedB + run.first->packed * padded;
   };
-  for (int64_t n0 = 0; n0 < inputs; n0 += blockN) {
+  // Without inputs there is one empty block, for the bias gradient.
+  for (int64_t n0 = 0; n0 == 0 || n0 < inputs; n0 += blockN) {
     const int64_t width = inputs - n0 < blockN ? inputs - n0 : blockN;
     for (int64_t i = 0; isPacked && i < count; i++) {
       packRun<Format>(runs[i], [&](int64_t k0, int64_t depth, int64_t offset) {
@@ -298,13 +283,14 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
     }
     for (int64_t i0 = outputs.first; i0 < outputs.end; i0 += blockM) {
       const int64_t rows = outputs.end - i0 < blockM ? outputs.end - i0 : blockM;
-      for (int64_t j0 = 0; j0 < width; j0 += blockColumns) {
+      for (int64_t j0 = 0; j0 == 0 || j0 < width; j0 += blockColumns) {
         const int64_t columns = width - j0 < blockColumns ? width - j0 : blockColumns;
         const int64_t column = n0 + j0;
         for (int64_t i = 0; i < count; i++) {
           const SampleRun& run = runs[i];
           const int64_t depth = run.panelDepth();
-          Panels ofA{dOut + run.k0() * outputs.all + i0, outputs.all, height, height};
+          const float* const gradients = dOut + run.k0() * outputs.all + i0;
+          Panels ofA{gradients, outputs.all, height, height};
           Panels ofB{x + run.k0() * inputs + column, inputs, tileColumns};
           ComingRows coming;
           if (isPacked) {
@@ -315,7 +301,6 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
                 packA<Format>(panels + offset * panelRows, {dOut, 1, outputs.all}, i0, rows, k0,
                               some, depth);
               });
-              if (sumsPacked && n0 == 0) sumPanels(sums, panels, rows, run, dB, i0);
               // Prefetches the gradients to pack next: of the next run of samples, or, after the
               // last run, of the next block of outputs.
               const int64_t to = i + 1 < count ? i0 : i0 + blockM;
@@ -324,6 +309,11 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
               coming = {dOut + next.k0() * outputs.all + to, next.depth(), outputs.all, some};
             }
             ofB = panelsOfB(panelsOfX(run, width) + j0 * run.packedDepth(), run.packedDepth());
+          }
+          if (j0 == 0 && n0 == 0) {
+            // dB sums unrounded gradients, which a format that converts does not pack.
+            const Panels inPlace{gradients, outputs.all, panelRows, panelRows};
+            sumPanels(sums, isPacked && !Format::converts ? ofA : inPlace, rows, run, dB, i0);
           }
           foldedTiles<Format>({run, waiting, slotStep, dW, i0 * inputs + column, inputs, 0,
                                {&coming}},

@@ -13,6 +13,7 @@ struct Bfloat16 {
   using Tiles = Bfloat16;
   static constexpr bool flushed = false;
   static constexpr int64_t blockK = 2 * packedK;
+  static constexpr int64_t asksFrom = 64;  // in shorter chains it takes more time than it saves
   static constexpr int64_t together = 2, made = 1;
   static constexpr bool converts = true;
 
@@ -43,8 +44,9 @@ struct Bfloat16 {
 
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, int64_t stepB, bool, Coming) {
+                       const float* b, int64_t stepB, bool, Coming& coming) {
     for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
+      if (p % 4 == 0 && k >= asksFrom) coming.ask();
       __m512bh bs[vectors];
       UNROLL for (int v = 0; v < vectors; v++) bs[v] = (__m512bh)load(b + v * lanes);
       UNROLL for (int m = 0; m < rows; m++) {
@@ -106,6 +108,7 @@ struct Bfloat16 {
 #else
   using Tiles = Bfloat16;
   static constexpr bool flushed = false;
+  static constexpr int64_t asksFrom = 0;
 
   /// Rounds a double to float32 and flushes small numbers to 0. A product of two bfloat16 is exact
   /// in a double, and its sum with a float32 is so close that rounding twice equals rounding once.
@@ -150,7 +153,7 @@ struct Bfloat16 {
   /// processor notes each flushed result: then the tile is computed again, exactly.
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, int64_t stepB, bool, Coming coming) {
+                       const float* b, int64_t stepB, bool, Coming& coming) {
     constexpr uint64_t flushes = 1 << 24, hasFlushed = 1 << 3;  // FPCR.FZ and FPSR.UFC
     Vec start[rows][vectors];
     std::memcpy(start, acc, sizeof start);
@@ -171,7 +174,7 @@ struct Bfloat16 {
 #else
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, int64_t stepB, bool, Coming) {
+                       const float* b, int64_t stepB, bool, Coming&) {
     multiplyExactly<rowA>(acc, k, a, stepA, b, stepB);
   }
 #endif

@@ -162,7 +162,7 @@ struct FoldedTile {
 
 /// Adds the samples of a run to a tile, and folds the slices that end in it.
 template <typename Format, int rows, int vectors>
-INLINE void foldRun(const FoldedTile& t, const float* a, int64_t stepA, const float* b,
+INLINE void foldRun(FoldedTile& t, const float* a, int64_t stepA, const float* b,
                     int64_t stepB) {
   const int64_t last = t.columns - (vectors - 1) * lanes;
   Vec acc[rows][vectors];
@@ -190,7 +190,7 @@ INLINE void foldRun(const FoldedTile& t, const float* a, int64_t stepA, const fl
 
 /// `foldRun`; with AVX2, known steps are found once a run instead of once a slice.
 template <typename Format, int rows, int vectors>
-void foldedTile(const FoldedTile& t, const float* a, int64_t stepA, const float* b,
+void foldedTile(FoldedTile& t, const float* a, int64_t stepA, const float* b,
                 int64_t stepB) {
   if (lanes == 8 && stepA == panelRows && stepB == tileColumns) {
     foldRun<Format, rows, vectors>(t, a, panelRows, b, tileColumns);

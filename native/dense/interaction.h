@@ -9,7 +9,8 @@ void gram(float* pairs, const float* end, const float* xT, int64_t stride, int64
           int64_t j0) {
   Vec acc[rows][vectors];
   clear(acc);
-  chain<rows, vectors, 1>(acc, dim, xT + i0, stride, xT + j0, stride);
+  Coming none;
+  chain<rows, vectors, 1>(acc, dim, xT + i0, stride, xT + j0, stride, none);
   UNROLL for (int m = 0; m < rows; m++) {
     const int64_t i = i0 + m;
     UNROLL for (int v = 0; v < vectors; v++) {

@@ -49,7 +49,7 @@ constexpr int64_t aheadOfB = 24;
 /// acc += A * B over k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
 template <int rows, int vectors, int64_t rowA>
 INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                  const float* b, int64_t stepB, Coming coming = {}) {
+                  const float* b, int64_t stepB, Coming& coming) {
   constexpr int64_t between = 8;  // k between two prefetched lines
   const auto step = [&](int64_t i) INLINE_LAMBDA {
     if (spreadsLines) {
@@ -96,6 +96,7 @@ struct Float32 {
   using Tiles = Float32;
   static constexpr bool flushed = false;
   static constexpr int64_t blockK = packedK;
+  static constexpr int64_t asksFrom = 0;  // least packed k of a chain that prefetches
   /// Number of k packed together, and of the packed elements that they make.
   static constexpr int64_t together = 1, made = 1;
   static constexpr bool converts = false;
@@ -117,7 +118,7 @@ struct Float32 {
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
                        const float* b, int64_t stepB, [[maybe_unused]] bool flushed,
-                       Coming coming) {
+                       Coming& coming) {
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
     constexpr unsigned flushes = 0x8040;  // of results and of inputs
     const unsigned mode = flushed ? _mm_getcsr() : 0;
@@ -161,7 +162,7 @@ INLINE void finish(const Tile& t, Vec (&acc)[rows][vectors], int64_t last) {
 }
 
 template <typename Format, int rows, int vectors, int64_t rowA>
-void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b, int64_t stepB) {
+void tile(Tile& t, int64_t k, const float* a, int64_t stepA, const float* b, int64_t stepB) {
   const int64_t last = t.columns - (vectors - 1) * lanes;
   Vec acc[rows][vectors];
   if (t.resumed) loadRows(acc, t.c + t.at, t.stride, last);
@@ -194,12 +195,12 @@ void blockTiles(Tile one, int64_t m, int64_t n, int64_t k, const Panels& a, cons
       const auto kernel =
           a.step == 1 ? pickTile<Kept>(rows, vectors) : pickTile<Turned>(rows, vectors);
       one.at = at + i * one.stride + j;
-      if (spreadsLines) {
+      if (spreadsLines && k >= Format::Tiles::asksFrom) {
         one.coming.result = ComingRows(one.c + one.at, rows, one.stride, one.columns);
         if (one.above != nullptr) {
           one.coming.above = ComingRows(one.above + one.at, rows, one.stride, one.columns);
         }
-      } else {
+      } else if (!spreadsLines) {
         const LaterTile later(i, j, m, n, tileRows);
         one.coming.operands->askRow();
         later.ask(one.c + at, one.stride);

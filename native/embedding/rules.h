@@ -42,13 +42,15 @@ INLINE Finite applySgd(float rate, float* w, const float* g, int64_t n) {
   return finite;
 }
 
+/// Reads w before it stores, as a load waits for a store whose address has the same last bits.
 inline void applyMomentum(const Rule& rule, float* w, float* state, const float* g, int64_t n) {
   const Vec rate = broadcast(rule.rate), momentum = broadcast(rule.momentum);
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
     const Vec step = fma(momentum, loadSome(state + c, some), loadSome(g + c, some));
+    const Vec before = loadSome(w + c, some);
     storeSome(state + c, some, step);
-    storeSome(w + c, some, fnma(rate, step, loadSome(w + c, some)));
+    storeSome(w + c, some, fnma(rate, step, before));
   }
 }
 
@@ -78,12 +80,11 @@ INLINE void adamDirection(const Rule& rule, float factor, float* state, float* s
     const int64_t some = left(n, c);
     const Vec d = loadSome(g + c, some);
     const Vec m = fma(rest1, d, mul(beta1, loadSome(state + c, some)));
-    storeSome(state + c, some, m);
+    // Both moments of a short row lie in one vector: a load of it would wait for a store to it.
     Vec v = broadcast(*second);
-    if (!partial) {
-      v = fma(mul(rest2, d), d, mul(beta2, loadSome(second + c, some)));
-      storeSome(second + c, some, v);
-    }
+    if (!partial) v = fma(mul(rest2, d), d, mul(beta2, loadSome(second + c, some)));
+    storeSome(state + c, some, m);
+    if (!partial) storeSome(second + c, some, v);
     direction(c, some, div(mul(scale, m), add(div(root(v), root2), epsilon)));
   }
 }

@@ -77,9 +77,11 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
     if (run != nullptr) ask(*run, lookahead);
     const RowView<precision> row(t, ids[k]);
     const Vec weight = weighted ? broadcast(weights[k]) : zero();
+    Vec scale;  // once a quantum, which the columns from c on begin with or lie in
     UNROLL for (int v = 0; v < vectors; v++) {
       const int64_t from = c + v * lanes;
-      const Vec some = v == vectors - 1 ? row.some(from, last) : row.whole(from);
+      if (v * lanes % quantumColumns == 0) scale = row.scaleOf(from);
+      const Vec some = v == vectors - 1 ? row.some(from, last, scale) : row.whole(from, scale);
       acc[v] = weighted ? fma(weight, some, acc[v]) : add(acc[v], some);
     }
   }

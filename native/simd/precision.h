@@ -260,7 +260,8 @@ struct Format<Precision::int8> {
   }
 };
 
-/// Read access to row `row` of a table: returns weights from column c on, within one quantum.
+/// Read access to row `row` of a table: returns weights from column c on, within one quantum, with
+/// the quantum's scale.
 template <Precision precision>
 struct RowView {
   using Code = typename Format<precision>::Code;
@@ -271,12 +272,15 @@ struct RowView {
       : codes(static_cast<const Code*>(t.codes) + row * t.dim),
         exponents(t.exponents + row * quantaOf(t.dim)) {}
 
-  Vec some(int64_t c, int64_t n) const {
-    Vec scale = zero();
-    if (precision == Precision::int8) scale = broadcast(powerOf2(exponents[c / quantumColumns]));
+  Vec scaleOf(int64_t c) const {
+    if (precision != Precision::int8) return zero();
+    return broadcast(powerOf2(exponents[c / quantumColumns]));
+  }
+  Vec some(int64_t c, int64_t n, Vec scale) const {
     return Format<precision>::load(codes + c, n, scale);
   }
-  Vec whole(int64_t c) const { return some(c, lanes); }
+  Vec some(int64_t c, int64_t n) const { return some(c, n, scaleOf(c)); }
+  Vec whole(int64_t c, Vec scale) const { return some(c, lanes, scale); }
 };
 
 template <>
@@ -284,8 +288,9 @@ struct RowView<Precision::float32> {
   const float* weights;
 
   RowView(const Table& t, int64_t row) : weights(t.weights + row * t.dim) {}
-  Vec some(int64_t c, int64_t n) const { return loadSome(weights + c, n); }
-  Vec whole(int64_t c) const { return load(weights + c); }
+  Vec scaleOf(int64_t) const { return zero(); }
+  Vec some(int64_t c, int64_t n, Vec) const { return loadSome(weights + c, n); }
+  Vec whole(int64_t c, Vec) const { return load(weights + c); }
 };
 
 /// Decodes a coded row into weights (D).

@@ -254,6 +254,8 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
   while (slices.count >> slots > 0) slots++;
   // With few outputs, packed operands would be used only once or twice, so they are read unpacked.
   const bool isPacked = Format::together > 1 || own > 2 * tileRows || inputs % lanes != 0;
+  // So are output gradients with few inputs: each would be used by one tile.
+  const bool packsA = isPacked && (Format::together > 1 || inputs > tileColumns);
   const int64_t tiles = (own + tileRows - 1) / tileRows;
   const int64_t height = isPacked ? tileRows : (own + tiles - 1) / tiles;
   // The tiles of a block follow each other, and the slots of a tile do not lie in one cache set.
@@ -266,7 +268,7 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
   // If there are several blocks of columns, the packed A of all samples is kept for them; for a
   // single block, each run reuses the same memory, which stays in cache.
   const bool isKept = inputs > blockColumns;
-  float* packedA = scratches().packedA.take<float>(isPacked ? packed * packedM : 0);
+  float* packedA = scratches().packedA.take<float>(packsA ? packed * packedM : 0);
   float* packedB = scratches().batch.take<float>(isPacked ? packed * columnsMax : 0);
   const auto panelsOfX = [&](const SampleRun& run, int64_t columns) {
     const int64_t padded = (columns + tileColumns - 1) / tileColumns * tileColumns;
@@ -293,7 +295,7 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
           Panels ofA{gradients, outputs.all, height, height};
           Panels ofB{x + run.k0() * inputs + column, inputs, tileColumns};
           ComingRows coming;
-          if (isPacked) {
+          if (packsA) {
             float* panels = packedA + (isKept ? run.first->packed * packedM : 0);
             ofA = panelsOfA(panels, false, depth);
             if (j0 == 0) {
@@ -308,12 +310,13 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
               const int64_t some = outputs.end - to < blockM ? outputs.end - to : blockM;
               coming = {dOut + next.k0() * outputs.all + to, next.depth(), outputs.all, some};
             }
-            ofB = panelsOfB(panelsOfX(run, width) + j0 * run.packedDepth(), run.packedDepth());
           }
+          const int64_t k = run.packedDepth();
+          if (isPacked) ofB = panelsOfB(panelsOfX(run, width) + j0 * k, k);
           if (j0 == 0 && n0 == 0) {
             // dB sums unrounded gradients, which a format that converts does not pack.
             const Panels inPlace{gradients, outputs.all, panelRows, panelRows};
-            sumPanels(sums, isPacked && !Format::converts ? ofA : inPlace, rows, run, dB, i0);
+            sumPanels(sums, packsA && !Format::converts ? ofA : inPlace, rows, run, dB, i0);
           }
           foldedTiles<Format>({run, waiting, slotStep, dW, i0 * inputs + column, inputs, 0,
                                {&coming}},

@@ -4,7 +4,7 @@
 //   task graph of a device (src/training/step/step-graph.ts) ── engine ──> timeline of the steps
 //   timeline ── predict ──> samples per second, bottleneck, memory, cost, energy, goodput
 //
-// Nothing here knows a clock: all times are computed.
+// A prediction reads no clock: all times are computed.
 
 import type { ChannelName, StepTaskName } from "../../internal.ts";
 
@@ -22,13 +22,13 @@ export interface ChannelBytes {
 export interface TaskCost {
   /** Seconds of the device itself. */
   readonly seconds: number;
-  /** Of `tiers`: seconds of the thread that fetches a step's rows while the device works. */
+  /** For `tiers`: seconds of the thread that fetches a step's rows while the device works. */
   readonly behind?: number;
-  /** Seconds that it holds the host's memory, disk or link, which other devices use meanwhile. */
+  /** Seconds for which it uses the host's memory, disk or link, which other devices use too. */
   readonly shared?: Readonly<Partial<Record<"hostMemory" | "disk" | "hostLink", number>>>;
 }
 
-/** The costs of a step on some devices that are alike in all of them. */
+/** The costs of a step on a class of devices, all of which have the same costs. */
 export interface DeviceCosts {
   /** The ranks of the devices, ascending. */
   readonly ranks: readonly number[];
@@ -36,7 +36,7 @@ export interface DeviceCosts {
   readonly tasks: Readonly<Partial<Record<StepTaskName, TaskCost>>>;
   readonly sent: Readonly<Partial<Record<ChannelName | "gradients", ChannelBytes>>>;
   readonly received: Readonly<Partial<Record<ChannelName | "gradients", ChannelBytes>>>;
-  /** Bytes of its rows and buffers, by level; and what it may use. */
+  /** Bytes of its rows and buffers by level, and the available bytes (`memoryThere`). */
   readonly memory: MemoryBytes;
   readonly memoryThere: MemoryBytes;
 }
@@ -50,7 +50,7 @@ export interface StepCostsOfCluster {
   readonly perHost: number;
   /** Every device is in one class; ordered by their first devices. */
   readonly classes: readonly DeviceCosts[];
-  /** The last hosts, where servers are machines of another kind; else 0. */
+  /** Number of the last hosts that are servers of another kind of machine; else 0. */
   readonly serverHosts: number;
   /** Seconds of one reader for a batch, and readers of a host. */
   readonly reading: { readonly seconds: number; readonly readers: number };
@@ -61,7 +61,7 @@ export interface Span {
   readonly rank: number;
   /** The step that the device computes meanwhile. */
   readonly step: number;
-  /** A task (StepTaskName); what is waited for, or the channel. */
+  /** The task (StepTaskName), the name of the wait (`waitOf`), or the channel of the flight. */
   readonly task: string;
   readonly kind: "work" | "wait" | "flight";
   readonly from: number;
@@ -82,8 +82,8 @@ export interface SimulatedSteps {
   /** Seconds that each shared resource is busy in a step, where it is busiest. */
   readonly busy: Readonly<Record<string, number>>;
   /**
-   * Seconds of waits by what is waited for, as the meter of a run counts them (`waitOf`); with
-   * streams, of those in which none of them works.
+   * Seconds of waits by name, as the meter of a run counts them (`waitOf`); with streams, only the
+   * time in which no stream works.
    */
   readonly exposed: Readonly<Record<string, number>>;
   /** The part of `exposed` in which bytes flew; the rest waits for devices that compute. */
@@ -92,7 +92,7 @@ export interface SimulatedSteps {
   readonly hidden: Readonly<Record<string, number>>;
   /** The last steps of some devices. */
   readonly spans: readonly Span[];
-  /** How much was simulated: of devices that are alike, one. */
+  /** Numbers of simulated devices and events; equal devices are simulated once. */
   readonly simulated: { readonly devices: number; readonly events: number };
 }
 
@@ -111,13 +111,13 @@ export interface Prediction {
   readonly memory: Readonly<
     Record<"device" | "host" | "disk", { readonly used: number; readonly there: number }>
   >;
-  /** Of a billion samples, with the time that failures cost; left out where the file has none. */
+  /** Price of a billion samples, with the time that failures cost; left out without a price. */
   readonly price?: number | undefined;
   readonly kilowattHours?: number | undefined;
   /** Share of the time that trains samples which are kept, with failures and checkpoints. */
   readonly goodput: number;
   /** The failures and checkpoints behind it. */
   readonly failures: Goodput;
-  /** What a run of the job would need first, a sentence each. */
+  /** Conditions that a run of the job does not meet yet, a sentence each. */
   readonly missing: readonly string[];
 }

@@ -1,6 +1,6 @@
 // Measures the steps of jobs on two machines that share nothing but a cable (bench/machines): each
-// has a core, a host and a device. The hosts measure their links for a first job; those figures,
-// the cable's rate and the core are the hardware by which the others are predicted.
+// has a core, a host and a device. The hosts measure their links for a first job. The other jobs
+// are predicted by hardware with these links, the cable's rate and the core.
 
 import {
   type MeasuredRun,
@@ -22,14 +22,14 @@ import {
   windowMs,
 } from "./measured-steps.ts";
 
-/** A job's plan, its predicted step, and the tasks of that, in seconds. */
+/** A job's plan, its predicted step, and the tasks of the step, in seconds. */
 export interface Predicted {
   readonly plan: object;
   readonly predicted: number;
   readonly tasks: Readonly<Record<string, number>>;
 }
 
-/** A step sends about a megabyte: a burst of as much would hide what the cable can do. */
+/** A step sends about a megabyte: a burst of that size would hide the rate of the cable. */
 const ofCable = { packetBytes: 9000, burstBytes: 100_000 };
 export const cables: Readonly<Record<Exclude<Place, "alone">, Cable>> = {
   "1g": { bitsPerSecond: 1e9, ...ofCable },
@@ -43,7 +43,7 @@ const tracedSteps = 60;
 const ways = { hosts, way: "c", flags: ["--links", "direct"], cores: 2 } as const;
 
 /**
- * The bytes, sent and received, that a core moves in a second, where no cable limits it: twice the
+ * Bytes per second, sent and received, that a core moves without the limit of a cable: twice the
  * rate of the faster of the two collectives, because the slower one also computes on that core.
  */
 export async function measureMovers(): Promise<number> {
@@ -65,7 +65,7 @@ async function linksOf(train: Train, place: keyof typeof cables) {
 export interface LinkedJob extends Predicted {
   readonly job: PlacedJob;
   readonly measured: MeasuredSteps;
-  /** The links that it was predicted by. */
+  /** The links with which the job was predicted. */
   readonly scaleOut: Hardware["scaleOut"];
 }
 
@@ -104,7 +104,7 @@ function onMachine(job: PlacedJob) {
   return { ...others, data, checkpoint, stepDeadlineMs: 60_000 };
 }
 
-/** The windows of a run. The stages are of the steps after them. */
+/** The windows of a run. Their stages are those of the traced steps after the last window. */
 function stepsOf({ events, trace = [] }: MeasuredRun): MeasuredSteps {
   const windows: StepWindow[] = [];
   const stages = stagesOf(trace);
@@ -138,7 +138,7 @@ function stagesOf(trace: readonly TraceEvent[]): TaskTimes[] {
       const kind = isWait ? ("wait" as const) : ("task" as const);
       return { kind, what, fromMs: ts / 1000, toMs: (ts + dur) / 1000 };
     });
-    // A wait is noted when it ends, before the task that it lies in.
+    // A wait is recorded at its end, before the task that contains it.
     records.sort((a, b) => a.toMs - b.toMs || b.fromMs - a.fromMs);
     return taskTimesOf(records);
   });

@@ -19,8 +19,8 @@ export interface PlacedJob extends RandomJob {
 }
 
 /**
- * Job number `index` of a seed. A step takes at most some 100 ms on one core: a window of a second
- * then has several steps. On machines each of two has a device, and no table is cached.
+ * Job number `index` of a seed. A step takes at most some 100 ms on one core, so that a window of a
+ * second has several steps. Over a cable, each of two machines has a device; no table is cached.
  */
 export function placedJob(seed: number, index: number, place: Place): PlacedJob {
   const isAlone = place === "alone";
@@ -32,12 +32,12 @@ export function placedJob(seed: number, index: number, place: Place): PlacedJob 
   return { ...job, name: `${isAlone ? "alone" : "links"}.${index}`, place, text: job.text + cable };
 }
 
-/** Windows of a job on the level of its prediction; all of its windows; and their length. */
+/** Wanted windows at the level of the prediction, most windows of a job, and their length. */
 const [windowsOfJob, windowsMax] = [8, 12] as const;
 export const windowMs = 900;
 /**
- * Before them, V8 compiles the programs: it takes processor time beside the devices, and their
- * steps become shorter, for as many steps as here; at most for this time.
+ * Steps before the windows, while V8 compiles the programs: the compiler takes processor time, and
+ * steps become shorter. This warm-up ends after `warmMsMax` at the latest.
  */
 const warmSteps = 700;
 export const warmMsMax = 12_000;
@@ -47,11 +47,11 @@ const everySteps = 1_000_000;
 /** Steps whose timelines are collected. */
 const tracedSteps = 100;
 
-/** About a second of a job. */
+/** The mean step of about a second of a job. */
 export interface StepWindow {
-  /** Of a step. */
+  /** Seconds of a step. */
   readonly seconds: number;
-  /** At its end, in operations per second; 0: it was not read. */
+  /** The level at the window's end, in operations per second; 0: it was not read. */
   readonly level: number;
   /** The tasks and waits of its last steps, device by device. */
   readonly stages: readonly TaskTimes[];

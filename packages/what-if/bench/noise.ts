@@ -1,4 +1,4 @@
-// How quiet the machine is while a job is measured: the cores that other programs keep busy.
+// Measures how many cores other programs keep busy while a job is measured.
 
 import { existsSync, readFileSync } from "node:fs";
 
@@ -6,8 +6,8 @@ import { existsSync, readFileSync } from "node:fs";
 const tickMs = 10;
 
 /**
- * Returns the function that tells how many cores other programs kept busy since this call; 0 where
- * the system does not tell.
+ * Returns a function that computes how many cores other programs kept busy since this call; 0 on
+ * systems without /proc/stat.
  */
 export function coresOfOthers(): () => number {
   const startMs = performance.now();
@@ -19,7 +19,7 @@ export function coresOfOthers(): () => number {
   };
 }
 
-/** Milliseconds that all programs together have computed. */
+/** Processor milliseconds of all programs since the start of the system. */
 function busyMs(): number {
   if (!existsSync("/proc/stat")) return 0;
   const [line = ""] = readFileSync("/proc/stat", "utf8").split("\n");

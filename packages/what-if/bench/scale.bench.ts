@@ -1,7 +1,7 @@
 // Question: how long does a prediction of the largest cluster take on one core, part by part, and
-// how much memory? Limit: a minute, within which an answer may be waited for. The job is model-A
-// with more tables and parameters; it is planned and simulated as `osiris simulate-cluster` does,
-// with `--changes 0`: each change that is asked about costs and simulates once more.
+// how much memory? Limit: a minute, for which a user may be willing to wait. The job is model-A with
+// more tables and parameters; it is planned and simulated as `osiris simulate-cluster` does with
+// `--changes 0`, because each further change costs another simulation.
 
 import { spawnSync } from "node:child_process";
 import { Option } from "commander";
@@ -77,7 +77,7 @@ function scaleRows({ hardware: name, hosts, times }: ScaleOptions): BenchRow[] {
   return rows;
 }
 
-/** All threads of this process, also those that collect garbage. */
+/** Keeps all threads of this process on one core, including those that collect garbage. */
 function keepToOneCore(): void {
   const { status } = spawnSync("taskset", ["-a", "-c", "-p", "0", `${process.pid}`]);
   if (status !== 0) console.error("scale: not kept to one core, as taskset is missing or refused");

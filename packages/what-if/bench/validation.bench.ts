@@ -1,10 +1,10 @@
 // Question: how far are predicted steps from measured ones, over random jobs on this machine? The
 // machine is measured as `osiris calibrate --machine` does before every block of jobs, and jobs are
-// predicted by that hardware file. No figure of a job reaches its prediction. A machine may have
-// two levels of speed: of the windows of a job on the level of the calibration the faster half
-// counts, by its mean, as of the passes of a probe. A job that other programs of this machine
-// disturb is measured again, once.
-// `--save` keeps all that was measured and predicted, a line of JSON for each calibration and job.
+// predicted by that hardware file, never by their own measurements. A machine may have two levels
+// of speed: the mean of the faster half of a job's windows at the level of the calibration counts,
+// as for the passes of a probe. A job that other programs of this machine disturb is measured once
+// more. `--save` writes all measurements and predictions, a line of JSON for each calibration and
+// job.
 //
 //   alone.N   on one or two devices of a process
 //   links.N   on two machines with a core each, and a cable of 1 or 10 Gb/s (bench/machines)
@@ -50,10 +50,10 @@ interface ValidationOptions {
 
 /** A prediction is good within this share of the measured step. */
 const tolerance = 0.15;
-/** Jobs behind one calibration. */
+/** Number of jobs that follow one calibration. */
 const blockJobs = 20;
 const calibrationSeconds = 230;
-/** Of a job, and of the machines that it trains on. */
+/** Seconds of a job, including the start of the machines on which it trains. */
 const secondsOf: Readonly<Record<Place, number>> = { alone: 20, "1g": 40, "10g": 40 };
 /** A job is measured again where other programs kept more cores busy than this. */
 const othersMax = 0.1;
@@ -105,19 +105,19 @@ export const validationBench: Bench<ValidationOptions> = {
   },
 };
 
-/** Every tenth job is on each cable. */
+/** The place of a job: one job in ten is on each cable. */
 function placeOf(index: number): Place {
   const at = index % 10;
   return at === 4 ? "1g" : at === 9 ? "10g" : "alone";
 }
 
-/** Keeps a line of the file of `--save`. */
+/** Appends a line to the file of `--save`. */
 type Keep = (what: "calibration" | "job", value: object) => void;
 
 interface Outcome extends Predicted {
   readonly job: PlacedJob;
   readonly measured: MeasuredSteps;
-  /** Cores that other programs kept busy; left out of jobs on machines: theirs are others. */
+  /** Cores that other programs kept busy; left out for jobs on cables, where it is not measured. */
   readonly others?: number;
   /** The level of the calibration. */
   readonly level: number;
@@ -209,7 +209,7 @@ function rowOf({ job, predicted, tasks, measured, others, level }: Outcome): Ben
   const { spread } = quantiles(measured.windows.map(({ seconds }) => seconds));
   const figure = predicted / mean.seconds;
   const ms = (seconds: number) => `${(1000 * seconds).toPrecision(3)} ms`;
-  // A prediction has the waits for a batch and for tiers in the tasks of these names.
+  // A prediction counts waits for a batch and for tiers in the tasks of these names.
   const { "wait.batch": batch = 0, "wait.tiers": tiers = 0, ...stages } = mean.stages;
   const own: Partial<Record<string, number>> = { batch, tiers };
   const wrong = Object.keys({ ...tasks, ...stages })

@@ -125,7 +125,7 @@ function signed(gain: number): string {
   return `${gain < 0 ? "-" : "+"}${percent(Math.abs(gain))}`.padStart(9);
 }
 
-/** Of a price or of energy: small ones keep digits. */
+/** A price or an energy as text; small ones keep digits. */
 function figure(value: number): string {
   if (value >= 100) return count(value);
   return value >= 1 || value === 0 ? value.toFixed(2) : value.toPrecision(3);
@@ -173,18 +173,18 @@ export function tableLines(path: string, offers: readonly (Offer | AssessedOffer
   return [`${path}:`, ...aligned([head, ...rows]), ...refused];
 }
 
-/** Which cluster is the cheapest as wanted, and why others are not. */
+/** The cheapest cluster that meets the requirements, and why others do not meet them. */
 export function verdictLines({ offers, chosen }: ClusterChoice): string[] {
   const nameOf = ({ hardware, hosts }: Offer) => `${plural(hosts, "host")} of ${hardware}`;
   const failed = offers.filter(({ fails }) => fails.length > 0);
   const first =
     chosen === undefined
-      ? "No cluster is as wanted."
+      ? "No cluster meets the requirements."
       : `Cheapest: ${nameOf(chosen)}, ${figure(chosen.price ?? 0)} in ${duration(chosen.seconds ?? 0)}`;
   return ["", first, ...failed.map((offer) => `  not ${nameOf(offer)}: ${offer.fails.join("; ")}`)];
 }
 
-/** The report as one object. The spans of the timeline are in the trace alone. */
+/** The report as one object, without the spans of the timeline, which only the trace has. */
 export function jsonOf(
   job: string,
   offers: readonly Offer[],

@@ -1,7 +1,7 @@
-// osiris simulate-cluster JOB --hardware FILE...: how fast a job would train on machines that one
-// does not have, what would limit it, and what would help; for several kinds or numbers of hosts a
-// table, of which --budget and --deadline choose the cheapest. A prediction is one computation, and
-// files are written at its end: Ctrl-C ends the process at once.
+// osiris simulate-cluster JOB --hardware FILE...: predicts how fast a job would train on machines
+// that the user does not have, what limits it, and which changes would help most. Several kinds or
+// numbers of hosts give a table, from which --budget and --deadline choose the cheapest. Files are
+// written at the end of the prediction, so that Ctrl-C may end the process at once.
 
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -64,21 +64,21 @@ interface SimulateArguments extends CommonOptions, ChangeArguments {
 export function addSimulateCluster(program: Command): void {
   const command = program
     .command("simulate-cluster")
-    .argument("<job>", "job file, as for train; or a model of the papers, as model-a")
+    .argument("<job>", "job file, as for train; or the name of a paper's model, such as model-a")
     .description("predict how fast a job would train on other machines, and what would help")
     .requiredOption(
       "--hardware <FILES...>",
-      "kinds of machines: files, or names of the package, as zionex",
+      "kinds of machines: hardware files, or names in the package, such as zionex",
     )
     .option(
       "--servers-hardware <FILE>",
-      "kind of machine of the hosts of servers (placement.servers), the last ones",
+      "kind of machine of the last hosts, those of servers (placement.servers)",
     )
     .option("--hosts <LIST>", "numbers of hosts: 16, or 1,2,4...16", countsFrom, [1])
     .option("--devices <N>", "devices of all hosts (default: all that they have)", integerFrom(1))
     .option(
       "--batch-per-device <N>",
-      "samples of a step for each device (default: the job's batch, whatever the devices)",
+      "samples of a step for each device (default: the job's batch, divided among them)",
       integerFrom(1),
     )
     .addOption(
@@ -86,16 +86,16 @@ export function addSimulateCluster(program: Command): void {
         .choices(precisions)
         .default("float32"),
     )
-    .option("--samples <N>", "predict the training of N samples, as 1e12", samplesFrom)
+    .option("--samples <N>", "predict the training of N samples, such as 1e12", samplesFrom)
     .option("--budget <PRICE>", "with --samples: the most that it may cost", above0(numberFrom0))
     .option(
       "--deadline <TIME>",
-      "with --samples: the most it may take, as 12h, 30d",
+      "with --samples: the longest that it may take, such as 12h, 30d",
       above0(secondsFrom),
     )
     .option(
       "--checkpoint-every <TIME>",
-      "training between checkpoints, as 30m (default: the best for the hosts' failures)",
+      "time between checkpoints, such as 30m (default: the best for the hosts' failures)",
       above0(secondsFrom),
     )
     .option("--changes <N>", "list the N changes that would help most", integerFrom(0), 3)
@@ -111,7 +111,7 @@ export function addSimulateCluster(program: Command): void {
   });
 }
 
-/** Refuses 0, by which prices and shares would be divided. */
+/** Wraps a reader of numbers, and refuses 0, by which prices and shares would be divided. */
 function above0(read: (text: string) => number): (text: string) => number {
   return (text) => {
     const value = read(text);
@@ -120,7 +120,7 @@ function above0(read: (text: string) => number): (text: string) => number {
   };
 }
 
-/** More samples are a slip of the exponent. */
+/** Most samples; a larger number is probably a wrong exponent. */
 const samplesMax = 1e18;
 
 function samplesFrom(text: string): number {
@@ -160,7 +160,7 @@ async function simulate(path: string, options: SimulateArguments): Promise<numbe
   return exitCodeOf(choice, options);
 }
 
-/** With `--samples`: which cluster is the cheapest as wanted. */
+/** With `--samples`: the choice of the cheapest cluster that meets the requirements. */
 function choiceOf(
   offers: readonly Offer[],
   { samples, budget, deadline }: SimulateArguments,
@@ -197,14 +197,14 @@ function checkOptionsOf(options: SimulateArguments): void {
   }
 }
 
-/** A job on some hosts, and what is known of its data. */
+/** A job on some hosts, and the known facts of its data. */
 interface JobOnHosts extends WorkloadOptions {
   readonly job: JobSpec;
 }
 
 type JobOn = (hardware: Hardware, hosts: number) => Promise<JobOnHosts>;
 
-/** A model of a paper has its batch for each device; the job of a file its own. */
+/** The job for a number of hosts: a paper's model has a batch per device, a file's job its own. */
 async function jobsOf(path: string, options: SimulateArguments): Promise<JobOn> {
   const { set = [], seed, batchPerDevice } = options;
   const devicesOn = ({ host }: Hardware, hosts: number) => options.devices ?? hosts * host.devices;

@@ -1,5 +1,5 @@
-// Draws the timeline of a simulated step: a row for each device that differs from others, with its
-// tasks, its waits, and below them the flights to it.
+// Draws the timeline of a simulated step: a row for each simulated device, with its tasks and
+// waits, and below them the flights to the device.
 
 import { at, svgOf, text } from "../../../cli/views/svg.ts";
 import type { Prediction, Span } from "../model.ts";
@@ -44,7 +44,7 @@ export function drawTimeline({ hardware, devices, hosts, steps }: Prediction): s
   ]);
 }
 
-/** The spans of a step in the middle, with those of its neighbours that lie within its time. */
+/** The spans of the middle step, and of its neighbours as far as they lie within its time. */
 function spansOfStep(spans: readonly Span[]): Span[] {
   const numbers = [...new Set(spans.map(({ step }) => step))].sort((a, b) => a - b);
   const middle = numbers[Math.floor(numbers.length / 2)];

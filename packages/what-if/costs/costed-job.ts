@@ -67,11 +67,11 @@ export interface CostedCluster {
   /** Samples and slices of each device. */
   readonly samples: readonly number[];
   readonly slices: readonly number[];
-  /** The last hosts, where they are servers of a kind of their own; and the cluster as of it. */
+  /** The last hosts, if they are servers of another kind; `own`: the cluster with that kind. */
   readonly servers?: { readonly hosts: number; readonly own: CostedCluster } | undefined;
 }
 
-/** The cluster with the kind of machine of a device, and with the planner's constants of it. */
+/** The cluster with the kind of machine of this device, and the planner's constants of the kind. */
 export function seenBy(cluster: CostedCluster, rank: number | "all"): CostedCluster {
   const { servers, devices } = cluster;
   if (servers === undefined || rank === "all") return cluster;

@@ -1,7 +1,7 @@
 // The costs of a step of a job on a cluster: seconds of each task on each device, bytes by channel,
-// and memory, all from a plan, so that the imbalance of devices is the plan's. Tasks do not wait
-// here: what overlaps is decided by the engine. A table costs as many additions as it has shards,
-// and copied tables are counted once for all devices.
+// and memory, all from a plan, so that the imbalance of devices is the plan's. These costs have no
+// waits: the engine decides what overlaps. A table costs as many additions as it has shards, and
+// copied tables are counted once for all devices.
 
 import {
   type Plan,
@@ -71,7 +71,7 @@ function addSamples(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): v
   const { samples, tables } = cluster;
   const ids = tables.reduce((sum, { poolingFactor }) => sum + poolingFactor, 0);
   const bytes = sampleBytes(cluster);
-  // Half of them each way.
+  // Half of the vectors' bytes each way.
   const vectors = tables.reduce((sum, { lookups }) => sum + lookups / 2, 0);
   const elements = tables.reduce((sum, { lookups, dim }) => sum + (lookups * dim) / 2, 0);
   const bytesOf = (of: keyof ChannelFlow, rank: number, channels: readonly string[]) =>
@@ -110,7 +110,7 @@ function addDense(cluster: CostedCluster, ledger: Ledger, precision: Precision):
   }
 }
 
-/** Readers of a measured machine; of others the supply of samples alone. */
+/** Reading: by the readers of a measured machine; on others, limited by `host.ingestion` alone. */
 function readingOf(cluster: CostedCluster): StepCostsOfCluster["reading"] {
   const { devices, hardware, setting, samples } = cluster;
   const { readers } = setting.workload;

@@ -1,8 +1,8 @@
-// Seconds of the dense layers on one device, by task. Of a measured machine by its constants, as
-// the planner counts. Of others by a roofline (Williams et al., CACM 2009): a layer takes as long
-// as its products at the peak that they reach, or as its bytes at the bandwidth that memory
-// reaches, whichever is longer. Products between values of a sample, as in an interaction, are
-// small matrices: their bytes decide.
+// Seconds of the dense layers on one device, by task. For a measured machine they follow from its
+// constants, as in the planner. For others they follow from a roofline (Williams et al., CACM
+// 2009): a layer takes as long as its products at the peak that they reach, or as its bytes at the
+// bandwidth that memory reaches, whichever is longer. Products between values of a sample, as in an
+// interaction, have small matrices, so that only their bytes count.
 
 import { expected, type Graph, measuredSlices, sizeOf, stepCostsIn } from "../../../internal.ts";
 import type { Hardware, precisions } from "../hardware/hardware.ts";
@@ -25,10 +25,10 @@ const flopOfProduct = 2;
 /** The backward pass multiplies twice: for the gradients of the inputs, and of the weights. */
 const backwardPasses = 2;
 const floatBytes = 4;
-/** Floats of a parameter's update: it, its gradient and a state are read, and two are written. */
+/** Floats of an update: parameter, gradient and state are read, parameter and state are written. */
 const updateFloats = 5;
 
-/** Rows of a product that reach the whole share of the peak, and rows that reach half of it. */
+/** Rows with which a product reaches `gemmShare` of the peak, and rows for half of that share. */
 const [fullRows, halfRows] = [512, 64] as const;
 
 /**
@@ -43,7 +43,7 @@ export function gemmShareOf({ gemmShare }: Hardware["device"], rows: number): nu
   return half + (half * Math.log(rows / halfRows)) / Math.log(fullRows / halfRows);
 }
 
-/** The seconds of a device with so many samples. @throws InvalidOptionError without a peak */
+/** Returns seconds by number of samples. @throws InvalidOptionError without a peak of the format */
 export function denseSecondsOf(cluster: CostedCluster, precision: Precision) {
   const of = cluster.hardware.constants === undefined ? byRoofline : byConstants;
   const known = new Map<number, DenseSeconds>();
@@ -84,7 +84,7 @@ function byRoofline(
   };
 }
 
-/** As `assessPlan` counts, divided among the passes by products, values and blocks. */
+/** The costs of `assessPlan`, divided among the passes by products, values and blocks. */
 function byConstants({ graph, setting, devices }: CostedCluster, samples: number): DenseSeconds {
   const { workload, constants } = setting;
   const { activation, product, layer, parameter, sliceParameter, denseSpeed } =

@@ -1,7 +1,7 @@
 // Flows between devices that hold rows (holders) and devices with samples (samplers), added up by
-// device. Each holder has something for every device, of a size that depends only on how many
-// samples that device has; devices have few different numbers of samples. So sums over hosts take
-// the place of a loop over pairs, and 4,096 devices cost as many additions as they hold shards.
+// device. The bytes of a holder for a sampler depend only on the sampler's number of samples, and
+// only few different numbers occur. So sums over hosts take the place of a loop over pairs, and
+// 4,096 devices cost as many additions as they hold shards.
 
 import type { ClusterDevices } from "../hardware/hardware.ts";
 
@@ -47,8 +47,8 @@ export function samplersOf(devices: ClusterDevices, samples: readonly number[]):
 }
 
 /**
- * What each holder has for a device, by that device's number of samples: bytes of each holder, and
- * of all holders of each host.
+ * Bytes of a flow between a holder and one sampler, by the sampler's number of samples: of each
+ * holder, and of all holders of each host.
  */
 export interface Sizes {
   readonly held: readonly Float64Array[];
@@ -62,7 +62,7 @@ export function sizesOf({ counts, devices: { hosts, perHost } }: Samplers): Size
   };
 }
 
-/** Adds what a holder has for devices with the number of samples at `count`. */
+/** Adds bytes of a holder for each sampler that has `counts[count]` samples. */
 export function addSize(
   { held, onHost }: Sizes,
   { devices }: Samplers,
@@ -92,7 +92,7 @@ export function endsOf({ hosts, perHost }: ClusterDevices): Ends {
   return { holders: flow(), samplers: flow() };
 }
 
-/** Adds what holders have for the other devices of their host, and for those of other hosts. */
+/** Adds the flows between devices of one host (`inside`), and between hosts (`across`). */
 export function fanOut(samplers: Samplers, inside: Sizes, across: Sizes, ends: Ends): void {
   const { counts, countOf, devices, inAll, onHost } = samplers;
   const all = across.onHost.map((hosts) => hosts.reduce((sum, bytes) => sum + bytes, 0));

@@ -21,7 +21,7 @@ export interface Ledger {
 }
 
 export function createLedger(devices: number): Ledger {
-  // Of each device; the last element is of all of them.
+  // An element for each device, and a last one that counts for all devices.
   const columns = new Map<string, Float64Array>();
   const put = (name: string, rank: number | "all", value: number) => {
     const known = columns.get(name) ?? new Float64Array(devices + 1);

@@ -12,7 +12,7 @@ const lookups = ["lookup", "lookupAhead", "lookupRest"] as const;
 
 /**
  * Returns the function from a device to its tasks; undefined where the tasks of this kind of
- * machine were not measured. Checkpoints, and what devices share, are as in the ledger.
+ * machine were not measured. Checkpoints and the use of shared resources are those of the ledger.
  */
 export function measuredTasksOf(
   cluster: CostedCluster,
@@ -20,7 +20,7 @@ export function measuredTasksOf(
 ): ((rank: number) => DeviceCosts["tasks"]) | undefined {
   const { hardware, devices, setting, plan, job, graph, samples } = cluster;
   if (hardware.tasks === undefined) return undefined;
-  // A device alone on its host exchanges with other hosts, as two devices of one host do.
+  // The only device of a host exchanges with other hosts, and so has the costs of two devices.
   const costs = costsOn(hardware.tasks, Math.max(devices.perHost, Math.min(2, devices.hosts)));
   const { exchange = exactExchange } = job;
   const repeated = repeatedBatches(job);

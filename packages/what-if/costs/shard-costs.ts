@@ -90,7 +90,7 @@ function idsOf({ workload }: Setting, table: CostedTable, shard?: PlacedShard): 
   return workload.batchSize * table.poolingFactor * share;
 }
 
-/** A copied table: every device looks up the ids of its samples, and updates the whole table. */
+/** Adds a copied table: every device looks up its samples' ids, and updates the whole table. */
 function addCopies(
   cluster: CostedCluster,
   ledger: Ledger,
@@ -108,7 +108,7 @@ function addCopies(
   ledger.add("allReduce", "all", { seconds: allReduceSeconds(onHost, setting.constants, bytes) });
 }
 
-/** What the devices of a host copy through shared memory: as on one host, for their own host. */
+/** Adds copies through a host's shared memory, as a share of the costs on one host for all. */
 function addCopying(
   { setting, devices: { hosts, perHost } }: CostedCluster,
   ledger: Ledger,
@@ -134,7 +134,7 @@ function rowBytesOf(table: CostedTable, shard: PlacedShard): number {
   return tileColumns(table, shard) * (weightBytes + stateBytes) + rowBytes;
 }
 
-/** Memory of a shard, and its part of a checkpoint. */
+/** Adds the memory of a shard, and its part of a checkpoint. */
 function addMemory(
   cluster: CostedCluster,
   ledger: Ledger,
@@ -153,14 +153,14 @@ function addMemory(
       disk === undefined ? { host: whole } : { host: cached, disk: whole },
     );
   }
-  // Rows that were touched since the last checkpoint; of a copied table, an equal part.
+  // A checkpoint has the rows touched since the last one; each device writes a part of the copies.
   const { everySteps } = job.checkpoint;
   const touched = distinctOfTile(table, shard, everySteps * setting.workload.batchSize);
   const part = shard.device === "all" ? 1 / cluster.samples.length : 1;
   addWriting(cluster, ledger, shard.device, part * touched * rowBytesOf(table, shard));
 }
 
-/** A device's part of a checkpoint: its bytes cross the host link, and go to the disk. */
+/** Adds a device's part of a checkpoint: its bytes cross the host link, and go to the disk. */
 function addWriting(
   { hardware: { device, host } }: CostedCluster,
   ledger: Ledger,
@@ -175,10 +175,10 @@ function addWriting(
 }
 
 /**
- * Rows that miss the cache of a device: by the planner's miss curve, each is read from the host's
- * memory, and a changed row is written back for it. What misses the host's cache, too, which also
- * holds most rows of the device's, is read from the disk. A device that computes in the host's
- * memory copies rows itself, as the planner counts.
+ * Adds the misses of a device's cache, by the planner's miss curve: each missing row is read from
+ * the host's memory, and a changed row is written back for it. Rows that miss the host's cache too,
+ * which also holds most rows of the device's cache, are read from the disk. A device that computes
+ * in the host's memory copies rows itself, at the planner's costs.
  */
 function addMisses(
   cluster: CostedCluster,

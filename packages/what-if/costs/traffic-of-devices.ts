@@ -37,7 +37,7 @@ export interface ChannelFlow {
   readonly received: Flow;
 }
 
-/** By channel; those without bytes are left out. */
+/** The flows by channel. */
 export type Traffic = ReadonlyMap<Channel, ChannelFlow>;
 
 /** The shards of one device with the same columns of a table: their vectors are sent as one. */
@@ -64,7 +64,7 @@ export function trafficOfDevices(cluster: CostedCluster): Traffic {
   ]);
 }
 
-/** What samplers send to holders. */
+/** The traffic of bytes that samplers send to holders. */
 function reversed({ holders, samplers }: Ends): ChannelFlow {
   return { sent: samplers, received: holders };
 }
@@ -103,7 +103,7 @@ function shareOf(table: CostedTable, shard: Shard): number {
   return rowShare(table, shard, table.idShares);
 }
 
-/** Groups the shards whose vectors are pooled; in the order of their first shards. */
+/** Groups shards whose vectors are sent as one, in the order of their first shards. */
 function heldIn({ tables }: CostedCluster, placed: readonly Shard[]): Held[] {
   const groups = new Map<string, Held>();
   for (const shard of placed) {
@@ -197,7 +197,7 @@ function vectorBytesIn({ job }: CostedCluster, { counts }: Samplers) {
   };
 }
 
-/** The holders of each host with the same columns, by rank; where there are several. */
+/** Groups of two or more holders of one host that have the same columns, sorted by rank. */
 function hostSumsIn({ devices }: CostedCluster, held: readonly Held[]): Held[][] {
   if (devices.hosts === 1) return [];
   const groups = new Map<string, Held[]>();
@@ -214,8 +214,8 @@ function hostSumsIn({ devices }: CostedCluster, held: readonly Held[]): Held[][]
 }
 
 /**
- * Adds the sum of a host's holders. Each of them, in turns, adds it up for the devices at one place
- * of other hosts, and is sent the parts of the others.
+ * Adds the sum of a host's holders. The holders take turns as aggregator for a place on all other
+ * hosts: the aggregator gets the parts of the other holders, and sends the sums to that place.
  */
 function addHostSum(
   { atPlace, counts, countOf, devices: { perHost } }: Samplers,
@@ -272,7 +272,7 @@ function rowsOf(
   ];
 }
 
-/** Sums of rows that are split by columns: each holder sends its own to the others. */
+/** Sums of rows that are split by columns: each holder sends its sums to the other holders. */
 function rowSumsOf(
   { job, tables, devices, setting }: CostedCluster,
   placed: readonly Shard[],
@@ -306,7 +306,7 @@ function rowSumsOf(
   return [["rowSums", { sent: holders, received: samplers }]];
 }
 
-/** What every device sends to all: losses, and sums over the batch in the passes of layers. */
+/** Gathers, from every device to all: losses, and sums over the batch in passes of layers. */
 function gatheredOf({ devices, graph, slices }: CostedCluster): [Channel, ChannelFlow][] {
   const { hosts, perHost } = devices;
   const sums = graph.nodes.reduce((all, { batchSums = 0 }) => all + batchSums, 0);
@@ -318,7 +318,7 @@ function gatheredOf({ devices, graph, slices }: CostedCluster): [Channel, Channe
     const all = sumOf(onHost);
     const near = (rank: number) => onHost[Math.floor(rank / perHost)] ?? 0;
     return {
-      // Sent once to each other host, however many devices read it there.
+      // A message is sent once to each other host, however many devices read it there.
       sent: {
         inside: Float64Array.from(bytes, (own) => (perHost - 1) * own),
         across: Float64Array.from(bytes, (own) => (hosts - 1) * own),
@@ -344,7 +344,7 @@ function gradientsOf({ devices, setting, shards }: CostedCluster): ChannelFlow {
   const { hosts, perHost } = devices;
   const { workload } = setting;
   const copies = shards.reduce((sum, { device, rows, columns }) => {
-    // A row's gradient, and how often the batch has it.
+    // The gradient of a row, and the number of times that the batch looks it up.
     return device === "all" ? sum + 4 * rows * (columns + 1) : sum;
   }, 0);
   const dense = 4 * workload.denseParameters;

@@ -1,8 +1,7 @@
-// The machines of a simulation: hosts with what their devices share, and devices with links of
-// their own. Hosts with equally many devices of each class are simulated once, and so are devices
-// of one class on a host, with their number as their weight in what the host shares: as every
-// resource is shared equally, and every wait is for the last of all, the times are those of all
-// devices, to the last bit.
+// The machines of a simulation: hosts with the resources that their devices share, and devices with
+// links. Hosts with equal numbers of devices of each class are simulated once, and so are devices
+// of one class on a host: their number is their weight in shared resources. The times are exact to
+// the last bit, because a resource is shared equally, and a round waits for all of its devices.
 
 import type { Link } from "../hardware/hardware.ts";
 import { serverKind } from "../hardware/server-hosts.ts";
@@ -10,41 +9,41 @@ import type { DeviceCosts, Hardware, StepCostsOfCluster, TaskCost } from "../mod
 import type { EventQueue } from "./events.ts";
 import { SharedResource } from "./shared-resource.ts";
 
-/** Both ways of a link; undefined: bytes take no time on it. */
+/** Both directions of a link; undefined: transfers over it take no time. */
 export interface Ports {
   readonly out: SharedResource;
   readonly in: SharedResource;
   /** Bytes per second of an all-to-all, and of an all-reduce. */
   readonly allToAll: number;
   readonly allReduce: number;
-  /** The cores that move the bytes of a link, and bytes of one in a second; left out: none does. */
+  /** Cores that move the link's bytes, and bytes per second of one core; left out: no core does. */
   readonly movers?: { readonly cores: SharedResource; readonly bandwidth: number } | undefined;
 }
 
-/** Hosts that are alike, as one. */
+/** A group of equal hosts, simulated as one. */
 export interface SimulatedHost {
   readonly index: number;
   readonly devices: readonly SimulatedDevice[];
-  /** Undefined: nothing shares its cores. */
+  /** Undefined: competition for cores is not simulated. */
   readonly cores: SharedResource | undefined;
   readonly hostMemory: SharedResource;
   readonly disk: SharedResource;
 }
 
-/** Devices of one class on a host, as one. */
+/** The devices of one class on a host, simulated as one. */
 export interface SimulatedDevice {
   readonly index: number;
-  /** The first of them. */
+  /** Rank of the first of these devices. */
   readonly rank: number;
   readonly weight: number;
   readonly host: SimulatedHost;
   readonly costs: DeviceCosts;
-  /** From the host, or as `inside` has it where that is the same link. */
+  /** Link from the host; `inside.in` where devices exchange over the same link. */
   readonly hostLink: SharedResource;
-  /** To devices of its host, and of others. */
+  /** Links to devices of the same host, and of other hosts. */
   readonly inside: Ports | undefined;
   readonly across: Ports | undefined;
-  /** As many of them as share `across`. */
+  /** Number of these devices that share `across`. */
   readonly sharing: number;
 }
 
@@ -52,13 +51,13 @@ export interface SimulatedCluster {
   readonly hosts: readonly SimulatedHost[];
   readonly devices: readonly SimulatedDevice[];
   readonly perHost: number;
-  /** Hosts of the cluster itself. */
+  /** Number of hosts in the cluster, including those that are not simulated. */
   readonly allHosts: number;
-  /** Seconds of a message inside a host, and between hosts; of two kinds the longer. */
+  /** Latency in seconds inside a host, and between hosts; the longer one of two kinds of hosts. */
   readonly latencies: { readonly inside: number; readonly across: number };
 }
 
-/** `isMerged`: devices that are alike are simulated once; else each, with equal times. */
+/** `isMerged`: equal devices are simulated once; otherwise each device, with the same times. */
 export function clusterOf(
   queue: EventQueue,
   { classes, hosts: allHosts, perHost, serverHosts }: StepCostsOfCluster,
@@ -140,7 +139,7 @@ function layoutsOf(
       if (costs === undefined) continue;
       own.set(key, { rank: known?.rank ?? rank, weight: 1 + (known?.weight ?? 0), costs });
     }
-    // The host's first device comes first, as it asks for batches; the order of others is free.
+    // The host's first device stays first, because it requests batches; the others are sorted.
     const [asks, ...others] = own;
     if (asks === undefined) continue;
     const placed = [asks, ...others.sort(([a], [b]) => a - b)];
@@ -151,7 +150,7 @@ function layoutsOf(
   return layouts.values();
 }
 
-/** Takes what a task needs; `done` runs after that. Returns false if it needs nothing. */
+/** Uses the resources of a task, then calls `done`. Returns false if the task needs none. */
 export function work(
   queue: EventQueue,
   { host, hostLink, weight }: SimulatedDevice,
@@ -173,7 +172,7 @@ export function work(
     left++;
     of.add(share * own, count, end, undefined);
   };
-  // Bytes stream through all of them at once, while the device works.
+  // Bytes stream through all of these resources at once, while the device works.
   add(host.hostMemory, shared?.hostMemory, weight);
   add(host.disk, shared?.disk, weight);
   add(hostLink, shared?.hostLink, 1);

@@ -1,11 +1,11 @@
 // The program of a simulated device: the places of the step graph, one after the other, as
-// pipeline.ts and step.ts run them. A device of this runtime does one thing at a time: its lookups
-// do not overlap its layers, only what travels does.
+// pipeline.ts and step.ts run them. A device of this runtime runs one task at a time: its lookups
+// do not overlap its layers; only transfers overlap tasks.
 //
 // With streams it is a GPU, as Neo's equations of a step assume (arXiv 2104.05158): batches, ids,
-// rows and layers have a stream each. A stream runs its tasks in their order, and waits for what
-// it needs of the others. Kernels of two streams do not slow each other. Vectors leave when a
-// lookup has ended. Batches are in flight as at depth 3, whatever the job says.
+// rows and layers have a stream each. A stream runs its tasks in order, and waits for the tasks of
+// other streams that it needs. Kernels of two streams do not slow each other. Vectors leave when a
+// lookup has ended. As many batches are in flight as at depth 3, whatever the depth of the job.
 
 import {
   leavesAhead,
@@ -20,7 +20,7 @@ import type { HostReaders } from "./readers.ts";
 import type { Round } from "./rounds.ts";
 import { needs, type Stream, streamOf } from "./streams.ts";
 
-/** What all devices of a simulation share. */
+/** The options and state that all devices of a simulation share. */
 export interface Simulation {
   readonly queue: EventQueue;
   readonly places: readonly StepPlace[];
@@ -37,7 +37,7 @@ export interface Simulation {
   readonly idsRoom: IdsRoom;
 }
 
-/** Devices send the ids of a step when all have received those of the step before. */
+/** Lets devices send the ids of a step once all have received the ids of the step before. */
 export class IdsRoom {
   readonly #left: number[] = [];
   readonly #devices: number;
@@ -64,12 +64,12 @@ export class IdsRoom {
   }
 }
 
-/** What a device tells of its steps. */
+/** Receives the work and the waits of a device, step by step. */
 export interface DeviceLog {
   work(task: StepTaskName, step: number, from: number, to: number): void;
   /**
-   * It waited for a round, which is there now; without one, for its batch, tiers or room.
-   * `seconds`: in which it did nothing else.
+   * Called at the end of a wait: for `round`, or without one for a batch, for tiers or for room.
+   * `seconds`: the part of the wait in which the device was idle.
    */
   wait(
     of: StepChannel | "batch" | "tiers",
@@ -83,7 +83,7 @@ export interface DeviceLog {
 
 type Run = Generator<void, void, void>;
 
-/** A stream that waits until a task has run so often. */
+/** A stream that waits until a task has run `count` times. */
 interface Needing {
   readonly name: StepTaskName | "fetch";
   readonly count: number;
@@ -95,10 +95,10 @@ export class SimulatedProgram {
   readonly #device: SimulatedDevice;
   readonly #readers: HostReaders;
   readonly #log: DeviceLog;
-  /** How often each task has run; for how many steps rows are there. */
+  /** Number of runs of each task; `fetch`: number of steps whose rows are in device memory. */
   readonly #done = new Map<StepTaskName | "fetch", number>();
   #needing: Needing[] = [];
-  /** Rounds of each channel that were sent, and waited for. */
+  /** Number of rounds of each channel that were sent, and that were waited for. */
   readonly #sent = new Map<StepChannel, number>();
   readonly #awaited = new Map<StepChannel, number>();
   #working = 0;
@@ -126,7 +126,7 @@ export class SimulatedProgram {
     }
   }
 
-  // Streams wait while others work: only the time in which none works is a wait of the device.
+  // A stream may wait while others work: the device waits only while none of its streams works.
   #begin(): void {
     if (this.#working++ === 0) this.#idle += this.#simulation.queue.now - this.#idleSince;
   }
@@ -135,14 +135,14 @@ export class SimulatedProgram {
     if (--this.#working === 0) this.#idleSince = this.#simulation.queue.now;
   }
 
-  /** Seconds in which the device did nothing so far; without streams, the time itself. */
+  /** Idle seconds of the device so far; without streams, the current time. */
   #idleNow(): number {
     const { queue, isStreamed } = this.#simulation;
     if (!isStreamed) return queue.now;
     return this.#idle + (this.#working === 0 ? queue.now - this.#idleSince : 0);
   }
 
-  /** Goes on as an event of its own, so that one device never runs within another's call. */
+  /** Resumes in a separate event, so that a device never runs within a call of another device. */
   #soon(resume: () => void): () => void {
     const { queue } = this.#simulation;
     return () => queue.at(queue.now, resume, undefined);
@@ -152,7 +152,7 @@ export class SimulatedProgram {
     return this.#done.get(name) ?? 0;
   }
 
-  /** One thing after the other. */
+  /** Runs all tasks one after the other, as a device without streams does. */
   *#all(resume: () => void): Run {
     const { places, steps } = this.#simulation;
     for (let step = firstStep(places); step < steps; step++) {
@@ -176,7 +176,7 @@ export class SimulatedProgram {
     }
   }
 
-  /** The first of these places where the device need not wait. */
+  /** The first of these places whose task can run without a wait. */
   #free(group: readonly StepPlace[], step: number): StepPlace | undefined {
     const { steps, idsRoom, roundOf } = this.#simulation;
     return group.find(({ name, ahead }) => {
@@ -191,7 +191,7 @@ export class SimulatedProgram {
     });
   }
 
-  /** The tasks of a stream, in the order of the program. */
+  /** Runs the tasks of one stream, in the order of the step graph. */
   *#stream(stream: Stream, resume: () => void): Run {
     const { places, steps, staged } = this.#simulation;
     const own = places.filter(({ name, isEager }) => !isEager && streamOf[name] === stream);
@@ -269,7 +269,7 @@ export class SimulatedProgram {
 
   #costOf(name: StepTaskName): TaskCost {
     const cost = this.#device.costs.tasks[name] ?? free;
-    return name === "tiers" ? { seconds: cost.seconds } : cost; // The rest is that of #fetch.
+    return name === "tiers" ? { seconds: cost.seconds } : cost; // `#fetch` has the other costs.
   }
 
   *#wait(channel: StepChannel, step: number, resume: () => void): Run {
@@ -346,7 +346,7 @@ export class SimulatedProgram {
   }
 }
 
-/** The first step of a job with early reads has a step before it, which only reads for it. */
+/** The first step to simulate; with early reads step -1, which only reads ahead for step 0. */
 function firstStep(places: readonly StepPlace[]): number {
   return places.some(({ name }) => name === "lookupAhead") ? -1 : 0;
 }
@@ -354,14 +354,14 @@ function firstStep(places: readonly StepPlace[]): number {
 const free: TaskCost = { seconds: 0 };
 const leavesAheadOf: ReadonlySet<StepChannel> = leavesAhead;
 
-/** Something that a task does within its work, after a share of it; at last, nothing more. */
+/** A send of a task after the share `at` of its work; the last act, its end, has no channel. */
 interface Act {
   readonly at: number;
   readonly channel?: StepChannel;
   readonly isRound?: boolean;
 }
 
-/** What a task does in its work, and what it sends at the end; some in pieces, as it is made. */
+/** Sends of a task during its work, and at its end (`others`); `pieces` leave as they are made. */
 interface Acts {
   readonly acts: readonly Act[];
   readonly others: readonly StepChannel[];
@@ -370,7 +370,7 @@ interface Acts {
 
 const knownActs = new WeakMap<StepPlace, Acts>();
 
-/** Rounds divide the work evenly, and so do buckets, of which the last is ready at its end. */
+/** Rounds divide the work evenly, and so do buckets; the last bucket is ready at the end. */
 function actsOf(place: StepPlace): Acts {
   const known = knownActs.get(place);
   if (known !== undefined) return known;

@@ -1,5 +1,5 @@
-// Virtual time: events run in the order of their times; those of one time in the order in which
-// they were added.
+// Virtual time: events run in the order of their times; events of the same time run in the order in
+// which they were added.
 
 interface Event {
   readonly time: number;
@@ -15,11 +15,11 @@ export class EventQueue {
   #added = 0;
   /** A binary heap of the events that were added before their time. */
   readonly #heap: Event[] = [];
-  /** Events that were added at their own time, which is now; they come after those of the heap. */
+  /** Events added for the current time; they run after the heap's events of that time. */
   #sudden: Event[] = [];
   #suddenRun = 0;
 
-  /** Runs `run(of)` at a time. Events are many: functions that take `of` spare a closure each. */
+  /** Runs `run(of)` at a time. The argument `of` spares a closure for each of the many events. */
   at<T>(time: number, run: (of: T) => void, of: T): void {
     const event = { time, order: this.#added++, run: run as (of: unknown) => void, of };
     if (time === this.now) this.#sudden.push(event);

@@ -1,5 +1,5 @@
-// The readers of a host: each reads every so many batches, ahead of the devices, as far as the ring
-// has slots. A slot is free once all devices of the host have released its batch.
+// The readers of a host: reader i of n reads batches i, i + n, …, ahead of the devices while the
+// ring has free slots. A slot is free once all devices of the host have released its batch.
 
 import { ringSlots } from "../../../internal.ts";
 import type { StepCostsOfCluster } from "../model.ts";
@@ -7,13 +7,13 @@ import type { SimulatedDevice, SimulatedHost } from "./cluster.ts";
 import type { EventQueue } from "./events.ts";
 
 export class HostReaders {
-  /** Seconds of all readers so far. */
+  /** Seconds of reading so far, summed over all readers. */
   busy = 0;
   readonly #queue: EventQueue;
   readonly #host: SimulatedHost;
   readonly #reading: StepCostsOfCluster["reading"];
   readonly #slots: number;
-  /** Batches that may be read. */
+  /** Batches below this number may be read. */
   #granted: number;
   /** The next batch of each reader; and whether it is being read. */
   readonly #next: number[];
@@ -22,7 +22,7 @@ export class HostReaders {
   readonly #waiting = new Map<number, (() => void)[]>();
   readonly #released: Map<SimulatedDevice, number>;
 
-  /** `ahead`: batches that are staged beyond the usual; undefined: each is read when asked for. */
+  /** `ahead`: batches staged in addition to the ring; undefined: a batch is read on request. */
   constructor(
     queue: EventQueue,
     host: SimulatedHost,
@@ -40,7 +40,7 @@ export class HostReaders {
     this.#read();
   }
 
-  /** The first device of the host asks for a batch. */
+  /** Allows reading up to this batch, which the first device of the host requests. */
   grant(batch: number): void {
     if (batch < this.#granted) return;
     this.#granted = batch + 1;

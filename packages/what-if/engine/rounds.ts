@@ -1,19 +1,19 @@
-// Rounds of the exchange in virtual time. Every device sends, and every device waits for all of
-// them, as this runtime does.
+// Rounds of the exchange in virtual time. In each round every device sends, and every device waits
+// for all senders, as in this runtime.
 //
 // An all-to-all: a device's bytes leave through its port from the time that it sends; the bytes for
-// it come in through its port from the time that the first of all devices sends. A round is there
-// when all its senders' bytes have left, its own have come in, and the latency has passed. That is
-// exact where all send at once, and where one sender is late; where many are late in turn, the
-// receiver's port is assumed to have been busy meanwhile. A message for each other device has the
-// link's latency, one after the other; a gather sends one to each host.
+// it come in through its port from the time that the first of all devices sends. A round arrives at
+// a device when its senders' bytes have left, its own have come in, and the latency has passed.
+// That is exact where all send at once, and where one sender is late; where many are late in turn,
+// the receiver's port is assumed to be busy meanwhile. The latency is that of one message to each
+// other device, one after the other; a gather sends one message to each host.
 //
 // An all-reduce, bucket by bucket: inside the hosts to one range for each device, across hosts, and
-// inside again. A bucket begins when all devices have it, and is there when it is at all of them.
-// Rings move 2 (n - 1) / n of its bytes; trees need latency for the logarithm of n only: as NCCL's
-// double trees, a bucket has the bytes of the one and the latency of the other. A bucket streams
-// through both links in pieces, and buckets follow each other: so the links work at once, and a
-// bucket takes the time of the slower one, and that of a piece on the other.
+// inside again. A bucket begins when all devices have it, and ends when all devices have its sum.
+// As with NCCL's double trees, a bucket moves the bytes of a ring, 2 (n - 1) / n of its own, and
+// has the latency of a tree, in proportion to the logarithm of n. A bucket streams through both
+// links in pieces, and buckets follow each other, so that both links work at once: a bucket takes
+// its time on the slower link, and the time of one piece on the other.
 
 import { insideHost, isGather, type StepChannel } from "../../../internal.ts";
 import type { ChannelBytes } from "../model.ts";
@@ -21,14 +21,14 @@ import type { Ports, SimulatedCluster, SimulatedDevice } from "./cluster.ts";
 import type { EventQueue } from "./events.ts";
 
 export interface Round {
-  /** The device begins to send; of an all-reduce, one more bucket is ready. */
+  /** Called when the device begins to send; in an all-reduce, when one more bucket is ready. */
   send(device: SimulatedDevice): void;
-  /** All that the device sends is made: it has not left before. */
+  /** Called when the device has computed all its bytes; the last of them leave no earlier. */
   made(device: SimulatedDevice): void;
   isThere(device: SimulatedDevice): boolean;
-  /** Runs `then` when the round is there. */
+  /** Runs `then` when the round has arrived. */
   whenThere(device: SimulatedDevice, then: () => void): void;
-  /** When bytes for the device began to fly, and landed; undefined: they take no time. */
+  /** Begin and end of the flight of the device's bytes; undefined: the flight takes no time. */
   flightOf(device: SimulatedDevice): { readonly from: number; readonly to: number } | undefined;
 }
 
@@ -42,7 +42,7 @@ export interface RoundOptions {
 
 const nothing: ChannelBytes = { inside: 0, across: 0 };
 
-/** Who waits, and for whom the round is there. */
+/** The devices at which a round has arrived, and the callbacks of those that wait. */
 class Arrivals {
   from = Number.NaN;
   readonly #queue: EventQueue;
@@ -55,7 +55,7 @@ class Arrivals {
     this.#waiting = new Array<undefined>(devices).fill(undefined);
   }
 
-  /** In an event of its own: one device never runs within another's call. */
+  /** Called by events only, so that a device never runs within a call of another device. */
   readonly land = ({ index }: SimulatedDevice): void => {
     this.#landed[index] = this.#queue.now;
     this.#waiting[index]?.();
@@ -88,7 +88,7 @@ function allToAll({ queue, cluster, channel }: RoundOptions): Round {
     isFar ? latencies.across * (isGathered ? allHosts - 1 : (allHosts - 1) * perHost) : 0,
   );
   const arrivals = new Arrivals(queue, devices.length);
-  // Of each device: what it still waits for, and what has not left yet, inside and across.
+  // By device: missing arrivals; and missing departures, inside the host and across hosts.
   const missing = new Int8Array(devices.length).fill(isFar ? 4 : 3);
   const leaving = [0, 1].map(() => new Int8Array(devices.length).fill(2));
   const [near, far] = leaving;
@@ -134,7 +134,7 @@ function allToAll({ queue, cluster, channel }: RoundOptions): Round {
   };
 }
 
-/** Counts down; whether that was the last. */
+/** Decrements a count. Returns whether it is 0 now. */
 function isLast(left: Int8Array | number[] | undefined, at: number): boolean {
   if (left === undefined) return false;
   const now = (left[at] ?? 0) - 1;
@@ -142,7 +142,7 @@ function isLast(left: Int8Array | number[] | undefined, at: number): boolean {
   return now === 0;
 }
 
-/** Moves bytes through a port, if they take time there, and by the cores that do it. */
+/** Moves bytes through a port, unless transfers take no time, with the cores that move them. */
 function pass(
   ports: Ports | undefined,
   way: "in" | "out",
@@ -166,7 +166,7 @@ function pass(
     if (--left === 0) done(device);
   };
   ports[way].add(bytes / ports[speed], weight, end, undefined);
-  // Of an all-reduce, the same pass stands for as many bytes that come in.
+  // In an all-reduce, the same pass also stands for an equal number of incoming bytes.
   const moved = speed === "allReduce" ? 2 * bytes : bytes;
   movers.cores.add(moved / movers.bandwidth, device.weight, end, undefined);
 }

@@ -1,16 +1,16 @@
 // A resource that jobs share equally (processor sharing): cores, a memory, a disk, one way of a
-// link. Each of n jobs gets 1/n of it, and at most one server: with two cores, one job runs on
-// one.
+// link. Each of n jobs gets an equal share of the servers, but at most one server: a lone job on
+// two cores uses one core.
 //
 // Invariants
-//   R1. Jobs that are added at one time end as if they were one: the order of calls at one time
-//       changes no bit of any time. Jobs that are alike may so be added as one of their weight.
-//   R2. A resource without jobs starts from 0, so that no rounding adds up.
+//   R1. The order in which jobs are added at one time changes no bit of any time. Equal jobs may
+//       therefore be added as one job, whose weight is their number.
+//   R2. `#given` returns to 0 when there is no job, so that rounding errors do not add up.
 
 import type { EventQueue } from "./events.ts";
 
 interface Job {
-  /** What the resource will have given to each job when this one ends. */
+  /** The value of `#given` at which the job ends. */
   readonly end: number;
   readonly weight: number;
   readonly done: (of: unknown) => void;
@@ -23,10 +23,10 @@ export class SharedResource {
   readonly #jobs: Job[] = [];
   /** Weight of all jobs. */
   #count = 0;
-  /** What each job has got since the resource was idle, as of `#time`. */
+  /** Seconds of service that each job has got since the resource was idle, as of `#time`. */
   #given = 0;
   #time = 0;
-  /** When the next job ends. */
+  /** Time at which the next job ends. */
   #next = Number.POSITIVE_INFINITY;
   #busy = 0;
 
@@ -35,7 +35,7 @@ export class SharedResource {
     this.#servers = servers;
   }
 
-  /** Adds a job that needs the resource alone for `seconds`; `weight` jobs that are alike. */
+  /** Adds `weight` equal jobs, each of which would take `seconds` alone on the resource. */
   add<T>(seconds: number, weight: number, done: (of: T) => void, of: T): void {
     const { now } = this.#queue;
     this.#settle();
@@ -46,7 +46,7 @@ export class SharedResource {
     this.#plan();
   }
 
-  /** Seconds that all of it was in use so far. */
+  /** Seconds of use so far; while only a share of the servers is in use, that share counts. */
   busy(): number {
     this.#settle();
     this.#advance(this.#queue.now);
@@ -100,7 +100,7 @@ export class SharedResource {
     if (next !== Number.POSITIVE_INFINITY) this.#queue.at(next, due, this);
   }
 
-  /** An event of a time at which a job was to end: jobs that came later may have put that off. */
+  /** Called at the planned end of a job, which jobs that were added since may have delayed. */
   end(): void {
     if (this.#next !== this.#queue.now) return;
     for (const { done, of } of this.#end()) done(of);

@@ -1,9 +1,9 @@
 // Simulates steps of a job on a cluster in virtual time: the step graph of its devices, with the
-// costs of their tasks, on the links and shared resources of the machines. Some steps fill the
-// pipeline; then some are measured. Nothing is drawn: equal inputs have equal times.
+// costs of their tasks, on the links and shared resources of the machines. The first steps fill the
+// pipeline; later steps are measured. There is no randomness: equal inputs give equal times.
 //
-// Not simulated: folding of gradients that arrive; waits for room, but of ids; rounds of frames
-// that are longer than their room. Buckets of the dense gradient are equally long.
+// Not simulated: folding of arriving gradients; waits for room, except for ids; rounds of frames
+// that exceed their room. Buckets of the dense gradient have equal lengths.
 
 import { type StepChannel, type StepFacts, stepPlaces, waitOf } from "../../../internal.ts";
 import type { Hardware, SimulatedSteps, Span, StepCostsOfCluster } from "../model.ts";
@@ -19,13 +19,13 @@ export interface SimulateOptions {
   readonly streams?: boolean;
   /** Steps between checkpoints, at most 64. @default none is made */
   readonly checkpointEvery?: number;
-  /** Whether devices that are alike are simulated once: with the same times. @default true */
+  /** Whether equal devices are simulated once, which gives the same times. @default true */
   readonly merge?: boolean;
-  /** Devices with spans. @default 8 */
+  /** Number of devices whose spans are kept. @default 8 */
   readonly traced?: number;
 }
 
-/** Steps that are measured, at least; and steps before them, with which all begins to overlap. */
+/** Least number of measured steps, and number of steps before them that fill the pipeline. */
 const [measuredMin, warmSteps] = [2, 3] as const;
 /** Steps whose spans are kept. */
 const tracedSteps = 3;
@@ -55,7 +55,7 @@ export function simulateSteps(
   const simulation: Simulation = {
     ...{ queue, places: stepPlaces(facts), isStreamed: streams, checkpointEvery },
     ...{ staged: prefetch, buckets: ofGradients, idsRoom: new IdsRoom(cluster.devices.length) },
-    steps: end + prefetch + 2, // The last that are measured have steps after them, too.
+    steps: end + prefetch + 2, // The last measured steps have successors, too.
     roundOf(channel, at) {
       const own = rounds.get(channel) ?? [];
       rounds.set(channel, own);
@@ -107,7 +107,7 @@ interface TotalsOptions {
   readonly onEnd: (step: number) => void;
 }
 
-/** What a device does in the steps that are measured. */
+/** Sums the work and the waits of a device over the measured steps. */
 class Totals implements DeviceLog {
   /** Seconds that it waited for other devices. */
   waited = 0;
@@ -189,7 +189,7 @@ function addTo(sums: Map<string, number>, name: string, seconds: number): void {
   sums.set(name, (sums.get(name) ?? 0) + seconds);
 }
 
-/** Seconds that each kind of resource was busy so far, where it was busiest. */
+/** Busy seconds so far by kind of resource: those of the busiest resource of the kind. */
 function busyIn(
   { hosts, devices }: SimulatedCluster,
   readers: readonly HostReaders[],

@@ -1,4 +1,4 @@
-// The streams of a GPU, and what a task of one needs of the others (device-program.ts).
+// The streams of a GPU, and the tasks of other streams that a task waits for (device-program.ts).
 
 import type { StepTaskName } from "../../../internal.ts";
 
@@ -14,11 +14,11 @@ export const streamOf: Readonly<Record<StepTaskName, Stream>> = {
   ...{ allReduce: "compute", updateDense: "compute", losses: "compute", checkpoint: "compute" },
 };
 
-/** A task of another stream that a task needs, so many steps before its own. */
+/** A task of another stream that must have ended first, for the step `before` steps earlier. */
 interface Need {
   readonly name: StepTaskName;
   readonly before: number;
-  /** Whether as many steps more as may be staged. */
+  /** Whether the number of staged batches is added to `before`. */
   readonly isStaged?: boolean;
 }
 
@@ -32,6 +32,6 @@ export const needs: Readonly<Partial<Record<StepTaskName, readonly Need[]>>> = {
   tiers: [{ name: "receiveIds", before: 0 }],
   lookupReplicas: [{ name: "ids", before: 0 }],
   forwardEarly: [{ name: "batch", before: 0 }],
-  receiveGradients: [{ name: "sendGradients", before: 0 }], // Or it would seem to wait for others.
+  receiveGradients: [{ name: "sendGradients", before: 0 }], // Else a wait for other devices.
   losses: [{ name: "updateRows", before: 0 }],
 };

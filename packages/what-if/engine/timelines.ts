@@ -1,6 +1,6 @@
 // The spans of simulated steps as the timelines of a run: `chromeTrace` makes the same file of them
-// as `osiris trace` of a real run. What flies to a device from other hosts is in the row of its
-// host's bridge; a span has no sender, so the host itself stands for it.
+// as `osiris trace` of a real run. Flights to a device from other hosts are in the row of its
+// host's bridge; a span has no sender, so that host stands for the sender.
 
 import { flownChannels, type RunTimelines, stepTasks, waitedFor } from "../../../internal.ts";
 import type { SimulatedSteps, Span } from "../model.ts";

@@ -1,4 +1,4 @@
-// What the planner needs of a kind of machine: its constants, and the memory below its caches.
+// Derives the planner's inputs from a kind of machine: constants, and the memory below caches.
 
 import {
   checkConstants,
@@ -83,8 +83,8 @@ function collectivesOf({ bandwidth, allToAllShare, allReduceShare }: Link) {
 }
 
 /**
- * Bytes of each device; and for the rows below, of each device's share of the host's memory and
- * disk. Devices whose memory is a part of the host's leave what is not theirs.
+ * Bytes of a device; and for rows below it, of its share of the host's memory and disk. Where the
+ * memory of devices is a part of the host's memory, only the rest of that is shared.
  */
 export function memoryOf({ constants, device, host }: Hardware, { perHost }: ClusterDevices) {
   const { bytes, isShared } = device.memory;
@@ -104,8 +104,8 @@ const cacheShare = 0.9;
 
 /**
  * The job with the caches that this kind of machine has room for: in its devices' memory, and in
- * each device's share of the host's memory below. What a cache does not hold rests on the disk.
- * Caches of servers are as large, so that of two kinds the smaller decides.
+ * each device's share of the host's memory. Rows that no cache holds are on the disk. All devices
+ * have caches of one size, so that the smaller of two kinds of machines decides.
  */
 export function withCachesOf<Job extends Pick<JobSpec, "tiers">>(
   job: Job,

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { constantsSchema, type Quantity, quantityExpected, quantityIn } from "../../../internal.ts";
 import { taskCostsSchema } from "../tasks/task-costs.ts";
 
-/** A number outside these has another unit than its field: `200`, where 200 Gb/s are meant. */
+/** Plausible ranges: a number outside has a wrong unit, such as `200` where 200 Gb/s are meant. */
 const plausible: Readonly<Record<Quantity, readonly [least: number, most: number]>> = {
   bytes: [1e6, 1e18],
   "bytes per second": [1e3, 1e17],
@@ -32,7 +32,7 @@ function quantity(kind: Quantity) {
 const share = z.number().gt(0).max(1);
 const positive = z.number().positive();
 
-/** A place for rows. */
+/** A memory that holds rows. */
 const memoryLevel = z.strictObject({
   bytes: quantity("bytes"),
   bandwidth: quantity("bytes per second"),
@@ -50,7 +50,7 @@ const link = z.strictObject({
 export type Link = z.output<typeof link>;
 
 const scaleUp = link.extend({
-  /** Whether it is `device.hostLink`: devices exchange through the host's memory. */
+  /** Whether this link is `device.hostLink`, so that devices exchange through the host's memory. */
   isHostLink: z.boolean().default(false),
 });
 
@@ -68,11 +68,11 @@ const host = z.strictObject({
   /** Memory that the host's devices share, with its bandwidth. */
   memory: memoryLevel,
   disk: memoryLevel.optional(),
-  /** Cores that devices, readers and bridges share; left out: none is shared. */
+  /** Cores that devices, readers and bridges share; left out: they do not compete for cores. */
   cores: z.int().min(1).optional(),
-  /** Bytes per second that samples may arrive with. */
+  /** Bytes per second at which samples can arrive. */
   ingestion: quantity("bytes per second"),
-  /** Of the whole host, with its devices. */
+  /** Watts of the whole host, with its devices. */
   watts: positive.max(1e6).optional(),
   pricePerHour: positive.max(1e6).optional(),
   /** Mean hours between failures of a host. */
@@ -83,7 +83,7 @@ const device = z.strictObject({
   memory: memoryLevel.extend({
     /** Bytes per second that lookups of rows reach, at most `bandwidth`. */
     lookups: quantity("bytes per second"),
-    /** Whether it is a part of the host's memory, as where cores are the devices. */
+    /** Whether this memory is a part of the host's, as on machines whose devices are cores. */
     isShared: z.boolean().default(false),
   }),
   /** Peak operations per second, by the format of products. */
@@ -102,21 +102,21 @@ export const hardwareSchema = z
     name: z.string().min(1).max(64),
     /** Where the figures come from. */
     source: z.string().min(1),
-    /** Figures that were fitted, and to what: none may be compared with that again. */
+    /** Figures that were fitted, and the data they were fitted to, which cannot validate them. */
     fitted: z.array(z.string()).default([]),
     host,
     device,
-    /** Between devices of a host; left out: they share memory. */
+    /** Link between devices of a host; left out: they share memory. */
     scaleUp: scaleUp.default(sharedMemory),
-    /** Between hosts: of each device, or shared by those of a host. */
+    /** Link between hosts: one for each device, or one that the devices of a host share. */
     scaleOut: link.extend({
       isShared: z.boolean(),
-      /** Bytes, sent and received, that a core of `host.cores` moves; left out: none has to. */
+      /** Bytes per second, sent and received, that one core moves; left out: no core is needed. */
       coreBandwidth: quantity("bytes per second").optional(),
     }),
-    /** A machine that was measured: the planner's constants, with the memory of all devices. */
+    /** For a measured machine: the planner's constants, with the memory of all devices. */
     constants: constantsSchema.optional(),
-    /** Of such a machine, the measured costs of tasks on some numbers of devices. */
+    /** For a measured machine: the costs of tasks, by number of devices. */
     tasks: z.array(taskCostsSchema).min(1).optional(),
   })
   .superRefine(({ device: { memory, flops, hostLink }, ...all }, context) => {

@@ -8,7 +8,7 @@ import type { Clock, MachineConstants } from "../../../internal.ts";
 import type { TaskCosts } from "../tasks/task-costs.ts";
 import type { Hardware } from "./hardware.ts";
 
-/** What a machine has, beside its speed. */
+/** The parts of a machine, without their speeds. */
 export interface MachineParts {
   readonly cores: number;
   readonly memoryBytes: number;
@@ -60,7 +60,7 @@ tasks:
 `;
 }
 
-/** Bytes that are written to measure a disk. */
+/** Bytes that the measurement of a disk writes. */
 const diskProbeBytes = 2 ** 26;
 const chunkBytes = 2 ** 22;
 

@@ -6,8 +6,8 @@ import { expected, type JobSpec } from "../../../internal.ts";
 import type { ClusterDevices, Hardware } from "./hardware.ts";
 
 /**
- * The hosts with servers alone that are of a kind of their own.
- * @throws InvalidOptionError where a host of servers would have another device, or there is none
+ * The number of hosts that are servers of another kind; 0: there is no other kind.
+ * @throws InvalidOptionError where servers would not fill whole hosts, or would leave no other host
  */
 export function serverHosts(
   { servers: kind }: Hardware,
@@ -26,8 +26,8 @@ export function serverHosts(
 }
 
 /**
- * The kind of the hosts of servers, with as many devices as the others have: equal parts of it.
- * Where none is given, they are as the others.
+ * The kind of the hosts of servers, divided into as many equal devices as other hosts have. If no
+ * other kind is given, it is `hardware` itself.
  */
 export function serverKind(hardware: Hardware, { perHost }: ClusterDevices): Hardware {
   const { servers } = hardware;

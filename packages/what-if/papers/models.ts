@@ -10,8 +10,8 @@
 //             none, the tables' own vectors take part in the interaction
 //   dense     features take the rest of the stated operations
 //
-// No rule knows of a speed. The draws are a Halton sequence (a base for each property), so that a
-// model is the same everywhere, and its means are those of the rules.
+// No rule depends on a measured speed. Values are drawn by Halton sequences (one base for each
+// property), so that a model is the same on every machine, and its means are those of the rules.
 
 import {
   InvalidOptionError,
@@ -86,7 +86,7 @@ export interface PaperScale {
   readonly devices?: number;
   /** Share of the rows of each table, for fewer hosts than the model needs. @default 1 */
   readonly rows?: number;
-  /** As many times the tables, and their parameters; a sample has no more operations. @default 1 */
+  /** Multiple of tables and parameters; operations of a sample stay the same. @default 1 */
   readonly tables?: number;
 }
 
@@ -171,7 +171,7 @@ function tablesOf(paper: PaperModel, share: number): Table[] {
 type Table = { readonly name: string; readonly rows: number; readonly dim: number };
 type Dlrm = Extract<ModelOptions, { kind: "dlrm" }>;
 
-/** Columns of vectors that a projection makes of all tables. */
+/** Columns of the vectors that are projected from all tables. */
 const projectedDim = 64;
 /** Most columns of a table of a model. */
 const dimMax = 4096;
@@ -193,7 +193,7 @@ function withOperations(paper: PaperModel, tables: readonly Table[]): Dlrm {
   return dlrm(paper, tables, dense + Math.floor(left / (2 * (first ?? 1))), vectors);
 }
 
-/** `vectors`: projected of all tables; 0: each table's own vector takes part. */
+/** `vectors`: number of vectors projected from all tables; 0: each table's own vector is used. */
 function dlrm(
   { layers, width, dims }: PaperModel,
   tables: readonly Table[],

@@ -3,7 +3,7 @@
 
 import type { SimulatedSteps } from "../model.ts";
 
-/** Tasks of one kind of work, by the name of the kind. */
+/** The kind of work of each task, as the report names it. */
 const works: Readonly<Record<string, string>> = {
   batch: "reading",
   ids: "ids",
@@ -28,7 +28,7 @@ const resources: Readonly<Record<string, string>> = {
   scaleOut: "scale-out links",
 };
 
-/** Cores that are less busy than this share leave work to nobody else. */
+/** Cores that are busy for a smaller share do not limit the step. */
 const busyCores = 0.95;
 
 export function bottleneckOf({ step, byTask, busy, exposed }: SimulatedSteps) {

@@ -1,7 +1,7 @@
-// The changes that would help most, found by perturbing: each resource of the machines is made
-// twice as fast, and the job is changed in the ways that its user may choose; every change is
-// simulated. The plan stays, except where the devices change, so a gain is a lower bound: a plan
-// for the changed machines may gain more.
+// Finds the changes with the largest gains by simulating each of them: every resource of the
+// machines is made twice as fast, and the job is changed in the ways that its user may choose. The
+// plan stays the same unless the devices change, so that a gain is a lower bound: a plan for the
+// changed machines may gain more.
 
 import {
   ClusterTooSmallError,
@@ -28,8 +28,8 @@ export interface MeasuredChange extends Pick<Change, "name" | "of"> {
 }
 
 /**
- * The changes of a cluster that may be tried: of several kinds of machines, those of each. Servers
- * run no samples, so that faster layers and readers change nothing there.
+ * The changes of a cluster to try; with two kinds of machines, the changes of each. Servers run no
+ * samples, so that faster layers and readers change nothing there.
  */
 export function changesOf({ job, devices }: PlannedCluster, hardware: Hardware): Change[] {
   const { hosts, perHost } = devices;
@@ -166,7 +166,7 @@ function kindChanges(
   ];
 }
 
-/** Costs of a measured machine that arithmetic decides, and those that memory decides. */
+/** Costs of a measured machine that depend on arithmetic, and costs that depend on memory. */
 const computeCosts = ["activation", "product", "layer", "parameter", "sliceParameter"] as const;
 const memoryCosts = ["vector", "element", "id", "sliceRow"] as const;
 
@@ -197,7 +197,7 @@ const memoryUnits: ReadonlySet<string> = new Set([
   ...["cached", "missed", "missedColumn", "read"],
 ]);
 
-/** The measured tasks with these units at half their costs. */
+/** The measured tasks, with the costs of these units halved. */
 function withUnits(all: readonly TaskCosts[], units: ReadonlySet<string>): TaskCosts[] {
   return all.map(({ devices, tasks }) => {
     const faster = Object.entries(tasks).map(([task, costs]) => {

@@ -1,5 +1,5 @@
-// Chooses a cluster: of predictions for several kinds and numbers of hosts, the cheapest that
-// trains so many samples within a budget and before a deadline; and why the others do not.
+// Chooses a cluster from predictions for several kinds and numbers of hosts: the cheapest one that
+// trains the wanted samples within a budget and a deadline; and says why others are not chosen.
 
 import type { Prediction } from "../model.ts";
 
@@ -7,7 +7,7 @@ import type { Prediction } from "../model.ts";
 export interface Offer {
   readonly hardware: string;
   readonly hosts: number;
-  /** Or why there is none: the message of the error. */
+  /** The prediction; or the message of the error by which there is none. */
   readonly prediction: Prediction | string;
 }
 
@@ -23,13 +23,13 @@ export interface AssessedOffer extends Offer {
   /** Seconds and price of the training, with the time that failures cost. */
   readonly seconds?: number;
   readonly price?: number;
-  /** Why it is not chosen, whatever others cost; empty: it is as wanted. */
+  /** Requirements that the cluster does not meet; empty: it meets all. */
   readonly fails: readonly string[];
 }
 
 export interface ClusterChoice {
   readonly offers: readonly AssessedOffer[];
-  /** The cheapest as wanted; of equal ones the faster one, then the first; undefined: none is. */
+  /** The cheapest that meets all; of equal ones the fastest, then the first; undefined: none. */
   readonly chosen: AssessedOffer | undefined;
 }
 
@@ -54,10 +54,10 @@ function assess(offer: Offer, { samples, budget, deadline }: Wanted): AssessedOf
   const price = (ofBillion * samples) / 1e9;
   const fails = [
     ...(price > (budget ?? Infinity)
-      ? [`costs ${(price / (budget ?? 1)).toFixed(2)} of the budget`]
+      ? [`costs ${(price / (budget ?? 1)).toFixed(2)} times the budget`]
       : []),
     ...(seconds > (deadline ?? Infinity)
-      ? [`takes ${(seconds / (deadline ?? 1)).toFixed(2)} of the time`]
+      ? [`takes ${(seconds / (deadline ?? 1)).toFixed(2)} times the deadline`]
       : []),
   ];
   return { ...offer, seconds, price, fails };

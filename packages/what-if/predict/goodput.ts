@@ -24,7 +24,7 @@ export interface Goodput extends Omit<Failures, "every"> {
   readonly share: number;
 }
 
-/** A smaller share is none: a run would take a million times as long, and its price has no use. */
+/** A smaller share counts as 0: the run would take over a million times as long. */
 const leastShare = 1e-6;
 
 export function goodputOf({ every: given, ...failures }: Failures): Goodput {
@@ -35,7 +35,7 @@ export function goodputOf({ every: given, ...failures }: Failures): Goodput {
     const share = every === Number.POSITIVE_INFINITY ? 1 : every / (every + save);
     return { ...failures, every, share };
   }
-  // A stretch without length trains nothing: without any cost of a checkpoint it is a step.
+  // If checkpoints cost nothing, the best stretch has length 0, in which nothing could be trained.
   const stretch = Math.max(every, Number.MIN_VALUE);
   const mean = mtbf * Math.exp(restore / mtbf) * Math.expm1((stretch + save) / mtbf);
   const share = stretch / mean;

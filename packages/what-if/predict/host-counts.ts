@@ -1,9 +1,9 @@
-// Reads numbers of hosts: `16`, `1,2,4`, or a row that goes on as it begins: `1,2,4...16`, `2...5`.
+// Parses numbers of hosts: `16`, `1,2,4`, or a continued sequence: `1,2,4...16`, `2...5`.
 
 /** Most numbers of a list. */
 const countsMax = 64;
 
-/** The numbers, ascending; undefined if the text is none of these. */
+/** The numbers, ascending; undefined if the text has none of these forms. */
 export function hostCountsFrom(text: string): number[] | undefined {
   const [, written = "", end] =
     /^([\d,\s]+?)(?:\s*,?\s*(?:\.\.\.|…)\s*,?\s*(\d+))?$/.exec(text) ?? [];
@@ -24,7 +24,7 @@ export function hostCountsFrom(text: string): number[] | undefined {
   return sorted.length <= countsMax ? sorted : undefined;
 }
 
-/** Doubles, if the last number is twice the one before; else adds their difference, or 1. */
+/** The rule of a sequence: doubles, if the last number does; else adds the difference, or 1. */
 function followerOf(before: number | undefined, last: number) {
   if (before === undefined) return (count: number) => count + 1;
   if (before >= last) return undefined;

@@ -40,7 +40,7 @@ export interface PredictOptions extends WorkloadOptions, Pick<CostOptions, "prec
   readonly restartSeconds?: number | undefined;
   /** Whether devices overlap tasks as GPUs do. @default unless the machine was measured */
   readonly streams?: boolean | undefined;
-  /** Whether the error of a job that does not fit names what would help, which takes longer. */
+  /** Whether the error of a job that does not fit suggests remedies, which takes longer. */
   readonly advise?: boolean | undefined;
 }
 
@@ -50,9 +50,9 @@ export interface PlannedCluster {
   readonly devices: ClusterDevices;
   readonly plan: Plan;
   readonly options: PredictOptions;
-  /** What decides the tasks of a step. */
+  /** The facts that determine the tasks of a step. */
   readonly facts: StepFacts;
-  /** What a run of the job by this plan would need first, a sentence each. */
+  /** Conditions that a run of the job by this plan does not meet yet, a sentence each. */
   readonly missing: readonly string[];
 }
 
@@ -76,9 +76,9 @@ export function predictCluster(
 }
 
 /**
- * The prediction for a job as a user writes it. `hardware`: a kind of machine that the package has,
- * or a file, as of `osiris simulate-cluster --hardware`; `serversHardware`: that of the hosts of
- * servers, if it is another one.
+ * The prediction for a job as a user writes it. `hardware`: the name of a kind of machine in the
+ * package, or a file, as for `osiris simulate-cluster --hardware`; `serversHardware`: the kind of
+ * the hosts of servers, if it differs.
  * @throws as `predictCluster`; InputUnusableError if the file cannot be used
  */
 export function simulateCluster(
@@ -114,7 +114,7 @@ function hostsOf({ hosts }: ClusterDevices, hardware: Hardware): string {
   return `${hosts} ${hosts === 1 ? "host" : "hosts"} of ${nameOf(hardware)}`;
 }
 
-/** Refuses servers without a device that runs samples. */
+/** Refuses a job whose devices would all be servers, as none would run samples. */
 function checkServers({ placement }: JobSpec, { hosts, perHost }: ClusterDevices): void {
   const all = hosts * perHost;
   if (placement.servers < all) return;
@@ -129,7 +129,7 @@ export function withFacts(planned: Omit<PlannedCluster, "facts">): PlannedCluste
   return { job, devices, plan, options, missing, facts: stepFactsOfPlan(planned) };
 }
 
-/** A batch with fewer samples than devices leaves some of them idle. */
+/** The sentence on devices that a small batch leaves idle, if any. */
 function missingSamples({ job, devices }: Pick<PlannedCluster, "job" | "devices">): string[] {
   const { batchSize } = job.data;
   const trainers = devices.hosts * devices.perHost - job.placement.servers;
@@ -161,7 +161,7 @@ export function predictPlanned(planned: PlannedCluster, hardware: Hardware): Pre
   const costs = costsOfCluster(job, plan, hardware, devices, options);
   const memory = memoryOfFullest(costs);
   checkBelow(hostsOf(devices, hardware), memory);
-  // Devices of measured machines are this runtime's, which do one thing at a time.
+  // Devices of measured machines run this runtime, which runs one task at a time.
   const streams = options.streams ?? hardware.constants === undefined;
   const steps = simulateSteps(planned.facts, costs, hardware, { streams });
   const samplesPerSecond = job.data.batchSize / steps.step;
@@ -192,7 +192,7 @@ function nameOf({ name, servers }: Hardware): string {
   return servers === undefined ? name : `${name} with servers of ${servers.name}`;
 }
 
-/** The sum of a figure over all hosts; undefined where a kind of them has none. */
+/** The sum of a figure over all hosts; undefined if one kind of host lacks the figure. */
 function sumOverHosts(
   { host, servers }: Hardware,
   { hosts, serverHosts }: Pick<StepCostsOfCluster, "hosts" | "serverHosts">,
@@ -204,7 +204,7 @@ function sumOverHosts(
   return (hosts - serverHosts) * own + serverHosts * ofServer;
 }
 
-/** The planner checks the memory of devices; what lies below it is known from the costs. */
+/** Checks the memory below devices, by the costs; the planner has checked that of the devices. */
 function checkBelow(hosts: string, memory: Prediction["memory"]): void {
   for (const level of ["host", "disk"] as const) {
     const { used, there } = memory[level];
@@ -241,9 +241,9 @@ function memoryOfFullest({ classes, perHost }: StepCostsOfCluster): Prediction["
 }
 
 /**
- * A checkpoint copies the model to the hosts while training stands still, and is written meanwhile:
- * to the hosts' disks, or without these over the network that samples arrive by. A restore reads it
- * the same way.
+ * A checkpoint stops training while it copies the model to the hosts' memory. It is written while
+ * training goes on: to the hosts' disks, or without disks over the network by which samples arrive.
+ * A restore reads it the same way.
  */
 function failuresOf(
   { devices, options }: PlannedCluster,

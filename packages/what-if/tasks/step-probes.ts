@@ -22,7 +22,7 @@ const tiny: StepProbe = {
   ...{ bottom: [16], top: [1], interaction: "cat" },
 };
 
-/** All but the first and the last three stress one cost each. */
+/** Each probe stresses one cost, except for the first one and the last three. */
 export const stepProbes: readonly StepProbe[] = [
   tiny,
   { ...tiny, tables: 26 },

@@ -1,6 +1,6 @@
 // The costs of tasks on a measured machine: seconds of each unit (task-units.ts), fitted to the
-// tasks of small jobs' steps: least squares of errors relative to the task and its step, with no
-// cost below 0. And the seconds of a device's tasks by these costs.
+// tasks of small jobs by least squares of errors relative to the task and its step, with no cost
+// below 0. And the seconds of a device's tasks by these costs.
 
 import { z } from "zod";
 import { stepTasks } from "../../../internal.ts";
@@ -10,7 +10,7 @@ import { type CostedTask, type TaskUnits, type Units, unitNames } from "./task-u
 
 const seconds = z.number().min(0);
 
-/** Tasks with costs: early and late blocks of a pass have one. */
+/** Names of tasks with costs; the early and the late blocks of a pass share one name. */
 const costNames: ReadonlySet<string> = new Set([
   ...stepTasks,
   ...["between", "fetch", "forward", "backward"],
@@ -18,17 +18,17 @@ const costNames: ReadonlySet<string> = new Set([
 
 const known: ReadonlySet<string> = new Set(unitNames);
 
-/** Costs on so many devices of a host, which share its caches and memory. */
+/** Costs while `devices` devices of a host share its caches and memory. */
 export const taskCostsSchema = z
   .strictObject({
     devices: z.int().min(1),
-    /** The level of the machine's speed that they are of (machine-level.ts); left out: unknown. */
+    /** The machine's level of speed at the measurement (machine-level.ts); left out: unknown. */
     level: seconds.optional(),
     /** By task, then by unit. */
     tasks: z.record(z.string(), z.record(z.string(), seconds)),
   })
   .superRefine(({ tasks }, context) => {
-    // A task or a unit that is spelt otherwise would cost nothing.
+    // Refuses unknown names, because a misspelt task or unit would cost nothing.
     const refuse = (path: string[], of: string, input: unknown) => {
       const message = `left out, as ${of} of this name`;
       context.addIssue({ code: "custom", path: ["tasks", ...path], message, input });
@@ -43,7 +43,7 @@ export const taskCostsSchema = z
 
 export type TaskCosts = z.output<typeof taskCostsSchema>;
 
-/** A measured device of a probe: what its tasks have to do, and how long they took. */
+/** A measured device of a probe: the units of its tasks, and the times that the tasks took. */
 export interface MeasuredTasks {
   readonly units: TaskUnits;
   readonly times: TaskTimes;

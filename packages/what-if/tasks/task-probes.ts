@@ -57,13 +57,13 @@ export interface Probing {
   readonly limits: Pick<JobDraw, "idsMax" | "flopMax">;
   /** Passes of random probes that count; V8 compiles most of their programs in one before these. */
   readonly passes: number;
-  /** Of a random probe. A step is counted if it began in the sample. */
+  /** Durations of a pass of a random probe. A step is counted if it began in the sample. */
   readonly counting: SampleTimes;
   /** The warm-up of cached tables: all batches, so that each new row replaces another one. */
   readonly filling: Pick<SampleTimes, "warmUpSteps" | "longestMs">;
 }
 
-/** Batches of a probe with cached tables: fewer than a run has, as each pass begins with all. */
+/** Batches of a probe with cached tables: few, as each pass first warms up with all of them. */
 const cachedBatches = 32;
 
 export const usualProbing: Probing = {
@@ -91,15 +91,15 @@ const stepPasses = 3;
 const probeSeed = 4242;
 
 /**
- * From now on V8 compiles a function after a quarter of the usual work in it: a run's programs are
- * compiled for most of its time, and probes are short.
+ * Lets V8 compile a function after a quarter of the usual work in it. A run executes compiled code
+ * for most of its time, and probes are short.
  */
 const compileSoon = "--interrupt-budget=16000";
 
 /** Share of the time that rates take, where the planner's constants alone are measured. */
 const ratesShare = 0.2;
 
-/** A device of a probe; its tasks without waits. */
+/** A device of a probe, with the facts of its steps. */
 export interface ProbedTasks extends MeasuredTasks {
   readonly facts: StepFacts;
 }
@@ -117,7 +117,7 @@ export interface ProbedJob {
   readonly probe: number;
   readonly devices: number;
   readonly facts: StepFacts;
-  /** Of each device. */
+  /** The units of each device. */
   readonly units: readonly TaskUnits[];
   readonly passes: readonly ProbePass[];
 }
@@ -132,9 +132,9 @@ export interface MachineOptions extends RateOptions {
 
 /** This machine, measured once for both uses. */
 export interface MeasuredMachine {
-  /** What the planner needs: rates, and costs of whole steps on each number of `stepsOn`. */
+  /** For the planner: rates, and costs of whole steps on each number of devices in `stepsOn`. */
   readonly constants: MachineConstants;
-  /** What the simulator needs besides; empty without random probes. */
+  /** For the simulator: costs of tasks; empty without random probes. */
   readonly tasks: readonly TaskCosts[];
 }
 
@@ -166,7 +166,7 @@ export async function measureMachine(
   return { constants: { ...rates, steps }, tasks };
 }
 
-/** The costs of the fastest level that the machine had. */
+/** The costs at the fastest level of the machine. */
 export function costsOf(devices: number, probed: readonly ProbedJob[]): TaskCosts {
   const levels = probed.flatMap(({ passes }) => passes.map(({ level }) => level));
   const bound = boundOf(levels);
@@ -175,7 +175,7 @@ export function costsOf(devices: number, probed: readonly ProbedJob[]): TaskCost
   return { ...fitTaskCosts(devices, measured), level: own[Math.floor(own.length / 2)] };
 }
 
-/** Each device's mean times of the passes that count; without a pass above the bound, none. */
+/** Mean times of each device over the faster half of passes above `bound`; empty without such. */
 function meanOfPasses({ facts, units, passes }: ProbedJob, bound: number): ProbedTasks[] {
   const above = passes.filter(({ level }) => level > bound);
   const own = fasterHalf(above, ({ times }) => stepOf(times));
@@ -351,8 +351,8 @@ const sharing = (() => {
 })();
 
 /**
- * The devices of a probe wait longer for each other than in a simulation of their mean times, as
- * they are slower in turns. The difference is added to the tasks of all, in their proportion.
+ * Devices of a probe wait longer for each other than in a simulation of their mean times, because
+ * each is slower than its mean in some steps. The tasks of all are lengthened by that factor.
  */
 export function withJitter(ranks: readonly ProbedTasks[]): MeasuredTasks[] {
   const [{ facts } = {}] = ranks;
@@ -384,7 +384,7 @@ export function withJitter(ranks: readonly ProbedTasks[]): MeasuredTasks[] {
   });
 }
 
-/** Waits for no other device. */
+/** Waits that do not depend on other devices. */
 const ownWaits: ReadonlySet<string> = new Set(["wait.batch", "wait.tiers", "wait.checkpoint"]);
 
 function jobOf({ options }: RandomJob, home: string): JobOptions {
@@ -392,7 +392,7 @@ function jobOf({ options }: RandomJob, home: string): JobOptions {
   return {
     ...others,
     data: { ...data, cache: join(home, "cache") } as JobOptions["data"],
-    // Without batches ahead, a device waits for all that its tiers do, so that it can be timed.
+    // Without batches ahead, a device waits for all the work of its tiers, which can so be timed.
     ...(tiers !== undefined && { tiers, pipeline: { depth: 1 as const } }),
     checkpoint: { directory: join(home, "none") },
   };

@@ -1,5 +1,5 @@
-// The seconds of each task of a device's step, from its timeline: means of the steps, as the time
-// of a run is a sum over steps, of which some wait for a core or collect garbage.
+// The seconds of each task of a device's step, from its timeline: means over steps, because the
+// time of a run is a sum over steps, including those that wait for a core or collect garbage.
 
 import { stepTasks, type TimelineRecord, waitedFor } from "../../../internal.ts";
 
@@ -8,15 +8,15 @@ export type TaskTimes = Readonly<Record<string, number>>;
 
 type TimedRecord = Pick<TimelineRecord, "kind" | "what" | "fromMs" | "toMs">;
 
-/** The last tasks of a step, in which the timeline is cut: every step has it once. */
+/** The task after which the timeline is cut into steps: every step has it once, near its end. */
 const lastTask = stepTasks.indexOf("losses");
 
 /** The first steps touch memory for the first time. */
 const coldSteps = 2;
 
 /**
- * `records`: oldest first. `lastMs`: counts only steps that began so long before the last record,
- * and else the last step. Empty: no whole step is there.
+ * Mean times of the steps in `records`, oldest first. `lastMs`: only steps that began within this
+ * time before the last record count, or else the last step. Empty: there is no whole step.
  */
 export function taskTimesOf(
   records: Iterable<TimedRecord>,
@@ -28,7 +28,7 @@ export function taskTimesOf(
   let waits: { readonly name: string; readonly ms: number }[] = [];
   let endedMs: number | undefined;
   for (const { kind, what, fromMs, toMs } of records) {
-    // A wait is noted when it ends, before the task that it lies in.
+    // A wait is recorded at its end, before the task that contains it.
     if (kind === "wait") waits.push({ name: `wait.${waitedFor[what]}`, ms: toMs - fromMs });
     if (kind !== "task") continue;
     const waited = waits.reduce((sum, { ms }) => sum + ms, 0);

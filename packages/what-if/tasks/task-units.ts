@@ -1,4 +1,4 @@
-// What the tasks of a device do in a step, counted: ids, rows, vectors, products. The seconds of a
+// Counts the work of a device's tasks in a step: ids, rows, vectors, products. The seconds of a
 // task are a sum over these units, each with a cost that `osiris calibrate --machine` fits to steps
 // of small jobs (task-probes.ts). The shards of a plan are counted in one pass for all devices.
 
@@ -99,7 +99,7 @@ export function taskUnitsOf({
     const vectors = { step, table, bag: own.bag, element: own.element };
     const { bytes, row, cachedShard, cached, missed, missedColumn, read, ...looked } =
       held.of(rank);
-    // For each row that comes from below, another one leaves device memory.
+    // For each row that is read from below, another row leaves device memory.
     const moved = cachedShard > 0 && { cachedShard, missed, missedColumn };
     const { shard, bag, id, idColumn, rowColumn, element } = looked;
     const isFar = shareBeyond(bytes, nearBytes);

@@ -1,5 +1,5 @@
-// How model-F gets into memory (Neo, section 4.1.3 and 4.4: arXiv 2104.05158): its bytes by the
-// format of rows and the state of their optimizer, and whether the planner finds them a place in
+// How model-F fits into memory (Neo, sections 4.1.3 and 4.4: arXiv 2104.05158): its bytes by the
+// format of rows and the state of their optimizer, and whether the planner finds room for them in
 // the memory of devices and hosts.
 
 import {
@@ -61,7 +61,7 @@ function bytesOf({ model, optimizer }: JobSpec): number {
   }, 0);
 }
 
-/** Tables of a plan by scheme and tier, with the most first. */
+/** Number of tables of a plan by scheme and tier, the largest number first. */
 export function placesOf(shards: readonly PlacedShard[]): [place: string, tables: number][] {
   const places = new Map(shards.map(({ table, scheme, tier }) => [table, `${scheme}, ${tier}`]));
   const counts = new Map<string, number>();

@@ -1,7 +1,7 @@
-// What papers claim, and what this project measured of the same thing: figures of its documents,
-// with the command that prints each. A test finds every figure in its document.
+// Claims of papers beside measurements of this project: figures from its documents, each with the
+// command that prints it. A test checks that every figure is in its document.
 
-/** A figure of a document: text that is in it. */
+/** Figures that a document contains, as text. */
 export interface MeasuredFigure {
   /** Path from the top of the project. */
   readonly page: string;
@@ -13,7 +13,7 @@ export interface Claim {
   readonly claim: string;
   /** Whether the claim is quoted from memory. */
   readonly isFromMemory?: boolean;
-  /** What we have, in a sentence; `{0}`, `{1}` … are the figures. */
+  /** Our measurement as a sentence, in which `{0}`, `{1}` … stand for the figures. */
   readonly ours: string;
   readonly command: string;
   readonly measured: MeasuredFigure;

@@ -1,7 +1,7 @@
-// Plans without a planner. `naivePlan`, before there was one: tables in the order of the job, each
-// whole on the next device with room, as round robin; a table that no device has room for is cut by
-// rows over the devices with most room. `rowWisePlan`, for tables that no host has room for: each
-// is cut by rows over all hosts. Neither counts a cost.
+// Plans without a planner, which consider no cost. `naivePlan` places tables in the order of the
+// job, each whole on the next device with room (round robin); a table that no device has room for
+// is cut by rows over the devices with most room. `rowWisePlan`, for tables that no host has room
+// for, cuts each by rows over all hosts.
 
 import {
   costOf,

@@ -48,7 +48,7 @@ export interface Variant {
   readonly isEven?: boolean;
   /** Tables dealt in turn, or cut by rows over all hosts. @default as planned */
   readonly plan?: "dealt" | "row-wise";
-  /** Links over which some take no time: how long a step is without them. @default none */
+  /** Transfers that take no time, to compute the length of a step without them. @default none */
   readonly without?: "all-reduce" | "scale-out";
   /** The optimizer of rows. @default the job's */
   readonly sparse?: "sgd";
@@ -57,7 +57,7 @@ export interface Variant {
 const known = new Map<string, Prediction | ClusterTooSmallError>();
 const knownPlans = new Map<string, PlannedCluster>();
 
-/** The prediction of a variant; or the error, if it has no room. */
+/** The prediction of a variant; or the error, if the variant does not fit into memory. */
 export function predicted(variant: Variant): Prediction | ClusterTooSmallError {
   const key = JSON.stringify(variant);
   const found = known.get(key) ?? predictionOf(variant);
@@ -104,7 +104,7 @@ function plannedOf(variant: Variant, hardware: Hardware): PlannedCluster {
   return withFacts({ job, devices, plan, options, missing: [] });
 }
 
-/** A part that is this many times as fast takes no time that a figure would show. */
+/** Factor of speed by which the time of a part becomes too short to show in a figure. */
 const endless = 1e9;
 
 function withoutTime(hardware: Hardware, what: Variant["without"]): Hardware {

@@ -117,7 +117,7 @@ test.serial(
       directory,
     );
     t.is(late.code, 1);
-    t.regex(late.stdout, /\nNo cluster is as wanted\.\n( {2}not \d hosts? of .*\n){6}$/);
+    t.regex(late.stdout, /\nNo cluster meets the requirements\.\n( {2}not \d hosts? of .*\n){6}$/);
   },
 );
 
@@ -146,7 +146,10 @@ test.serial("a single cluster is also checked against budget and deadline", asyn
   t.regex(met.stdout, /^Energy +0\.\d*[1-9]\d* kWh/m);
   const late = await runCli([...limited, "1s"], directory);
   t.is(late.code, 1);
-  t.regex(late.stdout, /\nNo cluster is as wanted\.\n {2}not 1 host of zionex: takes .*\n$/);
+  t.regex(
+    late.stdout,
+    /\nNo cluster meets the requirements\.\n {2}not 1 host of zionex: takes .*\n$/,
+  );
   const { changes, clusters } = lastJson<Report>(
     await runCli([...limited, "1s", "--json"], directory),
   );

@@ -42,10 +42,10 @@ test("the line of a rejected cluster has its excess over the limits, or what is 
   t.deepEqual(
     assessed.map(({ fails }) => fails),
     [
-      ["takes 1.95 of the time"],
-      ["costs 1.22 of the budget", "takes 1.22 of the time"],
-      ["costs 1.46 of the budget"],
-      ["costs 1.46 of the budget"],
+      ["takes 1.95 times the deadline"],
+      ["costs 1.22 times the budget", "takes 1.22 times the deadline"],
+      ["costs 1.46 times the budget"],
+      ["costs 1.46 times the budget"],
       ["its hardware file has no `host.pricePerHour`"],
       ["The job does not fit"],
     ],

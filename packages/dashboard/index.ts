@@ -1,4 +1,4 @@
-// The door of packages/dashboard: all that other code may import of it.
+// The public interface of packages/dashboard: other code may import from this file only.
 
 export { dashboard } from "./server/dashboard.ts";
 export { type Exporter, openExporter } from "./server/exporter.ts";

@@ -35,7 +35,10 @@ export function visitorOf(
   const { token, allow } = access;
   if (token === undefined) {
     if (isForLoopback(request)) return { tenant: undefined, allow }; // D1
-    return { status: 403, message: "Expected an address of this machine, as http://127.0.0.1" };
+    return {
+      status: 403,
+      message: "Expected an address of this machine, such as http://127.0.0.1",
+    };
   }
   const given = bearerOf(request) ?? cookieOf(request, cookieName(port));
   return visitorWith(given, access) ?? { status: 401, message: needsToken };

@@ -197,7 +197,9 @@ function partsOf({ pathname }: URL): string[] {
   try {
     return pathname.split("/").map(decodeURIComponent);
   } catch (cause) {
-    throw new RequestUnusableError("Expected a path whose `%` begin a byte each", 400, { cause });
+    throw new RequestUnusableError("Expected a path whose `%` all begin encoded bytes", 400, {
+      cause,
+    });
   }
 }
 
@@ -211,7 +213,7 @@ async function change({ request, url, answers }: PageRequest, visitor: Visitor):
   if (needed === undefined)
     throw new RequestUnusableError("Expected /api/jobs or /api/faults", 404);
   if (!visitor.allow.includes(needed)) {
-    const message = `This page may only look: the cluster was started without \`--dashboard-allow ${needed}\``;
+    const message = `This page is read-only: the cluster was started without \`--dashboard-allow ${needed}\``;
     throw new RequestUnusableError(message, 403);
   }
   const body = await bodyOf(request);

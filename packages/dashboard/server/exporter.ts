@@ -74,62 +74,66 @@ function createFigures(
   const counter = (name: string, help: string, ...labels: string[]) =>
     new Counter({ name: `osiris_${name}_total`, help, registers, labelNames: ["run", ...labels] });
   return {
-    up: gauge("run_up", "1 while the run has its turn, 0 while it is paused and once it is over"),
+    up: gauge("run_up", "1 while the run has devices, 0 while it is paused and after its end"),
     step: gauge("run_step", "Steps done"),
     steps: gauge("run_steps", "Steps of the whole run"),
     loss: gauge("run_loss", "Mean loss of the last reported step"),
     speed: gauge("run_samples_per_second", "Samples a second, of the last ten seconds"),
-    generation: gauge("run_generation", "The generation: 1 until something failed or scaled"),
+    generation: gauge("run_generation", "Number of the generation: 1 until a failure or a scaling"),
     devices: gauge("run_devices", "Devices that train it"),
     stepSeconds: gauge("step_seconds", "Mean time of a step"),
-    batches: gauge("batches_ready", "Batches that were there when a step began"),
+    batches: gauge("batches_ready", "Batches that were ready when a step began"),
     reading: gauge("read_seconds", "Mean time in which a reader reads a batch"),
     dedupeFactor: gauge("dedupe_factor", "Ids of deduplicated lists for each id that is sent"),
-    overRead: gauge("over_read", "Bytes read of the file for a byte of the samples trained"),
+    overRead: gauge("over_read", "Bytes read of the file per byte of the trained samples"),
     diskWait: gauge(
       "disk_wait_seconds",
-      "Mean time of a batch in which its reader waits for the disk",
+      "Mean time per batch in which its reader waits for the disk",
     ),
-    share: gauge("step_share", "Share of a step spent on its part", "part"),
+    share: gauge("step_share", "Share of the time of a step that one part of it takes", "part"),
     exchange: gauge(
       "exchange_share",
       "Share of a step in which devices wait for the exchange (exposed), in which bytes are in " +
         "flight then (in_flight), and while they compute (hidden)",
       "time",
     ),
-    hidden: gauge("exchange_hidden_share", "Share of a step hidden of a channel", "channel"),
+    hidden: gauge("exchange_hidden_share", "Hidden share of the exchange by channel", "channel"),
     tier: gauge("tier_share", "Share of cached rows that came from a tier", "tier"),
     metric: gauge("evaluation", "The last evaluation on held-out samples", "metric"),
-    repaired: gauge("repaired_ids", "Ids that were clamped or hashed", "table"),
+    repaired: gauge("repaired_ids", "Ids outside a table's rows, clamped or hashed", "table"),
     stale: gauge("stale_rows", "Rows that steps read with an update pending", "table"),
-    rowsUsed: gauge("dynamic_rows", "Rows of a table that dynamic ids have", "table"),
+    rowsUsed: gauge("dynamic_rows", "Rows of a table that are assigned to dynamic ids", "table"),
     tierState: gauge(
       "tier_ok",
-      "1 while what lies below a device serves it as it should",
+      "1 while the device's tier serves rows; 0 while its disk is full or slow",
       "device",
     ),
-    links: gauge("links", "Links between its hosts: direct ones, and over the broker", "way"),
-    straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
-    workers: gauge("workers", "Preprocessing workers that live"),
-    workersWanted: gauge("workers_wanted", "How many preprocessing workers there should be"),
+    links: gauge(
+      "links",
+      "Links between the run's hosts: direct ones, and those over the broker",
+      "way",
+    ),
+    straggler: gauge("straggler_factor", "Last reported factor of a straggling device", "device"),
+    workers: gauge("workers", "Number of live preprocessing workers"),
+    workersWanted: gauge("workers_wanted", "Number of preprocessing workers that the run needs"),
     workersStalled: gauge("workers_stalled", "Share of the time that readers waited for workers"),
     readerLimit: gauge(
       "reader_limit_samples_per_second",
-      "Most samples a second that its readers may serve; 0: there is no limit",
+      "Most samples a second that the run's readers may serve; 0: there is no limit",
     ),
-    drains: counter("reader_drains", "Threads of readers that were replaced as asked", "reader"),
+    drains: counter("reader_drains", "Reader threads that were replaced on request", "reader"),
     incidents: counter("incidents", "Failures that were recovered from", "role", "code"),
-    alerts: counter("alerts", "What a run was warned of", "code"),
+    alerts: counter("alerts", "Alerts of the run", "code"),
     scalings: counter(
       "scalings",
-      "Changes of its devices, or of its shards' places, that were asked for",
+      "Requested changes of the run's devices, or of the devices of its shards",
     ),
     checkpoints: counter("checkpoints", "Checkpoints committed"),
     bytes: counter("checkpoint_bytes", "Bytes of the parts of checkpoints"),
     buddies: gauge("buddy_bytes", "Bytes of the newest checkpoint's copies in hosts' memory"),
     recovery: new Histogram({
       name: "osiris_recovery_seconds",
-      help: "From an incident to the first step after the restore",
+      help: "Time from an incident to the first step after the restore",
       registers,
       labelNames: ["run"],
       buckets: [0.25, 0.5, 1, 2, 5, 10, 30, 60],
@@ -141,12 +145,12 @@ function createFigures(
     /** Metrics over all runs. */
     broker: new Gauge({
       name: "osiris_broker_up",
-      help: "1 while this exporter hears the broker: without it, all figures are old",
+      help: "1 while this exporter is connected to the broker; otherwise all figures are old",
       registers,
     }),
     ended: new Counter({
       name: "osiris_runs_ended_total",
-      help: "Runs that ended, by how",
+      help: "Ended runs, by final status",
       registers,
       labelNames: ["status"],
     }),
@@ -280,7 +284,7 @@ function noteProgress(
   }: Extract<RunEvent, { readonly type: "run.progress" }>,
 ): void {
   const { staleness, dynamicIds = [] } = rest;
-  figures.up.set({ run }, 1); // An exporter may start in the middle of a run.
+  figures.up.set({ run }, 1); // The exporter may have started in the middle of the run.
   figures.step.set({ run }, step);
   figures.steps.set({ run }, steps);
   figures.loss.set({ run }, loss);

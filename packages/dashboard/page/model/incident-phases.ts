@@ -24,7 +24,7 @@ export interface ShownIncident {
   readonly caughtUpAtMs?: number | undefined;
 }
 
-/** The phases that are known. */
+/** The known phases of an incident, in order. */
 export function phasesOf({ record, caughtUpAtMs }: ShownIncident): Phase[] {
   const { actions, end, waits = [] } = record;
   const waited = Math.max(0, ...waits.map(({ forMs }) => forMs));

@@ -246,7 +246,7 @@ export class RunStory {
 function changeOf(event: EventOf<"run.scaled" | "run.moved" | "run.adapted">): string {
   if (event.type === "run.adapted") return "tables placed anew";
   if (event.type === "run.moved") return `${event.shards.length} shards moved`;
-  return event.from === event.to ? "work shared anew" : `${event.from} to ${event.to} devices`;
+  return event.from === event.to ? "work redistributed" : `${event.from} to ${event.to} devices`;
 }
 
 function bounded<Line>(lines: Line[], line: Line): void {
@@ -260,7 +260,7 @@ function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined 
     case "run.incident":
       return { level: "warn", text: `${event.offender} failed: ${event.error.message}` };
     case "run.recovered":
-      return { level: "info", text: `recovered: goes on from step ${count(event.fromStep)}` };
+      return { level: "info", text: `recovered: continues from step ${count(event.fromStep)}` };
     case "run.alert":
     case "run.tier":
       return { level: "warn", text: event.message };
@@ -278,7 +278,7 @@ function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined 
     case "run.scaled": {
       const { from, to } = event;
       const text =
-        from === to ? `work shared anew among ${to} devices` : `${from} to ${to} devices`;
+        from === to ? `work redistributed among ${to} devices` : `${from} to ${to} devices`;
       return { level: "info", text };
     }
     case "run.paused":

@@ -29,7 +29,7 @@ export function CompareView({ store, story, other }: Props) {
     <div class="charts">${chartsOf(pair)}</div>
     ${
       options === undefined || others === undefined
-        ? html`<p class="empty">The options of both jobs are being asked for …</p>`
+        ? html`<p class="empty">The options of both jobs are being requested …</p>`
         : html`<${Differences} pair=${pair} options=${options} others=${others} />`
     }
   </section>`;

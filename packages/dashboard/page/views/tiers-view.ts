@@ -33,7 +33,7 @@ export function TiersView({ store, story }: Props) {
       ${rows.length === 0 ? null : html`<span class="dim">${plural(wanted.length, "cached table")}</span>`}</div>
     ${
       !hasTiers(story) && rows.length === 0
-        ? html`<p class="empty">No table of this run has rows below memory.</p>`
+        ? html`<p class="empty">No table of this run has rows below device memory.</p>`
         : null
     }
     ${rates === undefined ? null : html`<p>Of a step's rows: <b>${percent(rates.hbm)}</b> from device memory, <b>${percent(rates.ddr)}</b> from host memory, <b>${percent(rates.ssd)}</b> from disk.</p>`}
@@ -123,7 +123,7 @@ function Advice({ story }: { readonly story: RunStory }) {
   const { tiers = [] } = story;
   if (tiers.length === 0) return null;
   return html`<section class="panel"><h3>What one more GiB on each device buys</h3>
-    <${Windowed} label="What more memory buys" columns=${adviceColumns} rows=${tiers} keyOf=${({ table }: TierAdvice) => table}
+    <${Windowed} label="Gains of more memory" columns=${adviceColumns} rows=${tiers} keyOf=${({ table }: TierAdvice) => table}
       cells=${({ table, now, moreHbm, moreDdr }: TierAdvice) => [
         html`<th scope="row" class="name" title=${table}>${table}</th>`,
         html`<td>${percent(now.hbm)}</td>`,

@@ -72,7 +72,7 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
   render() {
     const { report } = this.props.store;
     this.#report = report;
-    if (report === undefined) return html`<p class="empty">The tree is being asked for …</p>`;
+    if (report === undefined) return html`<p class="empty">The tree is being requested …</p>`;
     const rows = this.#rows(report);
     const { focus, detail, problem } = this.state;
     const at = Math.max(
@@ -216,7 +216,7 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
       if (this.#looked === actor) this.setState({ detail, problem: undefined });
     } catch {
       if (this.#looked !== actor) return;
-      this.setState({ detail: undefined, problem: `${actor.actor} is not there now.` });
+      this.setState({ detail: undefined, problem: `There is no ${actor.actor} now.` });
     }
   }
 

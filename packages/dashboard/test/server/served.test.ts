@@ -170,7 +170,7 @@ onCluster.test(
     t.is((await post(url, "/api/jobs/cancel", { run }, { cookie })).status, 200);
     const looking = await post(dashboardOf(other.cluster).url, "/api/jobs/cancel", { run });
     t.is(looking.status, 403);
-    t.regex(await looking.text(), /may only look: .* without `--dashboard-allow control`/);
+    t.regex(await looking.text(), /is read-only: .* without `--dashboard-allow control`/);
   },
 );
 

@@ -1,4 +1,4 @@
-// The door of packages/formats: all that other code may import of it.
+// The public interface of packages/formats: other code may import from this file only.
 
 export {
   exportModel,

@@ -57,7 +57,7 @@ export function addExport(program: Command): void {
     )
     .option(
       "--with-optimizer",
-      "write the optimizer's state to a .osiris or .pt file too, to train on from it",
+      "also write the optimizer's state to a .osiris or .pt file, to continue training from it",
     )
     .option("--restart", "start from the beginning instead of resuming an interrupted export")
     .option(
@@ -114,7 +114,7 @@ async function runExport<Report extends object>(
   process.exitCode = await runTask("export", task, print, bytes, left);
 }
 
-/** Names the unfinished file that Ctrl-C leaves, and how to resume or remove it. */
+/** A sentence on the unfinished file that Ctrl-C leaves, and how to resume or remove it. */
 function leftOf(to: string): string {
   const left = unfinishedExport(to);
   if (left === undefined) return "nothing was changed";
@@ -213,7 +213,7 @@ function exportLines(report: ModelExportReport) {
       : [`Inputs               ${inputsLine(inputs)}`, ...notRawLines(inputs)]),
     ...(resumedAt === 0
       ? []
-      : [`Went on              from ${bytes(resumedAt)} of an earlier export`]),
+      : [`Resumed              from ${bytes(resumedAt)} of an earlier export`]),
     `Digest               ${digest} (step ${count(cut)})`,
   ];
 }

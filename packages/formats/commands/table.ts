@@ -150,7 +150,7 @@ function addImport(table: Command): void {
           console.log(JSON.stringify({ report: "table.import", ...report }));
           return exitCodes.done;
         }
-        const state = hasState ? "with their state" : "whose state begins anew";
+        const state = hasState ? "with their state" : "with new state";
         console.log(`${made}: ${plural(rows, "row")} of ${name}, ${state} (step ${count(cut)})`);
         if (rounded > 0) console.log(`Rounded to nearest   ${plural(rounded, "row")}`);
         console.log(`Digest               ${digest}`);

@@ -40,7 +40,7 @@ export function rowStateForm(
   }
 }
 
-/** The state of a dense parameter; of SGD that of momentum, without which SGD has no state. */
+/** The state of a dense parameter. SGD has the state of its momentum, and none without momentum. */
 export function denseStateForm(kind: JobSpec["optimizer"]["dense"]["kind"]): StateForm {
   if (kind === "sgd") return { names: ["momentum_buffer"], isWide: [true] };
   if (kind === "adagrad") return { names: ["sum"], isWide: [true] };

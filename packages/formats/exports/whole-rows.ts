@@ -94,7 +94,7 @@ export async function* wholeRows(
 
 /** Computes the initial values of rows, of one table after the other. */
 export interface Births {
-  /** Those of a table, rounded to its precision, at most `rowsMax` at once. */
+  /** The initial rows of a table, rounded to its precision; at most `rowsMax` at once. */
   of(
     table: StoredTable,
     seed: number,

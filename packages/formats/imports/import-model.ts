@@ -204,7 +204,7 @@ function checkStep({ model }: JobSpec, step: number): void {
   const table = model.tables.find(({ l2Scope }) => l2Scope === "decayed");
   if (step === 0 || table === undefined) return;
   const message =
-    `Expected no table with \`l2Scope: "decayed"\` where the state of the optimizer is of step ` +
-    `${step}, got \`${table.name}\`: let the state begin anew, with \`--fresh\``;
+    `Expected no table with \`l2Scope: "decayed"\` where the state of the optimizer is that of step ` +
+    `${step}, got \`${table.name}\`: reset the state, with \`--fresh\``;
   throw new InvalidOptionError("model.tables", message);
 }

@@ -158,7 +158,7 @@ function textOf(job: JobOptions, { file, directory, isMade }: About): string {
   const made =
     ` Made by \`osiris import\` of ${file}: layers and tables by the shapes of its tensors. Name\n` +
     " your own data, where ids are rows of the tables, and a learning rate; docs/jobs.md has every option.\n";
-  const trains = ` \`osiris train THIS-FILE\` goes on training the model in ${directory}.`;
+  const trains = ` \`osiris train THIS-FILE\` continues to train the model in ${directory}.`;
   document.commentBefore = `${isMade ? made : ` The job of ${file}.\n`}${trains}`;
   for (const path of [["model"], ["data"]]) {
     const section = document.getIn(path);

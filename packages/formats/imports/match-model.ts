@@ -88,7 +88,7 @@ export function readModel(
   checkAll(path, wanted, found, others);
   return {
     ...{ source, kind, options, job, jobFrom, layout, wanted: found, ids },
-    state: takeState(job, wanted, stateOf ?? (optimizer ? "as was asked" : "the file has none")),
+    state: takeState(job, wanted, stateOf ?? (optimizer ? "as requested" : "the file has none")),
     types: [...new Set(found.map(({ tensor }) => tensor.type))].sort(),
     means: notes.means === undefined ? undefined : meansIn(notes.means, path),
   };

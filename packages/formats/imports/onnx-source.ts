@@ -123,7 +123,7 @@ function createWalker(file: DiskFile, path: string) {
   const window = new Uint8Array(windowBytes);
   let [first, held] = [0, 0];
   const refuse = () => {
-    const message = `Expected ${path} to be an ONNX model, but it is none, is cut short or damaged`;
+    const message = `Expected ${path} to be an ONNX model, but it is another file, is cut short or damaged`;
     return new InputUnusableError(path, message);
   };
   const byteAt = (at: number): number => {

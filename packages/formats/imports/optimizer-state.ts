@@ -68,7 +68,9 @@ export function takeState(
     const isCounted = counted.size === 1 && step !== undefined;
     const agrees = isCounted && (steps.size === 0 || steps.has(step));
     if (counting.has(kind) && !agrees) {
-      return fresh(`\`${kind}\` goes by its steps, which the file does not count alike for all`);
+      return fresh(
+        `\`${kind}\` depends on the step count, which the file lacks or which differs between parameters`,
+      );
     }
     if (isCounted) steps.add(step);
     for (const { tensor, state } of own) {

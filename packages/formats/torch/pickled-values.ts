@@ -83,7 +83,7 @@ export class ScalarType {
   }
 }
 
-/** A tuple, which a list is not. */
+/** A tuple, as distinct from a list. */
 export class Tuple {
   readonly items: readonly Pickled[];
 

@@ -77,7 +77,7 @@ export function addClusterSessions(program: Command): void {
       (steps) => `${count(steps / 3)} rows`,
       () => {
         const home = clusteringHomeOf(out);
-        const goOn = `the same command goes on from ${home}; remove it to give up`;
+        const goOn = `the same command continues from ${home}; remove it to give up`;
         return existsSync(home) ? goOn : "nothing was changed";
       },
     );

@@ -102,7 +102,7 @@ testIf(testAll).serial(
       if (signal === "SIGINT") {
         t.regex(
           stderr,
-          /: stopped; the same command goes on from table\.clustering; remove it to give up\.$/m,
+          /: stopped; the same command continues from table\.clustering; remove it to give up\.$/m,
         );
       }
       t.false(existsSync(join(directory, "table")));

@@ -1,4 +1,4 @@
-// The door of packages/serve: all that other code may import of it.
+// The public interface of packages/serve: other code may import from this file only.
 
 export type { DeltaVersion } from "./model/delta-file.ts";
 export { type DeltaOptions, type DeltaReport, exportDelta } from "./model/export-delta.ts";

@@ -3,8 +3,8 @@
 // Rows `.1`, `.8`, `.64`: that many clients, each of which sends its next request once it has its
 // answer. Rows `.load`: the highest load of requests at fixed times whose p99 stays below 10 ms.
 // `work`: processor time of the server's process for a request, which other programs on the machine
-// stretch less than wall-clock time. Limit: ONNX Runtime (WebAssembly, one thread) as the engine of
-// that server, in alternation.
+// affect less than wall-clock time. Limit: ONNX Runtime (WebAssembly, one thread) as the engine of
+// the same server, in alternation.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -127,8 +127,8 @@ async function roundOf(
 }
 
 /**
- * Bisects between a load that keeps the p99 and one that does not. A load that misses the p99 has a
- * second try, as one pause of the machine delays more than one percent of the answers.
+ * Bisects between a load that keeps the p99 limit and one that exceeds it. A load that exceeds it
+ * is tried a second time, as one pause of the machine delays more than one percent of the answers.
  */
 async function highestLoad(
   most: number,

@@ -2,7 +2,7 @@
 // figure is the longest gap between two answers while 1 and 20 percent of the rows change. Limit:
 // the longest gap in an equally long time without a delta, which the machine itself causes. `work`
 // is the same gap in processor time of the whole process, which other programs on the machine do
-// not stretch.
+// not lengthen.
 
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";

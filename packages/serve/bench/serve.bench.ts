@@ -10,11 +10,13 @@ import { tierMeasurement } from "./tiers.bench.ts";
 
 export const serveBench: Bench<EngineOptions> = {
   question:
-    "what an answer costs in a program, beside ONNX Runtime and PyTorch, under a delta and from disk",
+    "the cost of predictions beside ONNX Runtime and PyTorch, during a delta, and from disk",
   options: [
     new Option("--rows <count>", "rows of each table").argParser(positive).default(20_000),
     new Option("--rounds <count>", "turns of each side").argParser(positive).default(2),
-    new Option("--seconds <seconds>", "of each side in a round").argParser(positive).default(1),
+    new Option("--seconds <seconds>", "time of each side in a round")
+      .argParser(positive)
+      .default(1),
   ],
   full: { rounds: 5, seconds: 3 },
   measurements(options) {

@@ -136,7 +136,7 @@ export class ModelVersions {
   #find(version: string | undefined): LoadedVersion {
     const [newest] = this.#loaded;
     if (newest === undefined) {
-      const reason = this.failure?.message ?? "it is not loaded so far";
+      const reason = this.failure?.message ?? "it is not loaded yet";
       throw new ModelUnavailableError(this.name, reason);
     }
     if (version === undefined) return newest;

@@ -132,8 +132,8 @@ export function resolveServer(given: ServerOptions): ServerSpec {
     },
     () => {
       if (isLoopback(host) || tokens.length > 0 || insecure) return;
-      const wanted = "an address of this machine alone, as 127.0.0.1, while there is no token";
-      throw expected("host", `${wanted}; give \`tokens\`, or say \`insecure: true\``, host);
+      const wanted = "an address of this machine alone, such as 127.0.0.1, while there is no token";
+      throw expected("host", `${wanted}; give \`tokens\`, or set \`insecure: true\``, host);
     },
     ...names.map((name) => () => checkModel(name, spec)),
   ]);

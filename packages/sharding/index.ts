@@ -1,5 +1,5 @@
-// The door of packages/sharding: all that other code may import of it. Runs of a process that opens
-// it may search plans by learned costs.
+// The public interface of packages/sharding: other code may import from this file only. Runs of a
+// process that imports it may search plans by learned costs.
 
 import { offerLearnedSearch } from "./commands/learned-search.ts";
 

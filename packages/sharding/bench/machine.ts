@@ -1,7 +1,7 @@
 // Learned plans for four and eight devices that are each like one of this machine's, with a link of
-// 10 Gb/s each: the costs of each way's plans as predicted by this machine's cost networks. No plan
-// is measured. The oracle, which predicts the costs of plans, may be other networks than those that
-// guide the search (`--oracle`).
+// 10 Gb/s each. The costs of plans are predicted by this machine's cost networks; no plan is
+// measured. The networks that predict them, the oracle, may differ from the networks that guide the
+// search (`--oracle`).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ import { partsOf, plansOf, threadSet, type Way, ways } from "./thread-plans.ts";
 
 export interface MachineOptions {
   readonly seed: number;
-  /** Cost files of this machine's two devices: `costs` guides the search, `oracle` rates plans. */
+  /** Cost files of this machine's two devices: `costs` guides searches, `oracle` predicts costs. */
   readonly costs: string;
   readonly oracle?: string;
 }

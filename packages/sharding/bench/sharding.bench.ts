@@ -40,9 +40,13 @@ interface ShardingOptions {
 export const shardingBench: Bench<ShardingOptions> = {
   question: "learned plans beside others: predicted on NeuroShard's tasks, measured on threads",
   options: [
-    new Option("--data <directory>", "of the published tables and tasks").default(publishedHome),
-    new Option("--tasks <count>", "the first of the hundred").argParser(positive).default(100),
-    new Option("--memory <gib>", "of a device, in GiB").argParser(positive).default(4),
+    new Option("--data <directory>", "directory of the published tables and tasks").default(
+      publishedHome,
+    ),
+    new Option("--tasks <count>", "how many of the hundred tasks, from the first on")
+      .argParser(positive)
+      .default(100),
+    new Option("--memory <gib>", "memory of a device, in GiB").argParser(positive).default(4),
     new Option("--sets <count>", "random sets of tables that threads train")
       .argParser(positive)
       .default(20),
@@ -54,11 +58,11 @@ export const shardingBench: Bench<ShardingOptions> = {
     ).default(false),
     new Option(
       "--costs <file>",
-      "of `osiris plan --calibrate --learn`: measures plans on threads, too",
+      "cost file of `osiris plan --calibrate --learn`: also measures plans on threads",
     ),
     new Option(
       "--oracle <file>",
-      "as --costs, of other measurements: predicts the costs of plans for 4 and 8 devices (default: --costs)",
+      "another cost file, which predicts the costs of plans for 4 and 8 devices (default: --costs)",
     ),
   ],
   measurements(options) {

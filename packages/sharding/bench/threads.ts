@@ -1,8 +1,8 @@
 // Measures learned plans on the threads of this machine: for random sets of tables, the time of
 // each way's plans, and how well the cost networks predicted it. Two measures: the embedding part
 // of a step (lookup, update and both exchanges of every table, by the kernels and exchange of a
-// run), and whole steps of training. Both are the processor time of the device with the most of it,
-// which other programs on the machine do not change; the wall-clock time of a step is reported too.
+// run), and whole steps of training. Both are the processor time of the busiest device, which other
+// programs on the machine do not change; the wall-clock time of a step is reported too.
 //
 // Predictions are of the embedding part: by the networks that guide the learned search, and by the
 // formulas that guide `osiris plan`, with constants that are measured just before.
@@ -26,7 +26,7 @@ export interface ThreadsOptions {
   /** Random sets of tables. */
   readonly sets: number;
   readonly seed: number;
-  /** A file of `osiris plan --calibrate --learn`. */
+  /** The cost file that `osiris plan --calibrate --learn` has written. */
   readonly costs: string;
   /** Threads that train. */
   readonly devices: number;
@@ -281,7 +281,7 @@ function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
       set.flatMap(({ way, embedding, predicted, step, wall }): BenchRow[] =>
         planRows.map((row) => {
           const limit = row === "plan" ? predicted.learned : predicted.formulas;
-          const figures = `a step ${step.toPrecision(4)}, on the wall ${wall.toPrecision(4)}`;
+          const figures = `a step ${step.toPrecision(4)}, wall-clock ${wall.toPrecision(4)}`;
           return {
             ...meanRow(`sharding.threads.${row}.${index}.${way}`, [embedding], "ms"),
             ...{ limit, limitIs: `predicted; ${figures}`, ratio: embedding / limit },

@@ -39,7 +39,7 @@ export interface LearningArguments extends CommonOptions {
   readonly constants?: string;
 }
 
-/** Fewest samples to train networks with, where the time was up before all were measured. */
+/** Fewest samples with which networks are trained, if the time was up before all were measured. */
 const samplesMin = 20;
 
 /** Largest share of the test's variance that a network may leave unexplained without a warning. */

@@ -106,8 +106,8 @@ function firstParts(table: PlannedTable, make: MakePart): readonly Part[] {
   throw new InvalidOptionError(
     option,
     "Expected tables that may lie whole, by columns, by rows or as copies, without pins, as " +
-      `\`${option}\` knows no other costs; ${table.name} ${why}: let the job say ` +
-      "`sharding: auto` of it, or leave the option out",
+      `\`${option}\` knows no other costs; ${table.name} ${why}: set for it ` +
+      "`sharding: auto`, or leave the option out",
   );
 }
 

@@ -188,7 +188,7 @@ function openFile(path: string, head: Head): Line[] {
   const refuse = (why: string) =>
     new InputUnusableError(
       path,
-      `Expected ${path} to be measurements to go on with, but ${why}: remove the file, or name another`,
+      `Expected ${path} to be measurements that can be continued, but ${why}: remove the file, or name another`,
     );
   const text = readFileSync(path, "utf8");
   const whole = text.slice(0, text.lastIndexOf("\n") + 1);

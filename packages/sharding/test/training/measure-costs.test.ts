@@ -84,7 +84,8 @@ test.serial(
     const other = { ...small, batchSize: 64, samples: 2, path };
     await t.throwsAsync(measureCosts(other), {
       instanceOf: InputUnusableError,
-      message: /measurements to go on with, but it begins with .*"batchSize":32.*remove the file/s,
+      message:
+        /measurements that can be continued, but it begins with .*"batchSize":32.*remove the file/s,
     });
     appendFileSync(path, "nothing\n");
     await t.throwsAsync(measureCosts({ ...small, samples: 4, path }), {

@@ -1,4 +1,4 @@
-// The door of packages/what-if: all that other code may import of it.
+// The public interface of packages/what-if: other code may import from this file only.
 
 export { type CostOptions, costsOfCluster } from "./costs/costs-of-cluster.ts";
 export { constantsOf, withCachesOf } from "./hardware/constants-of.ts";

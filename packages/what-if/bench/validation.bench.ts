@@ -62,8 +62,8 @@ export const validationBench: Bench<ValidationOptions> = {
   question: "predicted beside measured steps of random jobs",
   options: [
     new Option("--jobs <count>", "random jobs").argParser(positive).default(6),
-    new Option("--seed <number>", "that they are drawn from").argParser(positive).default(1),
-    new Option("--skip <count>", "jobs of the seed before the first").argParser(Number).default(0),
+    new Option("--seed <number>", "seed of the random jobs").argParser(positive).default(1),
+    new Option("--skip <count>", "number of jobs of the seed to skip").argParser(Number).default(0),
     new Option("--hardware <FILE>", "predict by this file, instead of measuring the machine first"),
     new Option("--save <FILE>", "add all that is measured and predicted to a file, as JSON lines"),
   ],

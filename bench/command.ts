@@ -41,10 +41,10 @@ function addCommand(program: Command, name: string, bench: Bench, tools: BenchTo
   const long = bench.full && secondsOf(bench.measurements({ ...command.opts(), ...bench.full }));
   command
     .description(`${bench.question} (about ${short})`)
-    .option("--only <patterns...>", "rows with names that begin so; * is any characters", [])
+    .option("--only <patterns...>", "only rows whose names begin so; * matches any text", [])
     .option("--list", "print the names of the rows, and measure nothing")
     .option("--html <FILE>", "also draw the rows beside their limits, as a page")
-    .option("--json", "a line for programs a row, and a last one with all of them", false);
+    .option("--json", "print a line of JSON for each row, and a last one with all rows", false);
   if (long !== undefined && bench.full !== undefined) {
     command.option("--full", `the long run: ${flagsOf(bench.full)} (about ${durationOf(long)})`);
   }

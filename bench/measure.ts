@@ -18,7 +18,7 @@ for (const [index, measurement] of narrowed(measurements, only).entries()) {
 }
 process.exit(0); // Threads and connections that measurements share are still open.
 
-/** Resolves once the message is written: a kernel may keep this thread busy for seconds after. */
+/** Resolves once the message is written, as a kernel may then block this thread for seconds. */
 function send(message: SessionMessage): Promise<void> {
   return new Promise((resolve, reject) => {
     process.send?.(message, (error: Error | null) => (error === null ? resolve() : reject(error)));

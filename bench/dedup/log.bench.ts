@@ -34,7 +34,7 @@ const target = [1, 1.5] as const;
 export const logBench: Bench<LogOptions> = {
   question: "compression of a log in shards by session, beside shards by request",
   options: [
-    new Option("--messages <count>", "of a generated log").argParser(positive).default(131_072),
+    new Option("--messages <count>", "messages generated").argParser(positive).default(131_072),
     new Option("--shards <count>", "shards of the log").argParser(positive).default(128),
     new Option("--data <directory>", "real files, with `session` below").default("../shared/data"),
   ],

@@ -2,8 +2,8 @@
 // limit is a memcpy by as many threads at once; between hosts, a bare NATS client that moves the
 // same bytes between two processes through the same broker, in turn. Direct links have rows of
 // their own (link-rows.ts), beside bare sockets.
-// `allToAll.read` copies what was received, too: the limit is then two threads that copy into each
-// other's memory and from their own, because what one core wrote the other one has to fetch.
+// `allToAll.read` also copies the received bytes. Its limit is two threads that copy into each
+// other's memory and from their own, because a core must fetch the bytes that another core wrote.
 //
 // The figure is bus bandwidth, as nccl-tests define it: bytes of a device / seconds, times the
 // share of the bytes that must cross the bus. It thus compares with a link's speed for any number
@@ -39,7 +39,7 @@ export const exchangeBench: Bench<ExchangeBenchOptions> = {
         return [...(sizes === smallAndLarge ? [] : sizes), positive(text)];
       })
       .default(smallAndLarge),
-    new Option("--rounds <count>", "of ours and of the limit, in turn")
+    new Option("--rounds <count>", "rounds of ours and of the limit, in turn")
       .argParser(positive)
       .default(3),
     new Option("--nats <url>", "a NATS server for the wire; left out: the embedded broker"),

@@ -1,5 +1,5 @@
 // One host of the rows `links`, a process of its own: host 0 sends frames over a direct link, and
-// host 1 acknowledges them over its own. The parent passes on their addresses and asks for rounds.
+// host 1 acknowledges them over its own. The parent forwards their addresses and requests rounds.
 
 import type { LinkAddress } from "../../src/exchange/links/direct-links.ts";
 import { openDirectLinks } from "../../src/exchange/links/open-links.ts";
@@ -94,7 +94,7 @@ process.on("message", async (message: { readonly address?: LinkAddress; frames?:
   } else if (host === 0) {
     process.send?.(await round(count));
   } else {
-    // The receiver's processor time since it was last asked.
+    // The receiver's processor time since its last report.
     const { user, system } = process.cpuUsage(before);
     before = process.cpuUsage();
     process.send?.({ ms: 0, processorMs: (user + system) / 1000 });

@@ -61,7 +61,7 @@ export const machinesBench: Bench<MachinesOptions> = {
     new Option("--cables <name...>", "cables between them")
       .choices(Object.keys(cables))
       .default(usualCables),
-    new Option("--seconds <count>", "that each is measured").argParser(positive).default(6),
+    new Option("--seconds <count>", "measured seconds of each").argParser(positive).default(6),
   ],
   full: { cables: Object.keys(cables), ways: ["a", "b", "c"], seconds: 15 },
   measurements({ ways, hosts, cables: named, seconds }) {
@@ -136,7 +136,7 @@ function rowsOf(
   { bare, alone }: { readonly bare: number | undefined; readonly alone: MeasuredRun },
 ): BenchRow[] {
   const { exposed, inFlight, hidden } = exchange;
-  // While bytes are in flight: a device that waits for one that computes leaves the cable idle.
+  // Over the time with bytes in flight, as waits for devices that compute leave the cable idle.
   const rate = sentBytes / ((stepMs / 1000) * (inFlight + hidden));
   const { processorMs: own } = alone;
   return [

@@ -58,7 +58,7 @@ const hostNames = [
 export const growthBench: Bench<GrowthBenchOptions> = {
   question: "growth of a step with batch, tables, rows, devices and hosts",
   options: [
-    new Option("--rounds <count>", "of each, in turn").argParser(positive).default(4),
+    new Option("--rounds <count>", "rounds over all trainings").argParser(positive).default(4),
     new Option("--seconds <seconds>", "how long each trains in a round")
       .argParser(notNegative)
       .default(1),

@@ -37,7 +37,7 @@ export const kernelsBench: Bench<KernelsBenchOptions> = {
     new Option("--table-gib <size>", "gibibytes of the table that rows are read from")
       .argParser(positive)
       .default(2),
-    new Option("--rounds <count>", "of ours and of the limit, in turn")
+    new Option("--rounds <count>", "rounds of ours and of the limit, in turn")
       .argParser(positive)
       .default(3),
   ],

@@ -1,6 +1,6 @@
 // Hosts on machines that share nothing but a network (machines.ts), for a bench: a root with the
 // checkpoints on a machine of its own, and one host with one device on each of the others, each on
-// one core. What is measured is read on the machines: bytes of their network devices, and
+// one core. Two measurements are read on the machines: the bytes of their network devices, and the
 // processor time of their processes.
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -25,10 +25,10 @@ export interface MeasuredRun {
   readonly sentBytes: number;
   /** Processor milliseconds of a step, over the processes of all machines. */
   readonly processorMs: number;
-  /** What the hosts measured of their links, if they did for this run. */
+  /** The links as measured by the hosts, if they measured them for this run. */
   readonly links: LinkChoice["measured"];
   readonly events: readonly Progress[];
-  /** What `osiris trace` wrote of some steps; left out: it was not asked for. */
+  /** The trace of some steps that `osiris trace` wrote; left out: none was requested. */
   readonly trace?: readonly TraceEvent[];
 }
 
@@ -99,7 +99,7 @@ export async function trainOnMachines(
 
 /**
  * Trains a job for `warmMs`, in which its programs are compiled, and for the measured seconds.
- * `traced`: the steps after them of which a trace is written.
+ * `traced`: the number of steps after these seconds that are traced.
  */
 export type Train = (
   job: object,
@@ -220,7 +220,7 @@ async function startRoot(
   return root;
 }
 
-/** A nats-server that a server on any other machine may join as a cluster. */
+/** Starts a nats-server that forms a cluster with the nats-servers of other machines. */
 function startServer(machine: BareMachine, number: number, hosts: number): void {
   const routes = Array.from({ length: hosts + 1 }, (_, i) => `nats://10.99.0.${i + 1}:6222`);
   const cluster = `--cluster_name bench --cluster nats://0.0.0.0:6222 --routes ${routes.join(",")}`;
@@ -229,7 +229,7 @@ function startServer(machine: BareMachine, number: number, hosts: number): void 
 
 export type Progress = Extract<RunEvent, { readonly type: "run.progress" }>;
 
-/** Trains, and measures. `machines`: those of hosts, beside the root's. */
+/** Trains, and measures. `machines`: the machines of hosts, without the root's. */
 async function measured(options: {
   readonly root: BareMachine;
   readonly machines: readonly BareMachine[];
@@ -278,8 +278,8 @@ async function measured(options: {
 }
 
 /**
- * The tasks and waits of the next steps, and the names of threads. The last ones shared the cores
- * with the start of the command.
+ * Traces the next steps: tasks, waits and the names of threads. Past steps are not traced, because
+ * they shared the cores with the start of the command.
  */
 async function traceOf(root: BareMachine, nats: string, run: string, steps: number) {
   const path = "/tmp/trace.json";
@@ -289,7 +289,7 @@ async function traceOf(root: BareMachine, nats: string, run: string, steps: numb
   return lines.split("\n").map((line) => JSON.parse(line.replace(/,$/, "")) as TraceEvent);
 }
 
-/** What the hosts' machines have sent, and the processor time of what runs on all. */
+/** Bytes that the hosts' machines have sent, and processor time of all machines' processes. */
 function sampled(root: BareMachine, machines: readonly BareMachine[]) {
   const atMs = performance.now();
   let [sentBytes, ticks] = [0, 0];

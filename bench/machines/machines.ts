@@ -1,7 +1,7 @@
 // Machines that share nothing but a network: each has namespaces of its own for network, mounts and
-// processes, so that its /tmp, its home and its work directory are memory that nobody else sees.
-// The rest of the file system, which has the code, is read-only. A cable (veth) joins each to a
-// switch.
+// processes. Its /tmp, its home and its work directory are in memory and invisible to the other
+// machines. The rest of the file system, which has the code, is read-only. A cable (veth) joins
+// each machine to a switch.
 //
 //   machine 1 ── eth0 ══ cable 1 ──┐
 //   machine 2 ── eth0 ══ cable 2 ──┼── switch (a bridge, in a namespace of its own)
@@ -17,7 +17,7 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** What a cable does to what it carries. */
+/** The speed, delay and faults of a cable. */
 export interface Cable {
   /** Bits a second, each way. */
   readonly bitsPerSecond: number;
@@ -61,8 +61,8 @@ export interface BareNetwork {
 const workDirectory = "/mnt/work";
 
 /**
- * Makes a machine of the namespaces that it runs in: all that is mounted becomes read-only, and
- * memory lies above what programs write to.
+ * A script that makes a machine of its namespaces: all mounts become read-only, and file systems in
+ * memory cover the directories that programs write to.
  */
 const becomeMachine = `
 set -e
@@ -78,10 +78,10 @@ echo ready
 exec sleep 100000
 `;
 
-/** Whether this process may make machines: what it lacks, as a sentence; undefined: it may. */
+/** The reason, as a sentence, why this process cannot make machines; undefined: it can. */
 export function lacksForMachines(): string | undefined {
   if (/^\/(tmp|dev\/shm|var\/tmp|run|mnt)\//.test(process.cwd())) {
-    return "The code lies in a temporary directory, which machines have of their own.";
+    return "The code is in a temporary directory, which each machine replaces with its own.";
   }
   try {
     const script =
@@ -97,18 +97,18 @@ export function lacksForMachines(): string | undefined {
 
 const namespaces = ["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"] as const;
 
-/** What ends machines: a test, or a bench. */
+/** A test or a bench, at whose end machines are removed. */
 interface Teardown {
   teardown(end: () => void | Promise<void>): void;
 }
 
-/** Starts a network without machines; it ends with `t`, and all its machines. */
+/** Starts a network without machines. The network and its machines end with `t`. */
 export async function startBareNetwork(t: Teardown, cable: Cable = gigabit): Promise<BareNetwork> {
   const box = await startNamespaces(t, "ip link add s0 type bridge\nip link set s0 up\n");
   const atSwitch = (...args: readonly string[]) => {
     run(["nsenter", "--target", box.pid, "--net", "ip", ...args]);
   };
-  /** Has the frames of a machine's cable carried to a port of the switch. */
+  /** Starts the program that carries frames between a bad cable and a port of the switch. */
   const carryFrames = async (number: number, pid: string) => {
     const [port, far] = [`port${number}`, `far${number}`];
     atSwitch("link", "add", port, "type", "veth", "peer", "name", far);
@@ -178,10 +178,10 @@ function run([command = "", ...args]: readonly string[], input = ""): string {
   return execFileSync(command, args, { encoding: "utf8", stdio: "pipe", env, input });
 }
 
-/** Debian keeps the tools of networks and nats-server where only root looks. */
+/** Debian installs network tools and nats-server in /usr/sbin, which only root's PATH contains. */
 const env = { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` };
 
-/** Namespaces that live until they are killed, with a script that prepares them. */
+/** Starts namespaces, which `script` prepares, and which last until they are killed. */
 async function startNamespaces(
   t: Teardown,
   script: string,
@@ -198,7 +198,7 @@ async function startNamespaces(
   };
   t.teardown(kill);
   await said(holder, "ready");
-  // The first process of the namespaces; its end is the end of all others in them.
+  // The first process of the namespaces: the kernel ends all others in them when it ends.
   const [pid = ""] = readFileSync(`/proc/${holder.pid}/task/${holder.pid}/children`, "utf8").split(
     " ",
   );

@@ -74,7 +74,7 @@ function startProbe(kernels: Kernels, policy: CachePolicy, sets: number) {
   const probe = () => {
     tick++;
     const { placed, missed } = kernels.placeRows(cache, places, ids, tick, memory);
-    if (missed.length > 0) throw new Error(`Expected every row to be there, not ${missed.length}`);
+    if (missed.length > 0) throw new Error(`Expected all rows cached; ${missed.length} missed`);
     kernels.releaseRows(cache, placed);
   };
   probe();

@@ -2,12 +2,12 @@
 // as far as repeated measurements agree.
 //
 // Predictions are from a data cache's statistics and constants measured just before: the planner
-// knows as much of the ids as in a product's run. Plans are drawn at random. Measured is the
-// processor time of a step on the busiest device: a balanced plan makes it small, whatever else the
-// machine does, and also with more devices than cores. The wall-clock time of a step is reported
-// beside it. Fast turns count. The highest possible figure follows from the agreement of even and
-// odd turns: if r is the correlation of the two halves, 2r / (1 + r) is that of the whole (Spearman
-// and Brown).
+// knows as much of the ids as in a product's run. Plans are drawn at random. The measure is the
+// processor time of a step on the busiest device: balanced plans make it small even on a busy
+// machine, and with more devices than cores. The wall-clock time of a step is reported beside it.
+// Only fast turns count. The highest possible figure follows from the agreement of even and odd
+// turns: if r is the correlation of the two halves, 2r / (1 + r) is that of the whole (Spearman and
+// Brown).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -40,7 +40,7 @@ interface PlansOptions {
 export const plansBench: Bench<PlansOptions> = {
   question: "predicted beside measured work of random plans, on two devices and on four",
   options: [
-    new Option("--seed <number>", "of tables, ids and plans").argParser(positive).default(727),
+    new Option("--seed <number>", "seed of tables, ids and plans").argParser(positive).default(727),
   ],
   measurements({ seed }) {
     return (["skewed", "published"] as const).flatMap((kind) =>
@@ -85,7 +85,7 @@ async function rankOfPlans(
   const random = new RandomStream(seed, 1);
   const kinds = kindsOfTables[kind](random);
   if (kinds === undefined) {
-    console.error(`${rankName(kind, devices)} is left out: its tables are not there.`);
+    console.error(`${rankName(kind, devices)} is left out: the file of its tables is missing.`);
     return [];
   }
   const home = mkdtempSync(join(tmpdir(), "osiris-rank-"));

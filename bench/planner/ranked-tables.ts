@@ -48,7 +48,7 @@ function skewedTables(random: RandomStream): TableKind[] {
   }));
 }
 
-/** Stands for a table where none is drawn. */
+/** A fallback for the compiler: the drawn index always has a table. */
 const noTable = { rows: 1, poolingFactor: 1, bins: [] as readonly number[] };
 /** Samples of the published batch, and the divisor of the published rows. */
 const publishedSamples = 65_536;

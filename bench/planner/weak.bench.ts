@@ -35,7 +35,7 @@ export const weakBench: Bench<WeakOptions> = {
     new Option("--rate <bytes>", "bytes a second that a host sends")
       .argParser(positive)
       .default(76e6),
-    new Option("--round <seconds>", "of a round without bytes")
+    new Option("--round <seconds>", "seconds of a round without bytes")
       .argParser(notNegative)
       .default(5e-4),
     new Option("--per-host <count>", "devices of a host").argParser(positive).default(8),

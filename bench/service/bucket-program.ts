@@ -1,5 +1,5 @@
-// A bucket in memory, in a process of its own: bucket-program.js [ADDRESS PORT]. Tells its address
-// to its parent, and ends with it; on a machine of its own it prints it.
+// A bucket in memory, in a process of its own: bucket-program.js [ADDRESS PORT]. Sends its address
+// to its parent, and exits with the parent; without a channel to a parent, it prints the address.
 
 import { serveBucket } from "../../chaos/objects/bucket-server.ts";
 

@@ -1,5 +1,5 @@
-// Counts what the users of an object store ask of it: for benches and tests that bound the requests
-// and bytes of a checkpoint. `Disk.objects` takes the counted store in place of the plain one.
+// Counts the requests and bytes of an object store's users, for benches and tests that bound those
+// of a checkpoint. `Disk.objects` returns the counted store in place of the plain one.
 
 import type { BlockingObjectStore } from "../../src/ports/object-store.ts";
 
@@ -10,7 +10,7 @@ export interface Traffic {
     number
   >;
   writtenBytes: number;
-  /** Bytes that callers got. A reader may fetch more ahead. */
+  /** Bytes returned to callers; a reader may have fetched more ahead. */
   readBytes: number;
 }
 
@@ -23,7 +23,7 @@ export function noTraffic(): Traffic {
 export const callsOf = ({ calls }: Traffic): number =>
   Object.values(calls).reduce((sum, one) => sum + one, 0);
 
-/** The store, which adds to `traffic`. */
+/** A wrapper of the store that adds each call to `traffic`. */
 export function counted(store: BlockingObjectStore, traffic: Traffic): BlockingObjectStore {
   const { calls } = traffic;
   const wrote = (bytes: Uint8Array) => {

@@ -35,14 +35,14 @@ const lastMsMax = 50;
 export const jobsBench: Bench<JobsBenchOptions> = {
   question: "how long until a job is acknowledged and kept, over a real nats-server",
   options: [
-    new Option("--clients <count>", "that submit at once").argParser(positive).default(50),
-    new Option("--jobs <count>", "of each client, one after the other")
+    new Option("--clients <count>", "clients that submit at once").argParser(positive).default(50),
+    new Option("--jobs <count>", "jobs of each client, one after the other")
       .argParser(positive)
       .default(40),
     new Option("--pause <ms>", "mean pause of a client between two; 0: none")
       .argParser(notNegative)
       .default(100),
-    new Option("--jetstream", "over a server that has it, into which runs are copied").default(
+    new Option("--jetstream", "use a server with JetStream, into which runs are copied").default(
       false,
     ),
   ],

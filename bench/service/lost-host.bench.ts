@@ -1,6 +1,6 @@
 // Question: what does a recovery read, and how long does it take, when one host of four is lost?
-// And what does it cost a step that the rows that live are kept? The four hosts are processes of
-// this machine, each with one table; a successor takes the place of the one that is killed.
+// And how much longer is a step because surviving rows are kept, by an undo log? The four hosts are
+// processes of this machine, each with one table; a successor replaces the one that is killed.
 //
 // `lost-host.read`: bytes read, over the bytes of the lost host's table in the checkpoint.
 // `lost-host.share`: seconds from the incident to the first step, by phase; `limit`: this process
@@ -48,8 +48,8 @@ const epochSteps = 10;
 export const lostHostBench: Bench<LostHostOptions> = {
   question: "bytes and seconds of a recovery that loses one host of four",
   options: [
-    new Option("--rows <count>", "of each of the four tables").argParser(positive).default(100_000),
-    new Option("--rounds <count>", "of each, in turn").argParser(positive).default(1),
+    new Option("--rows <count>", "rows of each table").argParser(positive).default(100_000),
+    new Option("--rounds <count>", "rounds of each part").argParser(positive).default(1),
   ],
   measurements: ({ rows, rounds }) => [
     {
@@ -164,7 +164,7 @@ function shareOf(directory: string, { fromStep }: Recovered) {
   return { shareBytes, shareSeconds: (performance.now() - startMs) / 1000 };
 }
 
-/** What the seconds of a recovery went to, by the log of the device that reads the lost rows. */
+/** The phases of a recovery in words, by the log of the device that reads the lost rows. */
 function phasesOf(
   directory: string,
   at: { readonly killedMs: number; readonly noticedMs: number; readonly recoveredMs: number },
@@ -319,7 +319,7 @@ async function stepMsOf(undoBytes: number | undefined): Promise<number> {
       checkpoint: undoBytes === undefined ? own : { ...own, undoBytes },
     });
     const { times } = await run.result();
-    if (times === undefined) throw new RangeError(`Run ${run.run} has told no times`);
+    if (times === undefined) throw new RangeError(`Run ${run.run} has reported no times`);
     return times.stepMs * (1 - times.shares.checkpoint);
   } finally {
     rmSync(directory, { recursive: true, force: true });

@@ -84,7 +84,7 @@ export async function tablesRows(
   }
 }
 
-/** What a device and its writer do at a cut. */
+/** Saves a checkpoint as a device and its writer do at a cut. */
 async function save(
   saving: Saving,
   parts: ReturnType<ReturnType<typeof createCutter>>,
@@ -98,7 +98,7 @@ async function save(
   return saving.finish();
 }
 
-/** What the checkpoint coordinator does with the reported parts, and its longest turn. */
+/** Commits the reported parts as the checkpoint coordinator does, and times its longest turn. */
 async function commit(
   store: CheckpointStore,
   made: { generation: number; cut: number; parts: SavedPart[]; device: DeviceState },

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 export interface NatsServer extends AsyncDisposable {
   readonly url: string;
-  /** Where other servers of its cluster connect, if it has one. */
+  /** The address for other servers of its cluster, if it has a cluster. */
   readonly routes: string | undefined;
   readonly pid: number;
 }

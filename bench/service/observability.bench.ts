@@ -135,7 +135,7 @@ async function watchedRun(endpoint: string): Promise<WatchedRun> {
     }
     const seconds = (performance.now() - fromMs) / 1000;
     const { times } = await run.result();
-    if (times === undefined) throw new RangeError(`Run ${run.run} has told no times`);
+    if (times === undefined) throw new RangeError(`Run ${run.run} has reported no times`);
     return { observations, events, times, seconds };
   } finally {
     rmSync(directory, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 // Question: what do checkpoints cost? How long a device stalls for a cut; the processor time of
 // taking, writing, hashing and reading back, over that of training in the interval; the bytes that
-// each policy writes for a Zipf workload; and the time a table where tables are many.
+// each policy writes for a Zipf workload; and the time per table with many tables.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -38,8 +38,8 @@ interface RecoveryBenchOptions {
 export const recoveryBench: Bench<RecoveryBenchOptions> = {
   question: "what checkpoints cost: stalls, processor time, and bytes of each policy",
   options: [
-    new Option("--rounds <count>", "cuts that are timed").argParser(positive).default(3),
-    new Option("--changed <share>", "rows that change between them")
+    new Option("--rounds <count>", "number of timed cuts").argParser(positive).default(3),
+    new Option("--changed <share>", "share of the rows that change between cuts")
       .argParser(notNegative)
       .default(0.26),
   ],

@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { Cluster, type JobOptions } from "../../internal.ts";
 
-/** Steps after which a long job has shown its size. */
+/** Steps after which a long job has reached its peak memory. */
 const enough = 3;
 
 const [, , devices = ""] = process.argv;

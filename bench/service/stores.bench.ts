@@ -56,7 +56,7 @@ export const storesBench: Bench<StoresBenchOptions> = {
   },
 };
 
-/** The moves of one kind, ours and the bare client's, in seconds. */
+/** Durations of one kind of transfer, ours and the bare client's, in seconds. */
 interface Moves {
   readonly ours: number[];
   readonly bare: number[];
@@ -65,7 +65,7 @@ interface Moves {
 const gib = 2 ** 30;
 const pieceBytes = 2 ** 20;
 
-/** What the bare client does with the bytes of a checkpoint. */
+/** The operations of the bare client on the bytes of a checkpoint. */
 interface BareClient {
   write(name: string, piece: Uint8Array, pieces: number): void;
   read(name: string, piece: Uint8Array): void;

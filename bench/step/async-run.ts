@@ -48,7 +48,7 @@ export interface AsyncRunOptions {
   readonly spec: AsynchronousSpec & { readonly elasticity: number };
   readonly trainers: number;
   readonly servers: number;
-  /** Threads of a trainer, here one after the other at each wait. @default 1 */
+  /** Threads of a trainer, which take turns here: each runs until its next wait. @default 1 */
   readonly threads?: number;
   readonly batchAt: (step: number) => LocalBatch;
   readonly faults?: MemoryFaults;
@@ -65,7 +65,7 @@ export interface AsyncRun {
   readonly traffic: ServerLink["traffic"];
   /** Trains all batches of a window. */
   run(window: TrainerWindow): Promise<ReachedWindow[]>;
-  /** Lets all trainers pause before a step; -1: they may go on. */
+  /** Makes all trainers pause before a step; -1: they continue. */
   pause(step: number): void;
   /** Lets time pass until `work` is done. */
   drive<T>(work: Promise<T>): Promise<T>;
@@ -161,7 +161,7 @@ export function startAsyncRun(options: AsyncRunOptions): AsyncRun {
   };
 }
 
-/** Gives a thread its batches; that of step 0 stands for held-out ones. */
+/** The batches of a thread. The batch of step 0 takes the place of held-out batches. */
 function intakeOf(
   { batchAt }: AsyncRunOptions,
   { worker, stride }: ReturnType<typeof batchesOf>,

@@ -68,7 +68,7 @@ export const asyncBench: Bench<AsyncBenchOptions> = {
     ),
     new Option("--seeds <count>", "models of each kind").argParser(positive).default(5),
     new Option("--epochs <count>", "passes over the samples").argParser(positive).default(1),
-    new Option("--rounds <count>", "of each speed, in turn").argParser(positive).default(3),
+    new Option("--rounds <count>", "rounds of each speed, in turn").argParser(positive).default(3),
     new Option("--seconds <seconds>", "how long each measures").argParser(positive).default(3),
   ],
   measurements(options) {

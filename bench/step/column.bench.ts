@@ -1,5 +1,5 @@
-// Question: what does it cost a step that its tables are cut by columns? Each table is cut in two,
-// one part a device, in turn with whole tables. Limit: the step with whole tables.
+// Question: how much longer is a step if its tables are cut by columns? Each table is cut in two,
+// one part for each device, in turn with whole tables. Limit: the step with whole tables.
 
 import { Option } from "commander";
 import { modelOptions } from "../../src/model/options.ts";

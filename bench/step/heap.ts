@@ -13,7 +13,7 @@ export interface HeapReport {
 }
 
 export interface HeapMeter {
-  /** To be called after every step: external memory that is freed before is missed. */
+  /** Call it after every step: external memory that is freed before the call is not counted. */
   look(): void;
   stop(): HeapReport;
 }

@@ -1,6 +1,6 @@
 // Question: how much of a step does a device's thread spend outside the addon, and how often does
-// it call it? One device alone: no time of its steps is a wait for others. Limit of the time: the
-// step's.
+// it call the addon? There is one device, so that no step waits for others. Limit of the time: the
+// whole step.
 
 import { Option } from "commander";
 import { createNative } from "../../src/kernels/native/native.ts";
@@ -81,7 +81,7 @@ async function rowsOf(
   ];
 }
 
-/** The addon, whose calls are timed; `taken`: their time and number since it was asked last. */
+/** The addon with timed calls. `taken` returns their time and number since it was called last. */
 function countingAddon() {
   const loaded = loadAddon();
   if (loaded === undefined) throw new Error("The addon is not built; run `osiris build-native`");

@@ -12,13 +12,13 @@ export interface Levelled {
   readonly level: number;
 }
 
-/** Ours and the peer's of one round. */
+/** Our measurement and the peer's of one round. */
 export interface Pair {
   readonly ours: Levelled;
   readonly peer: Levelled;
 }
 
-/** The pairs of which both were measured on one level. */
+/** Pairs whose two measurements are at the same level. */
 export interface PairsOfLevel {
   /** Median of the readings, in GFLOP/s; 0 where the level cannot be read. */
   readonly level: number;

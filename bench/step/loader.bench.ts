@@ -39,7 +39,7 @@ export const loaderBench: Bench<LoaderBenchOptions> = {
     new Option("--readers <count>", "readers of the whole epoch").argParser(positive).default(2),
     new Option("--rounds <count>", "rounds of each").argParser(positive).default(3),
     new Option("--seconds <seconds>", "of each round").argParser(positive).default(8),
-    new Option("--directory <path>", "where the caches lie meanwhile").default(tmpdir()),
+    new Option("--directory <path>", "directory of the caches during the bench").default(tmpdir()),
     new Option("--keep", "use the caches that are there, and leave them").default(false),
   ],
   measurements(options) {

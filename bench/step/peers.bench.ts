@@ -178,12 +178,12 @@ async function findPython(candidates: readonly string[]): Promise<string | undef
     if (rate === undefined) continue;
     if (rate < gflopsMin) {
       console.error(`The PyTorch of ${python} multiplies at ${rate} GFLOP/s: it has no fast BLAS,`);
-      console.error("and no ratio below says anything: `apt-get install libopenblas0-openmp`.");
+      console.error("and the ratios below are meaningless: `apt-get install libopenblas0-openmp`.");
     }
     return python;
   }
   console.error("There is no PyTorch here: `apt-get install python3-torch libopenblas0-openmp`,");
-  console.error("or name a Python that has it by --python. Until then only ours is measured.");
+  console.error("or name a Python with PyTorch by --python. Until then only ours is measured.");
   return undefined;
 }
 

@@ -33,7 +33,7 @@ interface Point {
 
 const usual: Point = { dense: 256, width: 256, sparse: 16, pooling: 8, rows: 8000, batch: 1024 };
 
-/** What varies, each alone; bags are truncated at 32 ids. */
+/** The figures that vary, one at a time; bags are truncated at 32 ids. */
 const sweep = {
   dense: [64, 512, 4096],
   width: [64, 256, 1024],
@@ -54,8 +54,8 @@ const zipf = 1.05;
 const devices = 2;
 
 /**
- * Placements, and the link to the server: 25 Gb/s, the class of a CPU trainer's interface, or 1
- * Gb/s, more than each of its some 40 cores has of that. A device here is one core.
+ * Placements, and the link to the server: 25 Gb/s, as the interface of a CPU trainer has, or 1
+ * Gb/s, somewhat more than the share of one of its some 40 cores. A device here is one core.
  */
 const contenders = {
   device: { kind: "device", servers: 0 },
@@ -75,7 +75,7 @@ const setUpSeconds = 3;
 export const placementsBench: Bench<PlacementsOptions> = {
   question: "rows in device memory, host memory, on a server, or partly; and what limits a step",
   options: [
-    new Option("--rounds <count>", "of each, in turn").argParser(positive).default(3),
+    new Option("--rounds <count>", "rounds over all placements").argParser(positive).default(3),
     new Option("--seconds <seconds>", "how long each trains in a round")
       .argParser(positive)
       .default(1),

@@ -24,7 +24,7 @@ const batch = 2048;
 export const scalingBench: Bench<ScalingBenchOptions> = {
   question: "two devices, and one of two threads, beside one; depth 3 beside depth 1",
   options: [
-    new Option("--rounds <count>", "of each, in turn").argParser(positive).default(2),
+    new Option("--rounds <count>", "rounds over all trainings").argParser(positive).default(2),
     new Option("--seconds <seconds>", "how long each measures in a round")
       .argParser(positive)
       .default(3),
@@ -150,7 +150,7 @@ async function gainOf(
   const bytes = partBytesOf(topologyOf(work.input, 2), 2 * batch).pooled(0, 1);
   const way = work.link === undefined ? 0 : wayMs(work.link, bytes);
   const limit = ms / (ms - way);
-  const limitIs = `nothing seen of ${way.toPrecision(3)} ms of vectors in a step of ${ms.toPrecision(3)} ms`;
+  const limitIs = `${way.toPrecision(3)} ms of vectors hidden in a step of ${ms.toPrecision(3)} ms`;
   return {
     name,
     figure,
@@ -231,7 +231,7 @@ async function depth({ rounds, seconds }: ScalingBenchOptions): Promise<BenchRow
   }
   const { median: figure, spread } = quantiles(gains);
   const limit = 1 + asleepShare;
-  const limitIs = `nothing seen of a reader that sleeps ${sleepMs.toPrecision(3)} ms`;
+  const limitIs = `all ${sleepMs.toPrecision(3)} ms of the reader's sleep hidden`;
   const row = { name: "pipeline.depth3", figure, unit: "x", limit, limitIs, ratio: figure / limit };
   return { ...row, target: [1.6 / limit, 1], spread, times };
 }

@@ -40,7 +40,7 @@ export function tierPlaceOf(
   participant: 0 | 1,
 ) {
   const shape = tierRingOf(topology, rank, work.recipe.optimizer.sparse);
-  if (shape === undefined) throw new RangeError(`Nothing lies below device ${rank}`);
+  if (shape === undefined) throw new RangeError(`Device ${rank} has no tier`);
   const cells = createAtomicCells({
     words: new Int32Array(words),
     ...{ participants, participant, generation: 1 },

@@ -61,7 +61,7 @@ export const topKBench: Bench<TopKBenchOptions> = {
     new Option("--data <directory>", "real files, with `frappe` below").default("../shared/data"),
     new Option("--seeds <count>", "trainings of each contender").argParser(positive).default(2),
     new Option("--epochs <count>", "passes over the data").argParser(positive).default(2),
-    new Option("--rounds <count>", "of each link, in turn").argParser(positive).default(3),
+    new Option("--rounds <count>", "rounds of each link, in turn").argParser(positive).default(3),
     new Option("--seconds <seconds>", "how long each measures").argParser(positive).default(4),
   ],
   full: { seeds: 5 },

@@ -1,6 +1,6 @@
-// Measures how long the main thread of a process answers nothing, from the end of its imports on:
-// before, it has no actor. Each gap of more than `noticedMs` is a line of the file that OSIRIS_GAPS
-// names.
+// Measures gaps in which the main thread of a process is unresponsive, after the end of its
+// imports, before which it has no actor. Each gap of more than `noticedMs` is a line of the file
+// that OSIRIS_GAPS names.
 
 import { appendFileSync } from "node:fs";
 

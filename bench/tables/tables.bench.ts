@@ -24,7 +24,7 @@ interface TablesBenchOptions {
 
 const ofRun = ["submit", "prepare", "assemble", "checkpoint", "detect", "rejoin", "restore"];
 const phases = [...ofRun, "evaluate", "export"];
-/** Milliseconds a table, as issue 41 demands them. */
+/** Target milliseconds per table (issue 41). */
 const targets: Readonly<Record<string, number>> = { assemble: 2, checkpoint: 3, restore: 3 };
 const gapMsMax = 250;
 const file = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -93,7 +93,7 @@ async function throughCluster(
 ): Promise<Record<string, number>> {
   const seconds: Record<string, number> = {};
   const job = wideJob(tables, directory);
-  // Steps enough that the run is there when its checkpoint is requested and its host is killed.
+  // Enough steps that the run still trains when its checkpoint is requested and its host is killed.
   const long = { ...job, data: { ...job.data, epochs: 1000 } } as typeof job;
   const timed = async <Value>(phase: string, of: Promise<Value>): Promise<Value> => {
     const fromMs = performance.now();
@@ -116,7 +116,7 @@ async function throughCluster(
   events.atMs.clear();
   const noticedMs = performance.now();
   await events.next("run.started");
-  // Without the lost host the run may have been prepared before the new one joined.
+  // The run may have been prepared without the lost host, before the new one joined.
   const preparedMs = events.atMs.get("run.prepared") ?? Number.NaN;
   seconds.rejoin = (preparedMs - noticedMs) / 1000;
   seconds.restore = (performance.now() - preparedMs) / 1000;

@@ -1,4 +1,4 @@
-// What the tests of deployment files share: reading them, and checking the commands that they run.
+// Helpers for tests of deployment files: read the files, and check the commands that they run.
 
 import { readFileSync } from "node:fs";
 import type { ExecutionContext } from "ava";

@@ -68,7 +68,7 @@ export const rocksDb: Need = {
   isRequired: true,
 };
 
-/** Ceph's S3 server and what it stands on: a real S3 server. */
+/** Ceph's S3 server, a real one, with the daemons that it needs. */
 export const cephServer: Need = {
   isMet: () => ["ceph-mon", "ceph-osd", "radosgw"].every((program) => runs(program, "--version")),
   reason: "Ceph's S3 server is not installed (Debian: ceph-mon, ceph-osd, radosgw).",
@@ -91,7 +91,7 @@ export const linux: Need = {
 
 export const natsPy: Need = {
   isMet: () => runs("python3", "-c", "import nats.aio.client"),
-  reason: "nats-py is not installed: a stand-in sends what nats-py would send.",
+  reason: "nats-py is not installed: another client sends the same messages.",
   isRequired: false,
 };
 
@@ -153,7 +153,7 @@ export function pythonWithTorch(): string | undefined {
 
 export const pyTorch: Need = {
   isMet: () => pythonWithTorch() !== undefined,
-  reason: "PyTorch is not installed: the files that it wrote once stand for it.",
+  reason: "PyTorch is not installed: files that it wrote earlier are read instead.",
   isRequired: false,
 };
 

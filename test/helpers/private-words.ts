@@ -1,6 +1,6 @@
 // Private words of this project, and the field's word for each. The tidy test requires code and
-// documents to use the latter. Where another domain gives a word another meaning (verbs of the NATS
-// protocol, lanes of a vector unit, the gateway of a network), the files of that domain are named.
+// documents to use the field's word. Where a word has another meaning in a domain (verbs of the
+// NATS protocol, lanes of a vector unit, the gateway of a network), that domain's files are exempt.
 
 /** A pattern of the banned word. */
 export interface PrivateWord {

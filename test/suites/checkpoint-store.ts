@@ -1,4 +1,4 @@
-// What every checkpoint store keeps, in a directory and in an object store.
+// The conformance suite of checkpoint stores, in a directory and in an object store.
 
 import test, { type ImplementationFn } from "ava";
 import {

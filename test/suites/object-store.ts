@@ -1,4 +1,4 @@
-// What every object store keeps, whatever lies between it and its user.
+// The conformance suite of object stores, direct or through the layers above them.
 
 import type { ExecutionContext } from "ava";
 import type { ObjectStore } from "../../src/ports/object-store.ts";

@@ -59,7 +59,7 @@ export function forgeryOf(index: number, overheard: Overheard, scope: Scope): Fo
   const isMessage = role !== "frames" && role !== "copies";
   const makers = [...ofFrames, ...(isMessage ? ofMessages : role === "frames" ? ofExchange : [])];
   const { subject, payload, headers } = heard;
-  // Removes the checksum unless it is what is wrong, so that later checks than the wire's find the
+  // Removes the checksum unless the checksum is the fault, so that checks after the wire's find the
   // fault.
   const { "osiris-crc": _, ...others } = headers;
   const forged = oneOf(stream, makers)({ stream, heard: { subject, payload, headers: others } });

@@ -26,7 +26,7 @@ export interface LeaderPlace {
 
 /**
  * Starts a broker and a client, whose processes `start` adds. `url`: of a server that accepts any
- * client, instead of an embedded broker. `lease`: where it is; left out: a shared directory.
+ * client, instead of an embedded broker. `lease`: its location; left out: a shared directory.
  */
 export async function startLeaderPlace(
   t: ExecutionContext,

@@ -1,5 +1,5 @@
-// Which files of a directory this process has open, by Linux's /proc. Other test files run in the
-// same process, and open and close files meanwhile.
+// Finds files of a directory that this process has open, in Linux's /proc. Other test files run in
+// the same process, and open and close files meanwhile.
 
 import { readdirSync, readlinkSync } from "node:fs";
 

@@ -30,7 +30,7 @@ export function contentOf(cut: number, name: string): Uint8Array {
 
 /**
  * Writes the parts of `cut` in two pieces each, and commits them with the parts in `extra`. `on`:
- * the checkpoint that the rows are an increment on, with everything it rests on.
+ * the checkpoint to which the rows are an increment; its own bases are bases of the rows, too.
  */
 export function commitCheckpoint(
   store: CheckpointStore,
@@ -126,13 +126,13 @@ export function startStore(disk = new SimulatedDisk()) {
   return { disk, open, store: open() };
 }
 
-/** A store of some kind, and a hand in what it stores. Paths are below its name. */
+/** A store of some kind, with access to its stored files. Paths are relative to its name. */
 export interface StartedStore {
   readonly name: string;
   readonly disk: Disk;
   readonly store: CheckpointStore;
   open(job?: typeof testJob): CheckpointStore;
-  /** Names of the checkpoints that lie there, and of the files of one. */
+  /** Names of the stored checkpoints, and of the files of one. */
   checkpoints(): string[];
   files(checkpoint: string): string[];
   flip(path: string, at: number): void;
@@ -181,7 +181,7 @@ export function startObjects(
   };
 }
 
-/** A store at an address of the network, whose objects are looked at by lists. */
+/** A store at a network address, whose objects are inspected by requests for lists. */
 export function startObjectsAt(name: string): StartedStore {
   const objects = blockingObjectStore(name, realDisk);
   const open = (job = testJob) => openStore({ directory: name, disk: realDisk, ...job });

@@ -183,7 +183,7 @@ async function* tabsRow(rounds: number) {
     await pause(idleMs); // Batches that are already read are trained first.
     const shares: number[] = [];
     for (let round = 0; round < rounds; round++) {
-      // Without, with, with, without tabs: a drift affects both sums alike.
+      // The order is without, with, with, without tabs, so that a drift affects both sums equally.
       const before = await busyIn(windowMs);
       const child = openTabs(cluster.dashboard?.url ?? "");
       while ((cluster.dashboard?.tabs ?? 0) < tabs) await pause(50);

@@ -41,7 +41,7 @@ export function withDashboard(command: Command): Command {
     .addOption(new Option("--dashboard-allow <WHAT...>", allow).choices(actions));
 }
 
-/** The dashboard that the options ask for, and whether its page may inject faults. */
+/** The dashboard by these options, and whether its page may inject faults. */
 export async function dashboardOf(
   options: DashboardArguments,
   token: string | undefined,

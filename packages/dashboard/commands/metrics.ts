@@ -25,7 +25,7 @@ import {
 import { type Exporter, openExporter } from "../index.ts";
 
 /**
- * Default port: the one that Prometheus's list of exporters has for OpenTelemetry and similar
+ * The default port, which Prometheus's list of default ports assigns to OpenTelemetry and similar
  * exporters.
  */
 const usualMetricsPort = 9464;

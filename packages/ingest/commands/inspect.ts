@@ -1,5 +1,5 @@
-// osiris warehouse inspect PATHS: lists files, partitions and columns, and what a job reads of
-// them.
+// osiris warehouse inspect PATHS: lists files, partitions and columns, and the part of them that a
+// job reads.
 
 import type { Command } from "commander";
 import { type CommonOptions, withCommon } from "../../../cli/support/arguments.ts";

@@ -200,7 +200,7 @@ function isAnotherInEachRow(profile: ColumnProfile, { rows, isWhole }: DataProfi
   return isUnique && (isWhole || lineNames.test(name) || !idNames.test(name));
 }
 
-/** Why a text column's values cannot be parsed as what they represent; undefined: they can. */
+/** Why texts cannot be parsed as the values that they represent; undefined: they can. */
 function unreadOf({ texts, otherNumbers, otherTimes, pythonLists, present }: ColumnProfile) {
   if (texts < present / 2) return undefined;
   if (otherTimes > texts / 2) {

@@ -37,7 +37,7 @@ export interface DataProfile {
 export interface ProfileOptions {
   /** Most rows to read. @default 50_000 */
   readonly rowsMax?: number | undefined;
-  /** The field separator of text files. @default what the header shows */
+  /** The field separator of text files. @default detected from the header */
   readonly delimiter?: string | undefined;
 }
 

@@ -1,8 +1,8 @@
 // Question: how much cheaper are learned plans than the best greedy ones, on the hundred official
 // tasks of NeuroShard, with costs that were measured on processors? The cost networks predict the
 // costs of plans, as in the paper's simulator; they also guide the search, which favours it. And
-// how good are the plans of trained policies (policies/), which see those networks' costs of their
-// own plans in training, but not afterwards?
+// how good are the plans of trained policies (policies/)? The networks' costs of their own plans
+// are known to policies in training only.
 
 import { resolve } from "node:path";
 import { Option } from "commander";

@@ -1,7 +1,7 @@
 // osiris plan --calibrate --learn: measures sets of tables and exchanges on this machine, trains
 // cost networks on the times, and writes the networks to a file for --cost-model. FILE.measured
 // keeps the measurements, and an interrupted command resumes from it. --verdict measures whether
-// plans by such a file are faster than plans by formulas. Without --out both are of the file that
+// plans by such a file are faster than plans by formulas. Without --out, both use the file that
 // this machine keeps for its own runs, and --learn ends with --verdict.
 
 import { mkdirSync } from "node:fs";

@@ -1,7 +1,7 @@
 // Question: how long does a prediction of the largest cluster take on one core, part by part, and
-// how much memory? Limit: a minute, for which a user may be willing to wait. The job is model-A with
-// more tables and parameters; it is planned and simulated as `osiris simulate-cluster` does with
-// `--changes 0`, because each further change costs another simulation.
+// how much memory? Limit: a minute, for which a user may be willing to wait. The job is model-A
+// with more tables and parameters; it is planned and simulated as `osiris simulate-cluster` does
+// with `--changes 0`, because each further change costs another simulation.
 
 import { spawnSync } from "node:child_process";
 import { Option } from "commander";

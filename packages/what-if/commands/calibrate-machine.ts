@@ -15,7 +15,7 @@ export interface MachineArguments {
   readonly json?: boolean;
 }
 
-/** The constants are also kept for later runs, as `osiris plan --calibrate` keeps them. */
+/** Measures this machine. Keeps the constants for later runs, as `osiris plan --calibrate` does. */
 export async function calibrateMachine({ out, json }: MachineArguments): Promise<void> {
   const disk = measured(out, () =>
     measureDisk(out === undefined ? "." : dirname(resolve(out)), realClock),

@@ -24,14 +24,14 @@ export interface JobDraw {
   readonly index: number;
   /** Numbers of devices; one of them is drawn. */
   readonly devices: readonly number[];
-  /** Batches of a job with cached tables, which come again; 0: no table is cached. */
+  /** Number of batches that a job with cached tables repeats; 0: no table is cached. */
   readonly cachedBatches: number;
   /** Most ids of a batch; and multiplications and additions of its dense layers. */
   readonly idsMax: number;
   readonly flopMax: number;
 }
 
-/** Identifies the draws of these jobs among those of a seed. */
+/** Separates the random stream of these jobs from other streams of a seed. */
 const purpose = 0x7a11;
 const [dense, batchesOfJob, idsOfRow] = [13, 8, 4];
 /**
@@ -66,7 +66,7 @@ function drawn(random: RandomStream, { devices: counts, cachedBatches }: JobDraw
     if (item === undefined) throw new RangeError("Expected something to draw from");
     return item;
   };
-  /** Between both ends, all orders of magnitude alike. */
+  /** Draws a number between two bounds, evenly on a logarithmic scale. */
   const between = ([low, high]: readonly [number, number]) =>
     Math.round(low * (high / low) ** random.uniform());
   const kind = one(kindNames);

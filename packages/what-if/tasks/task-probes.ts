@@ -84,7 +84,7 @@ export const briefProbing: Probing = {
   filling: { warmUpSteps: 6, longestMs: 1000 },
 };
 
-/** Passes of step probes that count. In the first pass of all V8 compiles their programs. */
+/** Passes of step probes that count, after a first pass in which V8 compiles their programs. */
 const stepPasses = 3;
 
 /** The seed of all random probes: the usual ones have steps of 1 to 50 ms on one core. */

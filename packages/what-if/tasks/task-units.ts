@@ -31,7 +31,7 @@ export const unitNames = [
   ...(["own", "shared", "small", "moved", "gradient", "cold", "farRow", "farColumn"] as const),
 ] as const;
 
-/** Units of a task, and how many of each it has. `step`: 1, whatever is in the step. */
+/** The number of each unit in a task. `step`: always 1. */
 export type Units = Readonly<Partial<Record<(typeof unitNames)[number], number>>>;
 
 /**
@@ -50,7 +50,7 @@ export interface CountedJob {
   readonly exchange: Pick<ExchangeSpec, "forward" | "backward">;
   /** Samples of each device; left out: equally many. */
   readonly samples?: readonly number[];
-  /** Batches that come again in each epoch; left out: rows are drawn anew. */
+  /** Number of batches that each epoch repeats; left out: all batches are different. */
   readonly repeated?: number | undefined;
 }
 
@@ -240,8 +240,9 @@ function missedShare(
 }
 
 /**
- * Rows are counted by the number of batches that need them, up to this number. Of rows that more
- * batches need, the drawn order hardly differs from Zipf's, which then decides the cached rows.
+ * Rows are counted by the number of batches that need them, up to this number. For rows that more
+ * batches need, the order by count hardly differs from Zipf's order, which then decides what is
+ * cached.
  */
 const countedMax = 64;
 
@@ -280,7 +281,7 @@ function fewerThan(count: number, mean: number): number {
   return Math.min(1, sum);
 }
 
-/** The batches of a job's data that come again: of a file, they are not known before it is read. */
+/** Number of batches that epochs repeat; undefined: one epoch, or a file that is not read yet. */
 export function repeatedBatches({ data }: Pick<JobSpec, "data">): number | undefined {
   if (data.kind !== "synthetic" || data.passes === 1) return undefined;
   return Math.max(1, Math.floor(data.samples / data.batchSize));

@@ -25,7 +25,7 @@ export interface StoryMark {
   readonly isFailure: boolean;
 }
 
-/** A line in the list of what happened. */
+/** A line in the list of events. */
 export interface StoryLine {
   readonly seq: number;
   readonly atMs: number | undefined;

@@ -1,4 +1,4 @@
-// One run: its curves, the stages of its steps' time, and what happened.
+// One run: its curves, the time of its steps by stage, and its events.
 
 import { count, duration, metric, percent } from "../../../../cli/support/format.ts";
 import { sharingOf } from "../../../../src/data/columnar/value-watch.ts";
@@ -16,7 +16,7 @@ interface Props {
   readonly story: RunStory;
 }
 
-/** Most lines of what happened that are drawn. */
+/** Most event lines that are drawn. */
 const linesMax = 60;
 
 export function RunView({ store, story }: Props) {

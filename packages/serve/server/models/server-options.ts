@@ -98,7 +98,7 @@ const serveSchema = z.strictObject({
     .min(1024)
     .default(256 * 1024 * 1024),
   /**
-   * How long a server that shuts down still accepts requests while `ready` says 503, so that
+   * How long a server that shuts down still accepts requests while `ready` returns 503, so that
    * callers can move away; less if no connection is open.
    */
   leaveMs: z.int().min(0).max(600_000).default(1000),

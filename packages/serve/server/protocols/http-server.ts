@@ -2,7 +2,7 @@
 //
 // Invariants
 //   H1. No request is read beyond its limit of bytes or of time.
-//   H2. Every complete request is answered, with a status that says what was wrong with it.
+//   H2. Every complete request gets an answer; the status of a refusal names the fault.
 //   H3. Shutdown has two phases. Leaving: the server is not ready, still answers, and closes each
 //       connection with its answer. Draining: it accepts no connection, and answers the rest.
 //   H4. Incomplete bodies share a limit of bytes, and an answer that is not read is cut off.

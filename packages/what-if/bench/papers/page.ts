@@ -49,7 +49,7 @@ export function papersPage(): string[] {
   ];
 }
 
-/** The hash of what the predictions rest on, beside the code. */
+/** The hash of the inputs of the predictions, apart from the code. */
 export function inputsHash(): string {
   const hash = createHash("sha256");
   for (const name of kinds) hash.update(readFileSync(packageFile(`hardware/${name}.yaml`)));

@@ -120,7 +120,7 @@ function efficiencyLines(): string[] {
   ];
 }
 
-/** Seconds in which bytes of a channel fly. */
+/** Seconds in which bytes of a channel are in flight. */
 function flightOf(
   { inFlight, hidden }: Pick<Prediction["steps"], "inFlight" | "hidden">,
   channel: string,

@@ -115,7 +115,7 @@ export function sizesOf(files: ReadonlyMap<string, number>): PartSize[] {
   });
 }
 
-/** What is wrong with a part that has outgrown its budget; undefined: nothing. */
+/** The message for a part that exceeds its budget; undefined: it does not. */
 export function excessOf({ part, lines, linesMax }: PartSize): string | undefined {
   if (lines <= linesMax) return undefined;
   return (

@@ -15,7 +15,7 @@ import { startNatsServer } from "../service/nats-server.ts";
 import { spentMsOf } from "../spent.ts";
 
 const batchSize = 2048;
-/** Events of progress that are skipped, as programs compile meanwhile, and that are measured. */
+/** Progress events that are skipped while programs compile, and events that are measured. */
 const [warmUp, measured] = [4, 12];
 const joinMs = 60_000;
 

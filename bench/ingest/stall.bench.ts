@@ -62,7 +62,7 @@ function workersOf(count: number) {
 }
 
 export const stallBench: Bench<StallBenchOptions> = {
-  question: "samples/s and waits of a trainer whose input needs transforms, by who makes it",
+  question: "samples/s and waits of a trainer whose input needs transforms, by maker of samples",
   options: [
     new Option("--rows <count>", "rows of the file").argParser(positive).default(20_000),
     new Option("--epochs <count>", "epochs of a run").argParser(positive).default(4),
@@ -104,7 +104,7 @@ async function* stallRows(
       }
     }
     const digests = new Set(Object.values(found).flatMap((all) => all.map(({ digest }) => digest)));
-    assert.equal(digests.size, 1, "one model, whoever makes the samples");
+    assert.equal(digests.size, 1, "the maker of the samples changes no bit of the model");
     for (const maker of wanted) {
       const [peer, limitIs] =
         maker === killed

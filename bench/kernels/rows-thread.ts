@@ -9,7 +9,7 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { fastest } from "../row.ts";
 
-/** A measurement that a thread is asked for. `length`: lookups of a bag. */
+/** A measurement that is requested of a thread. `length`: lookups of a bag. */
 export type RowsWork = { readonly precision: Precision } & (
   | { readonly kind: "lookup"; readonly length: number }
   | { readonly kind: "update"; readonly rule: "sgd" | "rowWiseAdagrad" }

@@ -1,9 +1,9 @@
 // Question: how close are lookups and updates of random rows to what memory allows, on one thread
 // and on two? The limit is a bare loop in C over a table of the same size, measured in turn; for
 // rows in fewer bits, our float32. A bare update reads and writes rows alone, with prefetches, in
-// the order of the lookups; in rows that end in `.sorted`, in ascending order, which no one has to
-// sort first. In rows that end in `.lines` it also writes the state and the mark of each row, which
-// are in cache lines of their own.
+// the order of the lookups. For figures that end in `.sorted` the order is ascending, and the time
+// of sorting does not count. For figures that end in `.lines` it also writes the state and the mark
+// of each row, which are in cache lines of their own.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";

@@ -3,7 +3,7 @@
 // runs the real actors in virtual time, so that the messages of a second are exact whatever the
 // machine. They are then sent again through a real nats-server at their own rate, between one
 // connection a host and that of the leader, and the server's processor time counts. The leader's
-// figure is the time to decode and check what it receives; its actors' work is not in it.
+// figure is the time to decode and check received messages, without the work of its actors.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Option } from "commander";
@@ -106,7 +106,7 @@ function isToLeader({ subject }: Frame): boolean {
   return /\.(coordinator|hosts)\.\d+\./.test(subject);
 }
 
-/** Percent of a core in which the leader decodes and checks what it receives. */
+/** Percent of a core in which the leader decodes and checks received messages. */
 function decodeShare(frames: readonly Frame[]): number {
   const received = frames.filter(isToLeader);
   let spentMs = 0;

@@ -142,7 +142,7 @@ async function recoveryOf(rows: number, undoBytes: number | undefined, directory
   }
 }
 
-/** Bytes of a host's undo logs for each row of its table: an interval changes a fifth of them. */
+/** Undo log bytes of a host for each row of its table: an interval changes a fifth of the rows. */
 const undoRowBytes = 2 * 0.25 * 300;
 
 /**

@@ -1,6 +1,6 @@
 // Checkpoints of many small tables: time of writing and of restoring a table, and how long the
-// coordinator's thread is busy without a pause. Everything of a real checkpoint takes place, on the
-// disk of the working directory; no cluster is there.
+// coordinator's thread is busy without a pause. All the work of a real checkpoint is done, on the
+// disk of the working directory, but without a cluster.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";

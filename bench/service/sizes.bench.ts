@@ -64,7 +64,7 @@ export const sizesBench: Bench<SizesBenchOptions> = {
   },
 };
 
-/** `sizes.bag.65535`: the name of a row says the size. */
+/** The name of a row, with its size: `sizes.bag.65535`. */
 function nameOf(name: string, { size }: Size): string {
   return `sizes.${name}.${size}`;
 }

@@ -1,7 +1,7 @@
 // Question: what do the row blocks of tables and the slices of a batch cost a step, and does the
 // planner predict the cost of slices? Both determine the model's bits, so a job pays for them even
-// on one device. Limit: the same steps with one row block, and with eight slices, in turn. Predicted
-// speeds, by constants that are measured just before, are shares of the speed with eight slices.
+// on one device. Limit: the same steps with one row block, and with eight slices, in turn.
+// Predictions, by constants that are measured just before, are shares of the speed with 8 slices.
 
 import { Option } from "commander";
 import { calibrate } from "../../packages/what-if/index.ts";

@@ -40,7 +40,7 @@ export const loaderBench: Bench<LoaderBenchOptions> = {
     new Option("--rounds <count>", "rounds of each").argParser(positive).default(3),
     new Option("--seconds <seconds>", "of each round").argParser(positive).default(8),
     new Option("--directory <path>", "directory of the caches during the bench").default(tmpdir()),
-    new Option("--keep", "use the caches that are there, and leave them").default(false),
+    new Option("--keep", "reuse existing caches, and keep them").default(false),
   ],
   measurements(options) {
     const { batch, megabytes, rounds, seconds } = options;

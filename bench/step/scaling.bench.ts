@@ -1,5 +1,5 @@
-// Question: how much of a second core becomes speed, and how much of a reader's time does the step
-// hide? Limit: all of it.
+// Questions: what share of a second core becomes speed, and what share of a reader's time do steps
+// hide? Limits: the whole core, and the whole time.
 
 import { Option } from "commander";
 import { partBytesOf } from "../../src/training/topology/exchange-shape.ts";
@@ -22,7 +22,7 @@ interface ScalingBenchOptions {
 const batch = 2048;
 
 export const scalingBench: Bench<ScalingBenchOptions> = {
-  question: "two devices, and one of two threads, beside one; depth 3 beside depth 1",
+  question: "two devices, and one with two threads, beside one device; depth 3 beside depth 1",
   options: [
     new Option("--rounds <count>", "rounds over all trainings").argParser(positive).default(2),
     new Option("--seconds <seconds>", "how long each measures in a round")
@@ -68,8 +68,8 @@ function scaling(config: ConfigurationName, options: ScalingBenchOptions): Measu
 }
 
 /**
- * Measures two devices, one, and one of two threads, in turn: the speed on two cores as a fraction
- * of twice that on one.
+ * Measures two devices, one device, and one device with two threads, in turn: the speed on two
+ * cores as a fraction of twice the speed on one.
  */
 async function scalingRows(
   config: ConfigurationName,

@@ -1,5 +1,5 @@
-// A device without peers, for benches of accuracy and of JavaScript. Its bits are those of any
-// number of devices.
+// A single device, for benches of accuracy and of JavaScript. Any number of devices would compute
+// the same bits.
 
 import { createSoloCells } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";

@@ -3,9 +3,9 @@
 //
 // Quality: Frappe (Baltrunas et al., 2015), one line an app use, read from `--data`. Models train
 // side by side on the same batches, with learning rates that fall to 0, and are scored on held-out
-// lines. As no bit depends on devices, one device stands for any number of them. A second dense
-// model, with weights cut to bfloat16 before the first step, shows how far two dense trainings are
-// apart: a smaller difference means nothing.
+// lines. The number of devices changes no bit, so that one device suffices. A second dense model,
+// with weights cut to bfloat16 before the first step, shows how far two dense trainings are apart:
+// a smaller difference means nothing.
 //
 // Speed: the processor time of a step on two devices, measured, and the time in which the link
 // transmits its vectors and gradients, computed; nothing overlaps. So other load does not matter.

@@ -22,7 +22,7 @@ export const trainBench: Bench<TrainingOptions> = {
     new Option("--arithmetic <kind>", "kernels")
       .choices(["auto", "native", "reference"])
       .default("auto"),
-    new Option("--precision <kind>", "what dense layers multiply")
+    new Option("--precision <kind>", "precision of the dense layers' products")
       .choices(["float32", "bfloat16"])
       .default("float32"),
     new Option("--seconds <seconds>", "how long to measure").argParser(positive).default(8),

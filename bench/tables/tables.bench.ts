@@ -163,7 +163,7 @@ class Followed {
   }
 }
 
-/** What the process of a leader sends. */
+/** The message that the process of a leader sends. */
 interface Address {
   readonly url: string | undefined;
 }

@@ -62,7 +62,7 @@ export interface StoryOptions {
   readonly seed?: number;
 }
 
-/** Runs the job of this number to its end. @throws what the monitor finds wrong. */
+/** Runs the job of this number to its end. @throws the violation that the monitor finds. */
 export async function storyOf(job: number, options: StoryOptions = {}): Promise<SimulatedStory> {
   const { devices = [1], leaseMs, breakIt, at = "run.checkpointed", reference, seed = 5 } = options;
   const own = jobs[job];

@@ -3,7 +3,7 @@
 //
 //   npm test                                  every room in one worker (test/runner/rooms.ts)
 //   npm test -- dist/test/job/loss.test.js    these files alone
-//   npm test -- --all                         nothing left out: what `npm run test:all` runs
+//   npm test -- --all                         every case, as in `npm run test:all`
 //   npm test -- --profile [FILE...]           ends with processor time by file and cause
 //   npm test -- --load 8 --times 3            three times, with eight busy processes beside
 //

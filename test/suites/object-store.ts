@@ -64,7 +64,7 @@ export async function keepsLongObjects(t: ExecutionContext, store: ObjectStore):
     const some = long.subarray(at, at + buffer.length);
     buffer.set(some);
     await upload.write(buffer.subarray(0, some.length));
-    buffer.fill(0); // The store has copied what it needs.
+    buffer.fill(0); // The store has copied the bytes.
   }
   t.is(await store.size("long"), undefined, "nothing is there before the end");
   await upload.finish();

@@ -19,7 +19,7 @@ export interface Asked {
   readonly cwd: string;
 }
 
-/** The answer to the parent: the end of the run, and what it left open, if anything. */
+/** The answer to the parent: the end of the run, and the resources that it left open, if any. */
 export interface Answered {
   readonly ended: Ended;
   readonly left: readonly string[];

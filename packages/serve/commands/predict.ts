@@ -91,7 +91,7 @@ export function addPredict(program: Command): void {
   });
 }
 
-/** The calibrations of `--calibration`: stored, or fitted to samples that training did not see. */
+/** The calibrations of `--calibration`: stored, or fitted to samples unseen in training. */
 async function calibrationsOf(model: Model, by: string) {
   if (by === "stored") return model.calibrations;
   if (by === "none") return undefined;

@@ -64,8 +64,8 @@ export interface MeasuredSteps {
 }
 
 /**
- * Means over the faster half of the windows on the level of the prediction; if the job has no such
- * window, of all.
+ * Means over the faster half of the windows at the level of the prediction, or of all windows if
+ * none is at that level.
  */
 export function meanSteps({ windows }: MeasuredSteps, level: number) {
   const same = windows.filter((window) => isOfLevel(window.level, level));

@@ -50,7 +50,7 @@ export function readCluster(given: string, servers?: string): Hardware {
   return servers === undefined ? kind : { ...kind, servers: readHardware(servers) };
 }
 
-/** Checks what a file says. `unusable` makes the error of a reason. */
+/** Checks the contents of a file. `unusable` makes the error for a reason. */
 function checkHardware(
   written: unknown,
   unusable: (reason: string, cause: unknown) => InputUnusableError,

@@ -28,7 +28,7 @@ export interface Variant {
   readonly hosts: number;
   /** Devices of a host. @default 8 */
   readonly perHost?: number;
-  /** Hosts with servers alone beside these, which hold all rows, and their kind of machine. */
+  /** Further hosts that only run servers, which hold all rows, and their kind of machine. */
   readonly servers?: { readonly hosts: number; readonly hardware: string };
   /** Format of the products of dense layers. @default float32 */
   readonly precision?: Precision;

@@ -5,7 +5,7 @@ import { readHardware } from "../../hardware/read-hardware.ts";
 import { speedOf, speedText, type Variant } from "./variants.ts";
 
 const exact = { isHalf: false, isQuantised: false } as const;
-/** Samples of an accelerator in a step; CPU servers have those of the models. */
+/** Samples of an accelerator in a step; CPU servers take the batch of each model. */
 const batch = 1600;
 /** CPU servers of a job: the comparison is by watt, and hardly depends on their number. */
 const servers = 8;
@@ -60,7 +60,7 @@ export function zionLines(): string[] {
   ];
 }
 
-/** A Big Basin with its rows on CPU servers: on as many as have the most samples a joule. */
+/** A Big Basin with its rows on CPU servers, as many as give the most samples a joule. */
 function remote(of: Variant): { readonly speed: number; readonly hosts: number } {
   const counts = Array.from({ length: servers }, (_, i) => i + 1);
   const tried = counts.flatMap((hosts) => {

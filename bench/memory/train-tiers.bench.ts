@@ -14,7 +14,7 @@ import type { TrainWork } from "../step/train-work.ts";
 
 const batch = 2048;
 const zipf = 1.05;
-/** The tables' bytes over a device's bytes for rows, of which one half is HBM, and one half DDR. */
+/** The tables' bytes over a device's memory for rows, of which one half is HBM, one half DDR. */
 const share = 8;
 /** Batches that training cycles through: enough that consecutive batches share only some rows. */
 const batches = 64;

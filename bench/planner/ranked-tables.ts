@@ -55,10 +55,10 @@ const publishedSamples = 65_536;
 const rowsScale = 100;
 
 /**
- * Tables drawn from the 856 published ones (dlrm_datasets of Meta): their ids in a bag, and their
- * popularity, as the published shares of ids by reuse have it; rows are fewer (`rowsScale`), and
- * bags at most `idsMeanMax` long, so that all plans fit into one machine's memory and time; the
- * columns are drawn, as the published tables have none. Undefined where the file is not there.
+ * Tables drawn from the 856 published ones (dlrm_datasets of Meta), with their ids of a bag, and
+ * with their popularity by the published shares of ids by reuse. Rows are fewer (`rowsScale`), and
+ * bags at most `idsMeanMax` long, so that all plans fit into one machine's memory and time. Columns
+ * are drawn, as the published tables have none. Undefined if the file is missing.
  */
 function publishedTables(random: RandomStream): TableKind[] | undefined {
   if (!hasPublished(publishedHome)) return undefined;

@@ -46,7 +46,7 @@ interface AsyncBenchOptions {
 /** Samples of a trainer's batch, as systems before Neo had them. */
 const batchSize = 150;
 const reference = "sync";
-/** Trainers and threads of each; 0 trainers: synchronous, of batches times `times`. */
+/** Number of trainers, threads of each; 0 trainers: synchronous, batches `times` as large. */
 const contenders = {
   [reference]: { trainers: 0, threads: 1, times: 1 },
   sync8: { trainers: 0, threads: 1, times: 8 },

@@ -127,7 +127,7 @@ function linkedWork(name: keyof typeof links, { seconds }: ScalingBenchOptions):
   return { ...work, ...(link && { link }) };
 }
 
-/** Gain of steps of `other` over those of `work`, in turn. */
+/** Gain of the steps of `other` over the steps of `work`, in turn. */
 async function gainOf(
   name: string,
   work: TrainWork,

@@ -15,8 +15,8 @@ import { bytesOfParts, leavesOfParts } from "../devices/parts.ts";
 import { writePart } from "./checkpoints.ts";
 
 /**
- * Writes the checkpoint into the job's directory. `means`: those of its data. Returns the resolved
- * job.
+ * Writes the checkpoint into the job's directory. `means`: the means of the job's data. Returns the
+ * resolved job.
  */
 export async function drawModel(options: JobOptions, means?: Means): Promise<JobSpec> {
   const job = resolveJob(options);

@@ -214,6 +214,8 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
   // Memory of dW that is written only in a later run is not prefetched.
   const float* const written =
       end.ends && end.plan.last ? t.dW[end.plan.subtree] + t.at : nullptr;
+  t.coming.tensors = &written;
+  t.coming.count = 1;
   const int64_t at = t.at;
   for (int64_t j = 0; j < n; j += tileColumns) {
     t.columns = n - j < tileColumns ? n - j : tileColumns;
@@ -222,9 +224,8 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
       t.at = at + i * t.stride + j;
       if (!spreadsLines) t.coming.operands->askRow();
       if (written != nullptr) {
-        const float* c = written + i * t.stride + j;
-        if (spreadsLines) t.coming.result = ComingRows(c, rows, t.stride, t.columns);
-        else LaterTile(i, j, m, n, a.height).ask(written, t.stride);
+        t.coming.tile = LaterTile(i, j, m, n, a.height).of(written, t.stride);
+        if (!spreadsLines) t.coming.tile.askAll();
       }
       const auto tile = pickTile<FoldedTiles<Format>>(rows, vectorsOf(t.columns));
       tile(t, a.p + i / a.height * a.next, a.step, b.p + j / tileColumns * b.next, b.step);

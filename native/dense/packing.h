@@ -154,14 +154,17 @@ INLINE Panels panelsOfB(const float* packed, int64_t k) {
   return {packed, tileColumns, k * tileColumns};
 }
 
-/// The tile to prefetch while the tile at (i,j) of a block of m by n is computed: the second one
-/// after it. Tiles of `height` rows follow each other down the columns. The next tile's memory
-/// would arrive late, because a product over few inputs takes less time than a read of memory.
+/// How many tiles ahead memory is prefetched. With AVX2, the next tile's memory would arrive late,
+/// because a small tile over few inputs takes less time than a read of memory.
+constexpr int64_t tilesAhead = lanes == 8 ? 2 : 1;
+
+/// The tile to prefetch while the tile at (i,j) of a block of m by n is computed. Tiles of `height`
+/// rows follow each other down the columns.
 struct LaterTile {
   int64_t row, column, rows, columns;
 
   LaterTile(int64_t i, int64_t j, int64_t m, int64_t n, int64_t height)
-      : row(i + 2 * height), column(j) {
+      : row(i + tilesAhead * height), column(j) {
     if (row >= m) {
       row -= (m + height - 1) / height * height;
       column += tileColumns;
@@ -170,8 +173,8 @@ struct LaterTile {
     columns = n - column < tileColumns ? n - column : tileColumns;
   }
 
-  /// `block`: the first element of the block in its tensor.
-  void ask(const float* block, int64_t stride) const {
-    if (columns > 0) askRows(block + row * stride + column, rows, stride, columns);
+  /// Its rows in a tensor. `block`: the first element of the block there.
+  ComingRows of(const float* block, int64_t stride) const {
+    return {block + row * stride + column, rows, stride, columns};
   }
 };

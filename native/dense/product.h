@@ -17,13 +17,16 @@ constexpr bool spreadsLines = lanes != 8;
 /// Memory that a tile prefetches while it multiplies.
 struct Coming {
   ComingRows* operands = nullptr;  // operands of later tiles
-  ComingRows result = {};          // the tile of C itself
-  ComingRows above = {};           // the memory of `Tile::above`
+  ComingRows tile = {};            // a later tile of C
+  const float* const* tensors = nullptr;  // C, and what the tile is prefetched of besides
+  int64_t count = 0;
 
   void ask() {
-    if (operands != nullptr) operands->ask();
-    result.ask();
-    above.ask();
+    const float* const operand = operands == nullptr ? nullptr : operands->take();
+    if (operand != nullptr) askLine(operand);
+    const float* const line = tile.take();
+    if (line == nullptr) return;
+    for (int64_t i = 0; i < count; i++) askLine(tensors[i] + (line - tensors[0]));
   }
 };
 
@@ -185,6 +188,12 @@ template <typename Format>
 void blockTiles(Tile one, int64_t m, int64_t n, int64_t k, const Panels& a, const Panels& b) {
   one.flushed = Format::flushed;
   const int64_t at = one.at;
+  const float* tensors[addendsMax + 2] = {one.c};
+  int64_t count = 1;
+  if (one.above != nullptr) tensors[count++] = one.above;
+  for (int64_t p = 0; p < one.plus.count; p++) tensors[count++] = one.plus.of[p];
+  one.coming.tensors = tensors;
+  one.coming.count = count;
   for (int64_t j = 0; j < n; j += tileColumns) {
     one.columns = n - j < tileColumns ? n - j : tileColumns;
     for (int64_t i = 0; i < m; i += tileRows) {
@@ -195,17 +204,12 @@ void blockTiles(Tile one, int64_t m, int64_t n, int64_t k, const Panels& a, cons
       const auto kernel =
           a.step == 1 ? pickTile<Kept>(rows, vectors) : pickTile<Turned>(rows, vectors);
       one.at = at + i * one.stride + j;
+      const LaterTile later(i, j, m, n, tileRows);
       if (spreadsLines && k >= Format::Tiles::asksFrom) {
-        one.coming.result = ComingRows(one.c + one.at, rows, one.stride, one.columns);
-        if (one.above != nullptr) {
-          one.coming.above = ComingRows(one.above + one.at, rows, one.stride, one.columns);
-        }
+        one.coming.tile = later.of(one.c + at, one.stride);
       } else if (!spreadsLines) {
-        const LaterTile later(i, j, m, n, tileRows);
         one.coming.operands->askRow();
-        later.ask(one.c + at, one.stride);
-        if (one.above != nullptr) later.ask(one.above + at, one.stride);
-        for (int64_t p = 0; p < one.plus.count; p++) later.ask(one.plus.of[p] + at, one.stride);
+        for (int64_t p = 0; p < count; p++) later.of(tensors[p] + at, one.stride).askAll();
       }
       kernel(one, k, a.p + i / tileRows * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
     }

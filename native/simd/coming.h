@@ -11,14 +11,6 @@ INLINE void askFloats(const float* p, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) askLine(p + i);
 }
 
-/// Prefetches rows of at most 16 floats, which are in one or two lines each.
-INLINE void askRows(const float* p, int64_t rows, int64_t stride, int64_t floats) {
-  for (int64_t i = 0; i < rows; i++, p += stride) {
-    askLine(p);
-    askLine(p + floats - 1);
-  }
-}
-
 /// Runs of memory to prefetch. Each tile takes some of their lines.
 class ComingRuns {
  public:
@@ -52,33 +44,40 @@ class ComingRuns {
   int64_t count_ = 0, at_ = 0;
 };
 
-/// Rows of memory, of which a tile prefetches a line every few k.
+/// Rows of memory, of which tiles take a line every few k, or a row each, to prefetch it.
 class ComingRows {
  public:
   ComingRows() = default;
   /// `rows` rows of `floats` each, `stride` apart.
   ComingRows(const float* p, int64_t rows, int64_t stride, int64_t floats)
-      : p_(p), rows_(floats > 0 ? rows : 0), stride_(stride), lines_((floats + 15) / 16) {}
+      : p_(p), rows_(floats > 0 ? rows : 0), stride_(stride),
+        // Where not all rows begin on a boundary, a row may have a part of one more line.
+        lines_((floats + 15) / 16 + (stride % 16 == 0 ? 0 : 1)) {}
 
-  /// Prefetches the next line.
-  void ask() {
-    if (rows_ <= 0) return;
-    askLine(p_ + 16 * line_);
-    if (++line_ < lines_) return;
+  /// Takes the next line, and returns an address in it; nullptr: none is left.
+  const float* take() {
+    if (rows_ <= 0) return nullptr;
+    const float* line = p_ + 16 * line_;
+    if (++line_ < lines_) return line;
     line_ = 0;
     p_ += stride_;
     rows_--;
+    return line;
   }
 
   /// Prefetches the next row.
   void askRow() {
-    if (rows_ <= 0) return;
-    for (int64_t i = 0; i < lines_; i++) askLine(p_ + 16 * i);
-    p_ += stride_;
-    rows_--;
+    if (rows_ > 0) askRows(1);
   }
+  void askAll() { askRows(rows_); }
 
  private:
+  void askRows(int64_t rows) {
+    for (rows_ -= rows; rows > 0; rows--, p_ += stride_) {
+      for (int64_t i = 0; i < lines_; i++) askLine(p_ + 16 * i);
+    }
+  }
+
   const float* p_ = nullptr;
   int64_t rows_ = 0, stride_ = 0, lines_ = 0, line_ = 0;
 };

@@ -309,7 +309,7 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
               const int64_t to = i + 1 < count ? i0 : i0 + blockM;
               const SampleRun& next = runs[(i + 1) % count];
               const int64_t some = outputs.end - to < blockM ? outputs.end - to : blockM;
-              coming = {dOut + next.k0() * outputs.all + to, next.depth(), outputs.all, some};
+              coming = {dOut + next.k0() * outputs.all + to, next.depth(), outputs.all, some + 16};
             }
           }
           const int64_t k = run.packedDepth();

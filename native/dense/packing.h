@@ -121,7 +121,8 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
   // the first-level cache.
   for (int64_t p = 0; p < k; p += Format::together, from += Format::together * a.columnStep) {
     float* panel = out + Format::packed(p) * panelRows;
-    if (p + ahead < k) askFloats(from + ahead * a.columnStep, m);
+    // The last vector of a k may reach into one more line.
+    if (p + ahead < k) askFloats(from + ahead * a.columnStep, m + 16);
     for (int64_t i = 0; i < m; i += tileRows, panel += panelRows * depth) {
       // Tiles do not read the elements of a panel after `tileRows`, which may be anything.
       const int64_t rows = m - i < panelRows ? m - i : panelRows;

@@ -235,12 +235,12 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
 
 /// dW[p] = dOut^T x and dB[p] for each subtree p and some outputs. The tree over slices is folded
 /// tile by tile, in the first-level cache where one run has all samples, else in the second-level
-/// cache for a block of dW. Both operands are packed once per `blockN` columns of x, and are read
-/// from the third-level cache.
+/// cache for a block of dW. Both operands are packed once per `panelledColumns` columns of x, and
+/// are read from the third-level cache.
 template <typename Format>
 void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
                     int64_t inputs, const Outputs& outputs, const Slices& slices) {
-  constexpr int64_t blockColumns = 256;
+  constexpr int64_t blockColumns = 256, panelledColumns = lanes == 8 ? 512 : 1024;
   constexpr int64_t tileSize = tileRows * tileColumns;
   const int64_t own = outputs.end - outputs.first;
   const int64_t samples = slices.bounds[slices.count] - slices.bounds[0];
@@ -265,7 +265,7 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
   const int64_t slotStep = tileSize + tileStep * blockTiles;
   float* waiting = scratches().tiles.take<float>((slots + 1) * (slotStep + packedM));
   float* const sums = waiting + (slots + 1) * slotStep;
-  const int64_t columnsMax = inputs < blockN ? inputs + tileColumns : blockN;
+  const int64_t columnsMax = inputs < panelledColumns ? inputs + tileColumns : panelledColumns;
   // If there are several blocks of columns, the packed A of all samples is kept for them; for a
   // single block, each run reuses the same memory, which stays in cache.
   const bool isKept = inputs > blockColumns;
@@ -276,8 +276,8 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
     return packedB + run.first->packed * padded;
   };
   // Without inputs there is one empty block, for the bias gradient.
-  for (int64_t n0 = 0; n0 == 0 || n0 < inputs; n0 += blockN) {
-    const int64_t width = inputs - n0 < blockN ? inputs - n0 : blockN;
+  for (int64_t n0 = 0; n0 == 0 || n0 < inputs; n0 += panelledColumns) {
+    const int64_t width = inputs - n0 < panelledColumns ? inputs - n0 : panelledColumns;
     for (int64_t i = 0; isPacked && i < count; i++) {
       packRun<Format>(runs[i], [&](int64_t k0, int64_t depth, int64_t offset) {
         packB<Format>(panelsOfX(runs[i], width) + offset * tileColumns, {x, inputs, 1}, k0, depth,

@@ -3,14 +3,10 @@
 /// How many lookups ahead rows of `dim` columns are prefetched into the second-level cache, as in
 /// `pool`. With AVX2 it is smaller for wide rows, which a Zen 3 updates faster so.
 #if defined(OSIRIS_AVX2)
-constexpr int64_t updateAhead(int64_t dim) { return dim < 64 ? 48 : 16; }
+constexpr int64_t updateAhead(int64_t dim) { return dim < 64 ? 48 : 24; }
 #else
 constexpr int64_t updateAhead(int64_t) { return 48; }
 #endif
-
-/// Rows to be written are prefetched again, into the first-level cache: updating a row fills the
-/// window of instructions in flight, so it must not wait for the second-level cache.
-constexpr int64_t updateClose(int64_t dim) { return updateAhead(dim) / 3; }
 
 /// The number of vectors in a row, if `updateHeld` can update the rows of the table; else 0.
 INLINE int64_t heldVectors(const Table& t) {

@@ -75,9 +75,14 @@ template <int vectors, bool adagrad, bool placed>
       if (adagrad) prefetch(t.state + row, 1);
       prefetch(t.touched + row, 1);
     }
-    const int64_t close = asked - updateAhead(dim) + updateClose(dim);
-    if (close >= 0 && close < g.count) {
-      prefetchClose(t.weights + rowOf(g.lookups[close]) * vectors * lanes, bytes);
+    // Rows are prefetched again, into the first-level cache, so that their update need not wait for
+    // the second. Row-wise Adagrad of up to 64 columns is faster with fewer instructions.
+    const int64_t close = asked - updateAhead(dim) * 2 / 3;
+    if ((!adagrad || dim > 64) && close >= 0 && close < g.count) {
+      const float* w = t.weights + rowOf(g.lookups[close]) * dim;
+      UNROLL for (int v = 0; v < vectors; v += 16 / lanes) {
+        __builtin_prefetch(w + scattered(v, vectors) * lanes, 0, 3);
+      }
     }
     asked++;
   };
@@ -120,7 +125,8 @@ template <int vectors, bool adagrad, bool placed>
     // each row wait for the row before. In AVX-512, four vectors are faster with one mask.
     constexpr bool isOwn = vectors > (fewRegisters ? 1 : 4);
     Finite own = isOwn ? Finite() : seen;
-    UNROLL for (int v = 0; v < vectors; v++) {
+    UNROLL for (int i = 0; i < vectors; i++) {
+      const int v = scattered(i, vectors);
       // An unsummed gradient may contain -0, which a sum from 0 would turn into +0.
       const Vec share = add(zero(), load(group.d[r] + v * lanes));
       const Vec changed = fnma(rate, share, load(w + v * lanes));

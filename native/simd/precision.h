@@ -389,12 +389,6 @@ INLINE void prefetch(const void* p, int64_t bytes) {
   if (bytes > 0) __builtin_prefetch(from, 0, 2);
 }
 
-/// Prefetches memory from the second-level cache into the first.
-INLINE void prefetchClose(const void* p, int64_t bytes) {
-  const char* from = static_cast<const char*>(p);
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at, 0, 3);
-}
-
 INLINE const char* rowsOf(const Table& t) {
   if (t.precision == Precision::float32) return reinterpret_cast<const char*>(t.weights);
   return static_cast<const char*>(t.codes);

@@ -2,11 +2,7 @@
 
 /// How many lookups ahead rows of `dim` columns are prefetched into the second-level cache, as in
 /// `pool`. With AVX2 it is smaller for wide rows, which a Zen 3 updates faster so.
-#if defined(OSIRIS_AVX2)
-constexpr int64_t updateAhead(int64_t dim) { return dim < 64 ? 48 : 24; }
-#else
-constexpr int64_t updateAhead(int64_t) { return 48; }
-#endif
+constexpr int64_t updateAhead(int64_t dim) { return lanes == 8 && dim >= 64 ? 24 : 48; }
 
 /// The number of vectors in a row, if `updateHeld` can update the rows of the table; else 0.
 INLINE int64_t heldVectors(const Table& t) {

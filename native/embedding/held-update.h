@@ -33,12 +33,8 @@ struct RowGroup {
   }
 };
 
-/// Whether the loop over rows needs more registers than the processor has.
-#if defined(OSIRIS_AVX2)
-constexpr bool fewRegisters = true;
-#else
-constexpr bool fewRegisters = false;
-#endif
+/// Whether the loop over rows needs more registers than the processor has: in AVX2.
+constexpr bool fewRegisters = lanes == 8;
 
 /// `foldLookups`, not inlined: few rows have several lookups, and its variables would take the
 /// registers of the loop over rows.
@@ -160,14 +156,11 @@ template <int vectors, bool adagrad, bool placed>
 /// See held-rows.h.
 void updateHeld(const Table& t, const Gradients& g, int64_t first, const float* mean,
                 Finite& finite) {
-  const auto update = [&](auto vectors, auto placed) INLINE_LAMBDA {
-    const bool adagrad = t.rule.kind == RuleKind::rowWiseAdagrad;
-    const auto of = adagrad ? updatePlain<vectors, true, placed> : updatePlain<vectors, false, placed>;
-    of(t, g, first, mean, finite);
-  };
-  const auto plain = [&](auto vectors) INLINE_LAMBDA {
-    if (g.placed()) update(vectors, std::true_type());
-    else update(vectors, std::false_type());
+  const bool adagrad = t.rule.kind == RuleKind::rowWiseAdagrad;
+  const auto plain = [&](auto n) INLINE_LAMBDA {
+    const auto placed = adagrad ? updatePlain<n, true, true> : updatePlain<n, false, true>;
+    const auto own = adagrad ? updatePlain<n, true, false> : updatePlain<n, false, false>;
+    (g.placed() ? placed : own)(t, g, first, mean, finite);
   };
   switch (heldVectors(t)) {
     case 1: return plain(std::integral_constant<int, 1>());

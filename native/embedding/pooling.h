@@ -73,18 +73,27 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
                    Lookahead& lookahead) {
   Vec acc[vectors];
   UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
+  // `ask` without its branches: the fewer instructions a row takes, the more rows are in flight.
+  constexpr bool isLong = vectors * lanes > 32 && precision != Precision::int8;
+  constexpr int64_t bytes = vectors * lanes * weightBytes(precision);
+  const bool isNear = isLong && run != nullptr && run->bytes == bytes;
+  const int32_t* next = isNear && run->stop - run->next >= count ? run->next : nullptr;
   for (int64_t k = 0; k < count; k++) {
-    if (run != nullptr) ask(*run, lookahead);
+    if (next != nullptr) prefetch(run->rows + *next++ * bytes, bytes);
+    else if (run != nullptr) ask(*run, lookahead);
     const RowView<precision> row(t, ids[k]);
     const Vec weight = weighted ? broadcast(weights[k]) : zero();
     Vec scale;  // once a quantum, which the columns from c on begin with or lie in
-    UNROLL for (int v = 0; v < vectors; v++) {
+    UNROLL for (int i = 0; i < vectors; i++) {
+      const int v = isLong ? scattered(i, vectors) : i;
       const int64_t from = c + v * lanes;
       if (v * lanes % quantumColumns == 0) scale = row.scaleOf(from);
+      if (isLong) asm volatile("" ::: "memory");  // The compiler keeps this order of loads.
       const Vec some = v == vectors - 1 ? row.some(from, last, scale) : row.whole(from, scale);
       acc[v] = weighted ? fma(weight, some, acc[v]) : add(acc[v], some);
     }
   }
+  if (next != nullptr) run->next = next;
   if (mean && count > 0) {
     const Vec length = broadcast(static_cast<float>(count));
     UNROLL for (int v = 0; v < vectors; v++) acc[v] = div(acc[v], length);

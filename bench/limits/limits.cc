@@ -46,6 +46,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -182,6 +183,16 @@ inline void prefetchRow(const float *row) {
   for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i, 0, 2);
 }
 
+/// Calls visit(i) for each vector of a row. Cache lines are not visited in ascending order, which a
+/// Zen takes for a stream: it then reads lines after the row, too. Rows are volatile, so that the
+/// compiler keeps this order.
+template <typename Visit, size_t... i>
+inline void eachVector(Visit visit, std::index_sequence<i...>) {
+  constexpr size_t lines[] = {2, 0, 3, 1}, ofLine = vectors / 4;
+  (visit(std::integral_constant<size_t, lines[i / ofLine] * ofLine + i % ofLine>()), ...);
+}
+constexpr std::make_index_sequence<vectors> all;
+
 double gather(size_t rows, size_t length, double seconds) {
   const Table table = makeTable(rows);
   constexpr size_t window = 4096;  // bags whose sums are kept: as many as a training step keeps
@@ -194,8 +205,8 @@ double gather(size_t rows, size_t length, double seconds) {
       Vector sum[vectors] = {};
       for (size_t k = 0; k < length; k++, id++) {
         prefetchRow(table.rows + id[ahead] * dim);
-        const Vector *row = reinterpret_cast<const Vector *>(table.rows + *id * dim);
-        for (size_t i = 0; i < vectors; i++) sum[i] += row[i];
+        auto *row = reinterpret_cast<const volatile Vector *>(table.rows + *id * dim);
+        eachVector([&](size_t i) { sum[i] += row[i]; }, all);
       }
       Vector *to = reinterpret_cast<Vector *>(out + bag % window * dim);
       for (size_t i = 0; i < vectors; i++) to[i] = sum[i];
@@ -235,8 +246,8 @@ double update(size_t rows, double seconds, bool isSorted) {
         own[dim] += 1e-6f;
         own[dim + 1] = 1;
       }
-      Vector *row = reinterpret_cast<Vector *>(own);
-      for (size_t i = 0; i < vectors; i++) row[i] -= 0.01f * gradient;
+      auto *row = reinterpret_cast<volatile Vector *>(own);
+      eachVector([&](size_t i) { row[i] = row[i] - 0.01f * gradient; }, all);
     }
   });
 }

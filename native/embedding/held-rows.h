@@ -8,7 +8,7 @@ constexpr int64_t updateAhead(int64_t dim) { return lanes == 8 && dim >= 64 ? 24
 INLINE int64_t heldVectors(const Table& t) {
   const bool held = t.precision == Precision::float32 && isPlain(t) && t.dim % lanes == 0;
   const int64_t vectors = held ? t.dim / lanes : 0;
-  return vectors == 1 || vectors == 2 || vectors == 4 || vectors == 8 ? vectors : 0;
+  return vectors <= 16 && (vectors & (vectors - 1)) == 0 ? vectors : 0;
 }
 
 /// Updates the rows of a table with `heldVectors` above 0, and records in `finite` whether they are

@@ -1,5 +1,5 @@
-// Embedding bags, backward: updates float32 rows of 1, 2, 4 or 8 vectors by SGD or row-wise
-// Adagrad. Included by embedding/held-update.cc for each instruction set.
+// Embedding bags, backward: updates float32 rows of 1, 2, 4, 8 or 16 vectors by SGD or
+// row-wise Adagrad. Included by embedding/held-update.cc for each instruction set.
 
 /// A group of up to `lanes` rows, with their gradients.
 template <int vectors>
@@ -167,5 +167,6 @@ void updateHeld(const Table& t, const Gradients& g, int64_t first, const float* 
     case 2: return plain(std::integral_constant<int, 2>());
     case 4: return plain(std::integral_constant<int, 4>());
     case 8: return plain(std::integral_constant<int, 8>());
+    case 16: return plain(std::integral_constant<int, 16>());
   }
 }

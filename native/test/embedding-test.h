@@ -51,7 +51,7 @@ inline void testOrderOfLookups(const Kernels& k) {
 /// Updates tables of all kinds. SGD is compared with a scatter in double; the other rules only run.
 inline void testEmbedding(const Kernels& k, RuleKind kind) {
   const int64_t samples = 1 + below(40), count = int64_t{1} << below(5), tableCount = 3;
-  const int64_t dims[] = {1 + below(80), int64_t{16} << below(4), 32};
+  const int64_t dims[] = {1 + below(80), int64_t{16} << below(5), 32};
   const int64_t rows[] = {1 + below(20), 5000, 1};
   int64_t columns = 0;
   std::vector<int32_t> offsets{0}, ids;

@@ -126,6 +126,9 @@ inline void dInteract(float* dX, const float* dOut, const float* x, int64_t samp
     for (int64_t i0 = 0; i0 < features; i0 += featureRows) {
       const int64_t some = features - i0 < featureRows ? features - i0 : featureRows;
       for (int64_t c = 0; c < dim; c += tileColumns) {
+        if (dim > 32) {  // Smaller samples wait less for memory than the prefetches take.
+          for (int64_t m = i0; m < i0 + some; m++) askFloats(dX + m * dim + c, tileColumns);
+        }
         pickTile<DFeatures, featureRows>(some, vectorsOf(dim - c))(sample, i0, c);
       }
     }

@@ -200,7 +200,9 @@ test("each listed tenant has default roots of its own; the operator has none", (
   t.is(of("acme").checkpoint.directory, resolve("checkpoints/acme/run"));
   t.like(of("acme").data, { paths: [resolve("data/acme/a")] });
   t.is(of().checkpoint.directory, "run", "whoever runs the cluster is not one of them");
-  t.throws(() => tenantsOf({ acme: { users: {} }, Acme: { users: {} } }), { message: /differently/ });
+  t.throws(() => tenantsOf({ acme: { users: {} }, Acme: { users: {} } }), {
+    message: /differently/,
+  });
 });
 
 test("the tenant of a request must be listed, and match the user that the server names", (t) => {

@@ -182,11 +182,16 @@ export function stateOf(kernels: Kernels, problem: Problem): Float32Array[] {
 /** A computation with kernels on random input; returns its outputs in a fixed order. */
 export type Scenario = (kernels: Kernels, stream: RandomStream) => Float32Array[];
 
+/** `isWide`: so many inputs and outputs that each set packs both operands of weight gradients. */
 const layer =
-  (precision: DensePrecision): Scenario =>
+  (precision: DensePrecision, isWide = false): Scenario =>
   (kernels, stream) => {
-    const outputs = stream.below(3) === 0 ? 1 : 1 + stream.below(130);
-    const inputs = stream.below(4) === 0 ? 1 + stream.below(1300) : 1 + stream.below(90);
+    const outputs = isWide ? 45 : stream.below(3) === 0 ? 1 : 1 + stream.below(130);
+    const inputs = isWide
+      ? 70
+      : stream.below(4) === 0
+        ? 1 + stream.below(1300)
+        : 1 + stream.below(90);
     const samples = stream.below(4) === 0 ? 1 : 1 + stream.below(330);
     const sliceCount = 1 << stream.below(5);
     const x = random(kernels, stream, [samples, inputs]);
@@ -378,6 +383,7 @@ const exchange: Scenario = (kernels, stream) => {
 /** Scenarios of all kernels, by the part of the step that uses them. */
 export const scenarios: Readonly<Record<string, Scenario>> = {
   "dense layers": layer("float32"),
+  "wide dense layers": layer("float32", true),
   "dense layers in bfloat16": layer("bfloat16"),
   columns,
   distinctLists,

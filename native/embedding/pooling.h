@@ -71,6 +71,7 @@ template <Precision precision, int vectors, bool weighted>
 INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, const float* weights,
                    int64_t count, bool mean, int64_t last, bool far, Run* run,
                    Lookahead& lookahead) {
+  static_assert(vectors <= 4 || vectors == 8, "`scattered` visits each of so many vectors once");
   Vec acc[vectors];
   UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
   // `ask` without its branches: the fewer instructions a row takes, the more rows are in flight.

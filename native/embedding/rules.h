@@ -42,7 +42,8 @@ INLINE Finite applySgd(float rate, float* w, const float* g, int64_t n) {
   return finite;
 }
 
-/// Reads w before it stores, as a load waits for a store whose address has the same last bits.
+/// Reads w before it stores the state: a load after a store waits if their addresses differ by a
+/// multiple of 4 KiB.
 inline void applyMomentum(const Rule& rule, float* w, float* state, const float* g, int64_t n) {
   const Vec rate = broadcast(rule.rate), momentum = broadcast(rule.momentum);
   for (int64_t c = 0; c < n; c += lanes) {

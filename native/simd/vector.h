@@ -255,9 +255,9 @@ INLINE void storePast(float* p, Vec v) {
 #endif
 }
 
-/// The vector that a loop over a float32 row of 2^n `vectors` visits as its i-th. Cache lines are not
-/// visited in ascending order, which a Zen 4 takes for a stream: it then reads lines after the row,
-/// and a bare update of random rows of 64 columns takes a third longer.
+/// The vector that a loop over a row of 1 to 4, 8 or 16 `vectors` visits as its i-th. Cache lines
+/// are not visited in ascending order, which a Zen 4 takes for a stream: it then reads lines after
+/// the row, and a bare update of random rows of 64 columns takes a third longer.
 constexpr int scattered(int i, int vectors) {
   constexpr int ofLine = 16 / lanes;
   const int lines = vectors / ofLine, line = i / ofLine;

@@ -50,7 +50,7 @@ export interface SparseServer {
   /** Reads the current weights of rows. */
   pull(wanted: readonly ShardRows[]): ShardVectors[];
   /**
-   * Updates each row once by the row rule at a step; drops a push whose id was applied before.
+   * Applies the row rule once to each row of a push. Ignores a push whose id was applied before.
    * @throws NonFiniteGradientError where a row is no longer finite
    */
   push(id: PushId, at: OptimizerStep, gradients: readonly ShardVectors[]): void;

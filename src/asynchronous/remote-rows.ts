@@ -29,8 +29,8 @@ export interface RemoteRowsOptions {
   /** The shards of the tables on the servers. */
   readonly shards: readonly Shard[];
   /**
-   * Most batches whose gradients the servers have not confirmed. Beyond that, a step of the trainer
-   * waits.
+   * Maximum of batches whose gradients the servers have not confirmed yet. At the maximum, the next
+   * step of the trainer waits for a confirmation.
    */
   readonly pushesMax: number;
 }

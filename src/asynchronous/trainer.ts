@@ -61,8 +61,8 @@ export function soloInput(input: TopologyInput): TopologyInput {
 }
 
 /**
- * A batch whose rows are being pulled, and that is trained after the batches before it. A later
- * batch reuses its memory.
+ * A batch that is read ahead: its rows are pulled from the servers while earlier batches are
+ * trained. A later batch reuses its memory.
  */
 interface Ahead {
   readonly device: DeviceState;

@@ -1,5 +1,5 @@
-// An object store whose calls block the calling thread. It runs the rules of rules.ts over a port,
-// which may have several requests open at a time.
+// A blocking object store: a call returns when its requests have been answered. It runs the rules
+// of rules.ts over a port, which may have several requests open at a time.
 
 import { StoreFailedError } from "../errors/errors.ts";
 import type { BlockingObjectStore, ObjectReader } from "../ports/object-store.ts";

@@ -142,8 +142,8 @@ export function deadlinesOf({ stepDeadlineMs }: { readonly stepDeadlineMs: numbe
 const slowestBytesPerSecond = 20e6;
 
 /**
- * The time by which a deadline is extended for reading or writing so many bytes. Heartbeats, which
- * do not depend on bytes, detect a hang earlier.
+ * The time by which a deadline is extended for a transfer of `bytes` bytes, so that a large one is
+ * not taken for a hang. A real hang is detected earlier, by missing heartbeats.
  */
 export function transferMs(bytes: number): number {
   return (1000 * bytes) / slowestBytesPerSecond;

@@ -88,7 +88,7 @@ type Blocking<Method> = Method extends (...given: infer Given) => Promise<infer 
 export type BlockingUpload = { readonly [Name in keyof Upload]: Blocking<Upload[Name]> };
 
 /**
- * An object store whose calls block the calling thread, like those of a disk. For threads that
+ * The blocking form of `ObjectStore`: a call returns its result, not a promise. For threads that
  * would wait anyway: devices, writers, commands, and the thread of a leader's store.
  */
 export type BlockingObjectStore = {

@@ -133,7 +133,7 @@ export class StoredJournal<Event> implements RunJournal<Event> {
     }
   }
 
-  /** Divides all lines into objects, whose contents no longer change. R4 */
+  /** Splits all lines into objects. The content of an object is fixed before its first write. R4 */
   #cut(): void {
     const { term } = this.#options;
     let text = "";

@@ -42,7 +42,7 @@ export interface RoundOptions {
 
 const nothing: ChannelBytes = { inside: 0, across: 0 };
 
-/** The devices at which a round has arrived, and the callbacks of those that wait. */
+/** The arrivals of rounds at devices, and the callbacks of devices that wait for an arrival. */
 class Arrivals {
   from = Number.NaN;
   readonly #queue: EventQueue;

@@ -83,7 +83,7 @@ const device = z.strictObject({
   memory: memoryLevel.extend({
     /** Bytes per second that lookups of rows reach, at most `bandwidth`. */
     lookups: quantity("bytes per second"),
-    /** Whether this memory is a part of the host's, as on machines whose devices are cores. */
+    /** Whether this memory is part of the host's memory: true if devices are CPU cores. */
     isShared: z.boolean().default(false),
   }),
   /** Peak operations per second, by the format of products. */

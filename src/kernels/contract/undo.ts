@@ -32,9 +32,10 @@ export interface UndoneTile {
 /** Kernels that write an undo log. */
 export interface UndoKernels {
   /**
-   * Appends a record for each tile with those of its rows that the log lacks, and marks them as
-   * seen. The rows of tiles[i] are ids[ranges[2i]] .. ids[ranges[2i+1]-1]. Returns false if the
-   * log is full: it is then unchanged, but rows that it lacks may be marked as seen.
+   * Appends a record for each tile: the values of those rows in `ids` that the log does not have
+   * yet. Marks these rows as seen. The rows of tiles[i] are ids[ranges[2i]] ..
+   * ids[ranges[2i+1]-1]. Returns false if the log is full: it is then unchanged, but rows that it
+   * lacks may be marked as seen.
    */
   keepRows(
     log: UndoTail,

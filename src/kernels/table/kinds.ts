@@ -166,7 +166,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
     };
   }),
 
-  /** Optional memory for the order of lookups; its ids must be those of the parameter `bags`. */
+  /** Optional memory for the sorted lookups of the parameter `bags`, made for the same ids. */
   order: kind<RowOrder | undefined>(({ argumentOf }) => {
     const bagsOf = argumentOf("bags");
     return {

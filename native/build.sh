@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds native/build/osiris.node, only when a source is newer or an instruction set is missing.
-# Reports its progress on stdout, and the compiler's complaints on stderr. Without a compiler it
-# says so and exits with success: the prebuilt kernels are used, or the reference kernels.
+# Prints its progress on stdout, and the compiler's errors on stderr. Without a compiler it prints a
+# message and exits with success: the prebuilt kernels are used then, or the reference kernels.
 #
 #   sh native/build.sh [--sets SETS] [--to FILE]
 #
@@ -57,13 +57,13 @@ echo "osiris: compiling the kernels with $("$compiler" --version 2>/dev/null | h
 # shellcheck disable=SC2086,SC2116
 echo "osiris: $(echo "$parts" | wc -w | tr -d ' ') parts, for $(echo $sets), on $(count_cores) cores"
 # Warnings are errors in CI (sanitize.sh), but not for a user with another compiler.
-# No fused multiply-add except where the source has one, and no liberties of -ffast-math.
+# No fused multiply-add except where the source has one, and no reordering as by -ffast-math.
 compile_parts "$objects" "$parts" \
   -O3 -fPIC -std=c++17 -pthread -fno-math-errno -ffp-contract=off -fvisibility=hidden -I . -I "$headers"
 tell_command "$compiler" -shared "$objects/*.o" -o "$built" "$link"
 # shellcheck disable=SC2086
 "$compiler" -shared "$objects"/*.o -o "$built" $link
-# A process that loads the addon during the build sees the old file or the new one, whole.
+# The rename is atomic: a process that loads the addon meanwhile gets the old file or the new one.
 mv "$built" "$addon"
 echo "$sets" >"$record"
 echo "osiris: compiled and linked the kernels in $(($(date +%s) - started)) s"

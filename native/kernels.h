@@ -122,7 +122,7 @@ struct Completed {
   int64_t rows = -1;            // their number; -1: none are given
 };
 
-/// The distinct rows of a table, where another number of sums was given.
+/// The error of an update that got another number of sums than its table has distinct rows.
 struct WrongSums {
   int64_t rows = 0;
   int64_t sums = 0;

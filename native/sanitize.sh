@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the kernels on random shapes under the address and undefined-behaviour sanitizers, and the
 # kernels in parts under the thread sanitizer. Fails where a sanitizer reports an error, a number is
-# wrong, or the compiler warns. Without a compiler it says so and exits with success. CXX names
-# another compiler, OSIRIS_JOBS the number of parts compiled at the same time (default: one per core).
+# wrong, or the compiler warns. Without a compiler it prints a message and exits with success. CXX
+# names another compiler, OSIRIS_JOBS the number of parts compiled at once (default: one per core).
 #
 #   sh native/sanitize.sh [--portable | --addon FILE]
 #

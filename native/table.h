@@ -1,9 +1,9 @@
-// The table of all kernels, in C++: one row each, with its result, name and parameters. Whoever
-// includes it defines what becomes of a row: a member of `Kernels` (kernels.h), a function of the
-// addon (bindings/addon.cc), or, by one file alone, the setting of a part's members (dense.cc ...).
+// The table of all kernels: a row for each, with its result, name and parameters. A file defines
+// KERNEL and ADAPTED before it includes rows: as members of `Kernels` (kernels.h), as functions of
+// the addon (bindings/addon.cc), or as assignments to these members (simd/set-kernels.h).
 //
 //   KERNEL(result, name, parameters...)     JavaScript's arguments are the parameters
-//   ADAPTED(result, name, parameters...)    native/bindings has a function of this name between
+//   ADAPTED(result, name, parameters...)    native/bindings has a function that converts them
 //
 // src/kernels/table describes the same kernels to JavaScript.
 

@@ -129,8 +129,9 @@ constexpr Entry entries[] = {
 /// Calls, with the names of their functions.
 using KeptCalls = std::vector<std::pair<const char*, std::unique_ptr<Repeat>>>;
 
-/// Calls for `runCalls`: of functions, by their place among `entries`, with lists of arguments,
-/// which JavaScript keeps as long as the answer. Undefined if one of them cannot be repeated.
+/// keepCalls(functions, lists): returns the calls of functions, given by their index in `entries`,
+/// for `runCalls`. `lists` has the arguments of each call; JavaScript keeps them as long as the
+/// result. Returns undefined if one of the calls cannot be repeated.
 napi_value keepCalls(napi_env env, const Array<const int32_t>& functions, napi_value lists) {
   auto kept = std::make_unique<KeptCalls>();
   for (int64_t i = 0; i < functions.length; i++) {

@@ -83,8 +83,8 @@ inline Refusable<int64_t> updateRows(const Lookups& of, const float* dPooled,
   return {bad, wrong.rows == wrong.sums ? std::string() : wrongSums(wrong)};
 }
 
-/// Joins the sums of all tables in `all`. `sumsOf` returns the number of sums of the table at an
-/// index, and their place; `counts` receives the numbers.
+/// Concatenates the sums of all tables in `all`. sumsOf(&sums, index) returns the number of sums of
+/// the table at an index, and sets their address; `counts` receives the number of each table.
 template <typename Sum, typename SumsOf>
 inline Copied<Sum> joined(std::vector<Sum>& all, const Lookups& of, Optional<int32_t> counts,
                           const SumsOf& sumsOf) {

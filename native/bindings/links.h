@@ -10,7 +10,7 @@
 
 namespace osiris {
 
-/// The connections of one host, and what keeps the exchange's memory.
+/// The connections of one host, and a reference that keeps the memory of its exchange.
 class HostLinks {
  public:
   HostLinks(napi_env env, napi_value memory, Array<uint8_t> bytes, napi_value wake)

@@ -159,7 +159,7 @@ class Channel {
   /// What the descriptor must be ready for, so that the last call that returned `again` goes on.
   int wants() const { return wants_; }
 
-  /// Ends the connection's own direction, so that the last bytes are sent.
+  /// Closes the direction from this end, after the bytes that were written to it.
   void shutWrite() { shutdown(descriptor_, SHUT_WR); }
 
   /// Whether lasting bytes are sent without a copy.
@@ -190,8 +190,8 @@ class Channel {
     return failed;
   }
 
-  /// Takes the notices about pinned bytes that were sent. Where the system copied them, as it does
-  /// on one machine, pinning them was for nothing.
+  /// Takes the system's notices about pinned bytes that it sent. If it copied them all the same, as
+  /// it does between processes of one machine, later bytes are not pinned.
   void takeNotices() {
 #if defined(MSG_ZEROCOPY) && defined(SO_EE_ORIGIN_ZEROCOPY)
     while (hasPinned_) {

@@ -151,7 +151,7 @@ void Receiver::run() {
   bid(Ending::closed);
 }
 
-/// Says farewell, so that the sender knows why. It may be lost.
+/// Sends the reason for which this end closes the connection. The message may be lost.
 void Receiver::bid(Ending ending) {
   uint8_t farewell[4];
   store(farewell, farewellMark + static_cast<uint32_t>(ending));
@@ -167,7 +167,7 @@ bool Sender::send(Outgoing frame) {
     const Lock lock(mutex_);
     if (queue_.size() >= framesMax) return false;
     queue_.push_back(std::move(frame));
-    if (queue_.size() > 1) return true;  // Its thread has been told.
+    if (queue_.size() > 1) return true;  // Its thread was woken for the frames before.
   }
   bell_.ring();
   return true;
@@ -224,7 +224,7 @@ void Sender::run() {
   }
 }
 
-/// Writes all bytes. Returns false where the connection ended, which is reported then.
+/// Writes all bytes. Reports the end of the connection and returns false if it ended.
 bool Sender::writeAll(iovec* spans, int count, bool isLasting) {
   while (!isStopping_) {
     for (; count > 0 && spans->iov_len == 0; spans++) count--;
@@ -253,7 +253,7 @@ bool Sender::writeAll(iovec* spans, int count, bool isLasting) {
   return false;
 }
 
-/// Whether the receiver ended the connection, which is reported then. It sends only its farewell.
+/// Whether the receiver, which sends nothing else, ended the connection; its reason is reported.
 bool Sender::isEnded() {
   for (;;) {
     iovec span{farewell_ + farewellBytes_, sizeof farewell_ - farewellBytes_};

@@ -27,11 +27,11 @@
 
 namespace osiris::links {
 
-/// What a report tells: native-links.ts has the same numbers.
+/// The event that a report is about; native-links.ts has the same numbers.
 enum class Kind : uint32_t { arrived, opened, ended };
 
-/// A report. `bytes`: the header of the frame that arrived, or the text of why a connection ended,
-/// beside its Ending.
+/// An event of a connection. `bytes`: the header of the frame that arrived, or, if the connection
+/// ended, the text of the error; `ending` is then the reason.
 struct Report {
   Kind kind;
   uint32_t connection;
@@ -39,9 +39,9 @@ struct Report {
   std::vector<uint8_t> bytes;
 };
 
-/// Undrained reports of a connection. More frames than the window of a bridge has.
+/// Most undrained reports of a connection; the window of a bridge has fewer frames.
 constexpr int64_t reportsMax = 4096;
-/// Frames that wait for a sender's thread. A sender that keeps its window has fewer.
+/// Most frames that wait for a sender's thread; a sender that keeps to its window has fewer.
 constexpr size_t framesMax = 16'384;
 
 /// The reports of all connections.
@@ -57,7 +57,7 @@ class Reports {
   void wake();
   /// Waits for room for a connection's reports, until it is stopping. L2
   void awaitRoom(uint32_t connection, const std::atomic<bool>& isStopping);
-  /// Lets waiting connections look at whether they are stopping.
+  /// Wakes waiting connections, which then check whether they are stopping.
   void release();
   /// Moves reports into `to`, as native-links.ts reads them. Returns their bytes; 0: none is left.
   int64_t drain(uint8_t* to, int64_t bytesMax);
@@ -67,7 +67,7 @@ class Reports {
   void* const of_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t drained_ = PTHREAD_COND_INITIALIZER;
-  std::list<Report> queue_;  // A deque of a new compiler needs a newer C++ library.
+  std::list<Report> queue_;  // The std::deque of new compilers needs a newer C++ library.
   std::map<uint32_t, int64_t> waiting_;  // undrained reports by connection
   bool isWoken_ = false;
 };

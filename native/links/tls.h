@@ -81,7 +81,7 @@ class Tls {
     SSL_CTX_free(context_);
   }
 
-  /// What a call came to: > 0: it is done; 0: the other end closed; else one of these.
+  /// The result of a call: > 0: success; 0: the other end closed the connection; else one of these.
   enum Outcome : ssize_t { failed = -1, wantsRead = -2, wantsWrite = -3 };
 
   ssize_t handshake() { return call([&] { return SSL_do_handshake(ssl_); }); }

@@ -106,7 +106,7 @@ const licenceOf = (name) =>
   `/*! ${name}:\n${readFileSync(join("node_modules", name, "LICENSE"), "utf8")}*/`;
 
 // The dashboard's page (web/) with its libraries: three files, so that the page needs no other
-// server than ours (docs/decisions/0031-the-page.md). .ci/run checks its types.
+// server than ours (docs/decisions/0031-the-dashboard-is-a-web-page.md). .ci/run checks its types.
 const pagePlugin = {
   name: "page",
   resolveId(id, from) {

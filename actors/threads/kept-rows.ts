@@ -1,6 +1,6 @@
 // The kept rows of a run on a host: memory of tiles that outlives the threads that train them. The
 // next generation gives each device the tiles that it holds there, too, so that only the others are
-// read (docs/decisions/0041-rows-that-live-are-kept.md).
+// read (docs/decisions/0041-surviving-hosts-keep-their-rows.md).
 //
 // Invariants
 //   R1. A tile is given to a thread only once the exits of all threads that had it were seen

@@ -1,6 +1,6 @@
 // The row keeper of a device: shared memory for the rows of its shards, which outlives the thread,
 // and the undo log by which the next generation puts the rows back to the cut that it goes on from,
-// instead of reading them (docs/decisions/0041-rows-that-live-are-kept.md).
+// instead of reading them (docs/decisions/0041-surviving-hosts-keep-their-rows.md).
 //
 // Invariants
 //   K1. One thread at a time uses the memory of a tile: a thread gets a tile only after the exit of

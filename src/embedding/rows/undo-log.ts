@@ -1,6 +1,6 @@
 // The undo log of a device: the former values of the rows that changed since the last cuts, in
 // shared memory, so that rows in memory can be put back to a cut after their thread has ended, at
-// whatever instruction (docs/decisions/0041-rows-that-live-are-kept.md).
+// whatever instruction (docs/decisions/0041-surviving-hosts-keep-their-rows.md).
 //
 //   header:  current · full[2] · used[2] · generation[2] · cut[2] · whole[2]
 //   log:     record · record …, each on whole cache lines

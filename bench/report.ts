@@ -78,10 +78,9 @@ function countOf(count: number, what: string): string {
 }
 
 function linesOf(row: BenchRow): string[] {
-  const limit =
-    row.limit === undefined
-      ? ""
-      : `  ${percent(row.ratio)} of ${short(row.limit)} (${row.limitIs ?? ""})`;
+  const { limit: bound, limitIs = bound && "the limit" } = row;
+  const share = bound === undefined ? "no ratio" : `${percent(row.ratio)} of ${short(bound)}`;
+  const limit = limitIs === undefined ? "" : `  ${share} (${limitIs})`;
   const spread = `${short(row.spread[0])} … ${short(row.spread[1])}`;
   const more = [
     row.target && `at least ${percent(row.target[0])}, aim ${percent(row.target[1])}`,

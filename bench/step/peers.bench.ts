@@ -246,9 +246,10 @@ function rowOfCell(
     ...{ name: nameOf(cell), figure: median, unit: "samples/s", spread, target: cell.target },
     ...(Number.isFinite(reached) && { machine: median / reached, reached }),
   };
-  if (peer === undefined || most === undefined) return row;
-  const limit = quantiles(most.pairs.map((pair) => pair.peer.rate)).median;
+  if (peer === undefined) return row;
   const limitIs = `PyTorch ${peer.is}, float32, ${devices} threads; ${wordsOf(levels, pairs.length)}`;
+  if (most === undefined) return { ...row, limitIs };
+  const limit = quantiles(most.pairs.map((pair) => pair.peer.rate)).median;
   return { ...row, limit, limitIs, ratio: most.ratio };
 }
 

@@ -132,10 +132,12 @@ testIf(testAll)("Ctrl-C prints the rows so far, and leaves no process and no fil
 
   const [row, last, ...others] = (await stdout).trim().split("\n");
   t.deepEqual(others, []);
-  const { name, figure, unit, ratio, target } = JSON.parse(row ?? "{}") as BenchRow;
+  const { name, figure, unit, ratio, target, limitIs } = JSON.parse(row ?? "{}") as BenchRow;
   t.is(name, "train.a.128.sgd.float32");
   t.is(unit, "samples/s");
-  t.is(ratio, figure / 2);
+  // On a busy machine, the speed may change within the only pair, which then gives no ratio.
+  if (ratio === undefined) t.regex(limitIs ?? "", /; 1 across levels$/);
+  else t.is(ratio, figure / 2);
   t.deepEqual(target, [1.3, 1.7]);
   const summary = JSON.parse(last ?? "{}");
   t.true(summary.interrupted);

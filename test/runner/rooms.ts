@@ -8,8 +8,8 @@ import { join } from "node:path";
 
 /**
  * Folders of test files, and their room; the first folder of this list that contains a file counts.
- * Tests of connections have deadlines of seconds, so they run in another thread than tests that
- * compute for seconds.
+ * Tests of connections and of child processes have deadlines of seconds, so they run in other
+ * threads than tests that compute for seconds.
  */
 const rooms = [
   ["test/chaos/simulation/", "chaos-simulation"],
@@ -18,6 +18,8 @@ const rooms = [
     (room) => [`test/${room}/`, room] as const,
   ),
   ["test/examples/", "cli"],
+  ["test/fuzz/", "cli"],
+  ["test/objects/", "wire"],
   ...["dashboard", "formats", "ingest", "serve"].map(
     (room) => [`packages/${room}/`, room] as const,
   ),

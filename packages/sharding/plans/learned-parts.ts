@@ -102,12 +102,12 @@ function firstParts(table: PlannedTable, make: MakePart): readonly Part[] {
     }
     if (may("data-parallel")) return [make(tile, "memory", true)];
   }
-  const why = table.pins === undefined ? `may lie ${schemes.join(", ")}` : "has pins";
+  const why = table.pins === undefined ? `has the schemes ${schemes.join(", ")}` : "has pins";
   throw new InvalidOptionError(
     option,
-    "Expected tables that may lie whole, by columns, by rows or as copies, without pins, as " +
-      `\`${option}\` knows no other costs; ${table.name} ${why}: set for it ` +
-      "`sharding: auto`, or leave the option out",
+    "Expected tables without pins that may be `table-wise`, `column-wise`, `row-wise` or " +
+      `\`data-parallel\`, as \`${option}\` knows no other costs; ${table.name} ${why}: ` +
+      "set its `sharding: auto`, or leave the option out",
   );
 }
 

@@ -89,7 +89,7 @@ export const tableOptions = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "`true`: a device receives each row at most once per batch, even if several of its samples look it up; changes speed and no bit. Not allowed with an `exchange` in fewer bits.",
+      "`true`: a device receives each row at most once per batch, even if several of its samples look it up. Changes no bit, except with an `exchange` in fewer bits: it is then a part of the arithmetic, and not allowed for `data-parallel` tables.",
     ),
   staleness: z
     .literal([0, 1])

@@ -84,8 +84,8 @@ function placeOf(stream: RandomStream, devices: number): { plan: Plan; tiers: Ti
 }
 
 /**
- * Begins a generation: devices restored from the newest checkpoint, which save the cuts requested
- * of them.
+ * Begins a generation: restores the devices from the newest checkpoint. Returns, among others,
+ * `save`, which commits a checkpoint of all devices.
  */
 async function begin(store: CheckpointStore, differential: Differential, local: LocalDevices) {
   const { generation, latest, damaged } = store.beginGeneration();
@@ -131,7 +131,7 @@ async function train(local: LocalDevices, from: number, to: number): Promise<voi
 
 const whole = placeOf(new RandomStream(1, 2, 3), 1);
 
-/** The count of parts with changed rows only. */
+/** The number of parts that hold only changed rows. */
 function restedOf(manifest: Manifest | undefined): number {
   return (manifest?.parts ?? []).filter(({ base }) => base.length > 0).length;
 }
@@ -247,7 +247,7 @@ test("a part holds only the rows that changed, and rests on the files of its pol
     layersOf(consecutive ?? []),
     Array.from({ length: 12 }, (_, i) => i),
   );
-  t.true((layersOf(intermittent ?? []).lastIndexOf(0) ?? 0) > 0, "a baseline on the way");
+  t.true((layersOf(intermittent ?? []).lastIndexOf(0) ?? 0) > 0, "a later cut is a baseline");
   t.true(bytesOf(consecutive?.at(-1)) < bytesOf(oneShot?.at(-1)));
   t.true(bytesOf(oneShot?.at(-1)) < bytesOf(none?.at(-1)));
 });

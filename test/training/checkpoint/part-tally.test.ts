@@ -1,4 +1,4 @@
-// The tally of a checkpoint's parts: it knows when none is missing by counting.
+// The tally of a checkpoint's parts: it counts them, and so detects when a cut is complete.
 
 import test from "ava";
 import { resolveJob } from "../../../src/job/job.ts";

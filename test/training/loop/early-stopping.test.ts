@@ -54,7 +54,7 @@ test("stops at the first evaluation that reaches the target, which is then the b
   t.false(follow(auc, [0.6, Number.NaN]).state.stopped);
   const loss = { metric: "logLoss", target: 0.4, patience: 2 };
   t.is(follow(loss, [0.5, 0.6, 0.39]).state.bestCut, 30);
-  t.is(follow(loss, [0.5, 0.6, 0.6, 0.3]).state.bestCut, 10, "patience comes first");
+  t.is(follow(loss, [0.5, 0.6, 0.6, 0.3]).state.bestCut, 10, "patience ends it first");
 });
 
 test("a gain of minDelta or less is no improvement", (t) => {

@@ -60,7 +60,7 @@ test("GAUC is the mean AUC of groups with both classes, weighted by their sample
     const { gauc = Number.NaN, auc } = evaluateScores({ samples, logits, labels, groups });
     if (count === 0) t.is(gauc, Number.NaN);
     else t.true(Math.abs(gauc - sum / count) < 1e-12, `seed ${seed}: ${gauc}, ${sum / count}`);
-    t.is(auc, evaluate(logits, labels).auc, "it is beside the other metrics");
+    t.is(auc, evaluate(logits, labels).auc, "the grouped AUC leaves the AUC as it is");
   }
   t.false("gauc" in evaluateScores({ samples: 0, logits: floats(), labels: floats() }));
 });

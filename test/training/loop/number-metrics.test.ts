@@ -54,5 +54,5 @@ test("each task has the metrics of its label's kind, and thresholds are for clas
   t.like(found.tasks?.seconds, { samples: 2, positives: 0, mse: 0.5, mae: 0.5, auc: Number.NaN });
   t.is(found.tasks?.seconds?.thresholds, undefined);
   const turned = evaluateScores({ ...scores, labels: floats(6, 1, 3, 0) }, [...tasks].reverse());
-  t.true(turned.rmse !== undefined, "the first task's figures stand beside those of all");
+  t.true(turned.rmse !== undefined, "the first task's metrics are also those of the model");
 });

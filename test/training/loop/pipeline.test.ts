@@ -131,7 +131,7 @@ test("losses, scores and digest are the same for any number of prefetched batche
         const actual = await train({ devices, depth, seed, prefetch });
         t.deepEqual(actual, expected, `${devices} devices, ${prefetch} ahead, ${seed}`);
       }
-      if (prefetch > 1) continue; // The stop could come after the window.
+      if (prefetch > 1) continue; // With more batches ahead, the run may stop after its window.
       const { losses, scores, digest } = expected;
       const paused = await train({ devices, depth: 3, seed: prefetch, pauseAt: 4, prefetch });
       t.like(paused, { losses, scores, digest, error: undefined });
@@ -148,7 +148,7 @@ test("a pause in mid-window stops all devices after one step, and changes no bit
       const paused = await train({ devices, depth, seed: depth, pauseAt: 5 });
       t.like(paused, { losses, scores, digest, error: undefined });
       const stop = paused.cuts[1] ?? 0;
-      t.true(stop === 6 || stop === 7, `${paused.cuts}`); // One step later if that step had begun.
+      t.true(stop === 6 || stop === 7, `${paused.cuts}`); // 7 if step 6 had begun before the pause.
     }
   }
 });
@@ -165,7 +165,7 @@ test("an invalid id ends the run in its batch's step, prefetched or not", async 
       const { error, losses, digest } = await train({ devices, depth, batches: spoilt });
       t.is(`${error}`, `${expected.error}`);
       t.deepEqual(losses, expected.losses);
-      // Other devices may end within the step before: A3 of src/exchange/all-reduce.ts.
+      // Of several devices, some may stop within step 5 (A3 of src/exchange/all-reduce.ts).
       if (devices === 1) t.is(digest, expected.digest);
     }
   }
@@ -305,7 +305,7 @@ test("a step takes the time predicted for its depth, and the meter shows its par
 test("the transfer of stale tables' vectors overlaps the step before, and costs nothing", async (t) => {
   const tables = input.model.tables.map((table) => ({ ...table, staleness: 1 as const }));
   const stale = { ...input, model: { ...input.model, tables } };
-  const way = cost.backward - 5; // Hidden by the wait for gradients and by the update.
+  const way = cost.backward - 5; // Fits into the wait for gradients and the update.
   const vectors = { pooled: way, stalePooled: way, rows: way, staleRows: way };
   const compute = cost.forward + cost.backward;
   const { wallMs: freshMs } = await time(3, input, vectors);

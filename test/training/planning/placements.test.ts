@@ -1,5 +1,5 @@
-// Where rows rest: each kind of placement plans as it says, on these devices and on fewer, and
-// trains the same bits.
+// Placements of tables: each kind puts the tables where its name says, whatever the number of
+// devices, and trains the same bits.
 
 import test from "ava";
 import { resolveJob } from "../../../src/job/job.ts";
@@ -14,7 +14,7 @@ import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 
 const rows = [40, 9000, 3000];
 const samples = 32;
-/** Bytes of the smallest table and of its buffers, but not of another table. */
+/** Device memory for the smallest table and its buffers, and for no other table. */
 const hbmBytes = 200_000;
 
 function jobOf(placement: object, tiers: object = { hbmBytes }) {

@@ -58,7 +58,7 @@ test("the load is even on 3 hosts, and on the 2 that are left", (t) => {
       hosts.reduce((sum, count) => sum + count, 0),
     );
     const isEven = hosts.every((count) => count === hosts[0]);
-    t.is(plan?.hosts, isEven ? hosts.length : 1, "unequal hosts count as one");
+    t.is(plan?.hosts, isEven ? hosts.length : 1, "unequal hosts are planned as one host");
   }
 });
 
@@ -97,7 +97,7 @@ test("a run follows the job's schemes, its plan for these devices, and as-writte
   const text = free.plan && writePlan(unpackPlan(free.plan, plain.model.tables)).text;
   const planned = jobWith({ plan: JSON.parse(text ?? "") });
   const on2 = planRun(planned, { hosts: [2], constants, memoryBytes: plenty });
-  t.is(on2.plan, undefined, "the generation has it in its job");
+  t.is(on2.plan, undefined, "the job has the plan already");
   t.like(on2.report, { by: "plan", sha256: free.report.sha256 });
   t.is(planRun(planned, { hosts: [3], constants, memoryBytes: plenty }).report.by, "auto");
 
@@ -115,7 +115,7 @@ test("the devices of a host share its memory", (t) => {
   t.is(tight.report.cached, 0);
   for (const bytes of tight.report.memoryBytes ?? [plenty]) t.true(bytes <= memoryBytes);
 
-  // As much on one host with two devices: the rest lies below memory.
+  // The same memory on one host with two devices: some rows lie below memory.
   const below = planRun(job, { hosts: [2], constants, memoryBytes });
   t.true((below.report.cached ?? 0) > 0);
   t.is(below.report.note, "the tables do not fit into memory: some have rows below it");
@@ -147,7 +147,7 @@ test("a plan keeps its pins, unless no plan with the pins fits", (t) => {
   }
   const gone = { hosts: [2], constants, memoryBytes: plenty, pins: pinsOn(2, ["T3"]) };
   const without = planRun(job, { ...gone, pins: [] });
-  t.deepEqual(planRun(job, gone), without, "a device that is not there holds nothing");
+  t.deepEqual(planRun(job, gone), without, "pins on a missing device are ignored");
   // Each of two hosts has room for a little more than half of the tables: not for all.
   const memoryBytes = 0.6 * tableBytes;
   const pins = pinsOn(

@@ -129,7 +129,7 @@ test("a run divides its caches as its plan says, and trains the same bits", asyn
   const planned = await train([320, 640, 3040]);
   t.deepEqual(planned.places, [320, 640, 1504, 1504]); // 1520 slots are 47.5 sets.
   const twice = await train([160, 320, 1520]);
-  t.deepEqual(twice.places, planned.places); // A plan's bytes are shares of the memory.
+  t.deepEqual(twice.places, planned.places); // Only the ratio of a plan's bytes counts.
   t.is(planned.digest, ruled.digest);
 });
 
@@ -138,7 +138,7 @@ test("one more GiB of either tier holds all rows of small tables", async (t) => 
   for (const { curve, accesses, rowBytes, now, moreHbm, moreDdr } of adviseTiers(
     topology,
     optimizer.sparse,
-    [curves, curves], // As two hosts report it.
+    [curves, curves], // The same counts from two hosts.
   )) {
     t.is(rowBytes, placeBytes);
     t.true(accesses > 2 * 30 * 400);
@@ -146,7 +146,7 @@ test("one more GiB of either tier holds all rows of small tables", async (t) => 
     t.is(moreHbm.hbm, 1 - births);
     t.is(moreHbm.hbmBytes, rows * placeBytes);
     for (const one of [now, moreHbm, moreDdr]) {
-      t.is(one.ddrBytes, rows * placeBytes); // A GiB by default.
+      t.is(one.ddrBytes, rows * placeBytes); // The default, a GiB, holds all rows.
       t.true(Math.abs(one.ssd - births) < 1e-12);
       t.true(Math.abs(one.hbm + one.ddr + one.ssd - 1) < 1e-12);
     }

@@ -42,10 +42,10 @@ test("weights and state have the bytes that the runtime reserves", (t) => {
   for (const kind of ["sgd", "rowWiseAdagrad", "adam", "partialRowWiseAdam"] as const) {
     for (const ema of [undefined, {}]) {
       const job = startJob({ tables, optimizer: { sparse: { kind, ema } } });
-      const state = 4 * stateWidth(kind, 48) + (ema ? 4 * 49 : 0); // Lags, and their steps.
+      const state = 4 * stateWidth(kind, 48) + (ema ? 4 * 49 : 0); // A lag a column, and a step.
       for (const [i, planned] of workloadOf(job).tables.entries()) {
         t.is(planned.weightBytes, [4, 2, 1][i] ?? 0);
-        const extra = planned.name === "int8" ? 2 : 1; // Touched, and int8's exponent.
+        const extra = planned.name === "int8" ? 2 : 1; // The touched mark; an exponent for int8.
         t.is(planned.dim * planned.stateBytes + planned.rowBytes, state + extra);
       }
     }
@@ -151,7 +151,7 @@ test("products of a sample's own values count for the interaction, not for layer
   const workload = workloadOf(startJob({ tables }));
   const { denseFlop, denseOwnProducts, denseLayers } = workload;
   const layers = 8 * (4 + 1) + 48 * (8 + 1) + 16 * (48 + 6 + 1) + (16 + 1);
-  t.is(denseOwnProducts, 6 * 48); // Pairs of four vectors.
+  t.is(denseOwnProducts, 6 * 48); // Four vectors make six pairs.
   t.is(denseLayers, 4);
   t.is(denseFlop, 6 * (layers + 6 * 48));
 });

@@ -136,7 +136,7 @@ const cases: Record<string, Choice> = {
   "rows below device memory, fetched in their step": { prefetch: 0 },
 };
 
-/** The devices of hosts: on the first and the last no host adds up vectors for another. */
+/** The host of each device. Only on the second and fourth do hosts add up vectors for others. */
 const clusters = [
   [0, 0, 0],
   [0, 0, 1, 1],
@@ -171,7 +171,7 @@ async function isEqual(t: ExecutionContext, at: number, choice: Choice, round: n
   const { ahead: __, ...expected } = await trainPiped(whole);
   t.is(expected.error, undefined);
   const { tables } = inputOf(choice).model;
-  // Copies send no rows, which an exchange in fewer bits would round.
+  // `dedup` tables are not copied: copies send no rows, so the exchange would not round them.
   const copyable = new Set(tables.flatMap(({ name, dedup }) => (dedup ? [] : name)));
   const drawn = randomPlan(tables, hostOf.length, stream, { ...usual, copyable });
   const input = inputOf(choice, choice.prefetch === undefined ? drawn : belowMemory(drawn));

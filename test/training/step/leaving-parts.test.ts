@@ -1,5 +1,5 @@
-// Parts of vectors that leave in pieces while the rest is written: what has left does not change,
-// and the model is that of one device. That pieces arrive is in test/exchange/bridge.test.ts.
+// Vectors that are sent in pieces while others are written: the bytes of a piece do not change
+// later, and the model is that of one device. test/exchange/bridge.test.ts tests their arrival.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -21,12 +21,12 @@ const batchSize = 1500;
 const kernels = () => openKernels("auto");
 
 interface Left {
-  /** How often a part had more bytes that may leave. */
+  /** Calls of `sendAhead`: each allows more bytes of a part to be sent. */
   pieces: number;
   readonly wrong: string[];
 }
 
-/** A channel that compares the bytes that may leave with those that are sent at last. */
+/** A channel that compares the bytes at `sendAhead` with the same bytes at the round's start. */
 function watched(channel: AllToAll, left: Left): AllToAll {
   let pieces: { readonly to: number; readonly bytes: Uint8Array; readonly total: number }[] = [];
   return {
@@ -84,7 +84,7 @@ for (const [title, formats, table] of [
       }
     });
     t.deepEqual(left.wrong, []);
-    // More pieces than parts: vectors and gradients of two steps, from each device to each.
+    // More pieces than parts: each device sends each one vectors and gradients in two steps.
     t.true(left.pieces > 2 * batches.length * hostOf.length ** 2, `${left.pieces}`);
     const alone = startLocalDevices({ input, recipe, devices: 1, kernels });
     for (const [step, batch] of batches.entries()) await alone.train(batch, step);

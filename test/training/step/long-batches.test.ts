@@ -1,4 +1,4 @@
-// Batches with more ids than there is room for in the exchange: the same model, bit for bit.
+// Batches whose ids exceed the exchange's buffers train the same model, bit for bit.
 
 import test from "ava";
 import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
@@ -40,7 +40,7 @@ const rows = [60, 40, 50];
 const idsMax = [12, 9, 7];
 const dim = 64;
 
-/** A mean so far below the batches' that each of their frames takes several rounds. */
+/** Far below the batches' mean: buffers are so small that a frame takes several rounds. */
 const idsMean = [0.01, 0.01, 0.01];
 
 function modelOf(table: Partial<TableOptions> & object, features?: unknown): ModelOptions {
@@ -58,7 +58,7 @@ const sequences = [
   { column: "c" },
 ];
 
-/** What moves in each: ids and vectors; distinct rows; sums of rows in columns; two-word ids. */
+/** Models that exchange different data: vectors, distinct rows, sums of rows, two-word ids. */
 const models: Readonly<Record<string, ModelOptions>> = {
   "whole tables": modelOf({}),
   "tables in rows": modelOf({ sharding: "row-wise", rowBlocks: 4 }),
@@ -88,13 +88,13 @@ const recipeOf = (sparse: "lamb" | "rowWiseAdagrad") => ({
 });
 const recipe = recipeOf("rowWiseAdagrad");
 
-/** All samples of the batch are as long as the longest. */
+/** A batch of bags of 7 ids or more. */
 function batchOf(step: number): WholeBatch {
   const batch = randomBatch({ rows, idsMin: 7, idsMax, dense: 2 }, step, samples);
   return { ...batch, highs: new Int32Array(batch.ids.length).fill(5) };
 }
 
-/** Losses, scores and digest of a few steps; with them, the bytes of the exchange. */
+/** Losses, scores and digest after a few steps, and the bytes of ids that devices sent. */
 async function train(input: TopologyInput, devices: number, own = recipe) {
   const local = startLocalDevices({ input, recipe: own, devices, kernels: createReference });
   const losses: number[] = [];
@@ -111,7 +111,7 @@ for (const [title, model] of Object.entries(models)) {
       const { sent, ...actual } = await train(inputOf(model, true), devices);
       t.deepEqual(actual, expected, `${devices} devices`);
       if (devices === 1 || title === "replicated tables") continue;
-      // A round for each piece: more headers than frames.
+      // The bytes of three headers of 8 bytes in each frame; the ids themselves count, too.
       const frames = (steps + 1) * devices * (devices - 1);
       t.true(sent > 8 * 3 * frames, `${sent} bytes`);
     }

@@ -54,8 +54,8 @@ async function train(exchange: ExchangeSpec, seed: number) {
   return { before, after: await logLoss() };
 }
 
-// At learning rates that keep two runs close: at larger ones each rounding error diverges, by 0.3 %
-// of log loss up or down.
+// Learning rates are low, so that two runs stay close: at higher ones, any rounding error changes
+// the log loss by up to 0.3 %, up or down.
 testIf(testAll)(
   "vectors in float16 and gradients in bfloat16 cost less than 0.02 % of log loss",
   async (t) => {
@@ -72,7 +72,7 @@ testIf(testAll)(
   },
 );
 
-/** Runs one step of a model whose only layer has weights of one size, and its gradients with it. */
+/** Runs one step of a one-layer model, all weights `weight`; gradients are proportional to it. */
 async function stepWithGradients(exchange: ExchangeOptions, weight: number) {
   const { local, batches } = start(exchangeOptions.parse(exchange), 1, 0, 2);
   for (const { kernels, network } of local.states) {

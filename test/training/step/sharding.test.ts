@@ -286,11 +286,11 @@ async function drawnPlanIsEqual(
   const { stream, i, expected } = drawn;
   const hostOf = clusters[i] ?? [];
   const { tables } = modelOf(own);
-  // Copies send no rows, which a quantised exchange would round.
+  // `dedup` tables are not copied: copies send no rows, so the exchange would not round them.
   const copyable = new Set(tables.flatMap(({ name, dedup }) => (dedup ? [] : name)));
   const plan = randomPlan(tables, hostOf.length, stream, { ...usual, copyable });
   const what = `${hostOf} ${JSON.stringify(plan)}`;
-  // In fewer bits `dedup` decides what is rounded, so that the choice is the job's.
+  // A quantised exchange rounds other values with `dedup`, so it is that of the reference run.
   const drawnDedup = rows.map(() => i % 2 === 1 && stream.below(3) > 0);
   const dedup = own.exchange === undefined ? drawnDedup : (own.dedup ?? []);
   const sliceCounts = randomSlices(8, hostOf.length, stream);

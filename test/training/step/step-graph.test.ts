@@ -1,6 +1,5 @@
-// The step graph is what devices do: every task that they enter, and in it every round that they
-// start or wait for, in their order. Frames that are longer than their room take more rounds; here
-// none is.
+// Devices execute the step graph: they enter its tasks in its order, and start and wait for its
+// rounds within each task. Every frame here fits its buffer; a longer one would take more rounds.
 
 import { strict as assert } from "node:assert";
 import test from "ava";
@@ -44,7 +43,7 @@ const [dense, batchSize, steps] = [3, 16, 9];
 interface Choice {
   readonly hosts?: readonly number[];
   readonly depths?: readonly PipelineSpec["depth"][];
-  /** Options of each table, or of all. */
+  /** Options of each table; a table without an entry has those of the first. */
   readonly tables?: readonly Partial<TableOptions>[];
   readonly model?: Readonly<Record<string, unknown>>;
   readonly sparse?: Parameters<typeof sparseOptimizerOptions.parse>[0];
@@ -57,7 +56,7 @@ const rowWise = { sharding: "row-wise", rowBlocks: 4 } as const;
 const columns = [{ sharding: "column-wise", dim: 64 }] as const; // Two parts of 32.
 const copied = { sharding: "data-parallel" } as const;
 const cached = { tier: "cached" } as const;
-/** Evicts no id: no step begins early across an eviction. */
+/** Evicts no id during the run: the step after an eviction could not begin early. */
 const ofIds: Partial<TableOptions> = {
   ...{ ...rowWise, pooling: "mean", idBits: 64 },
   dynamic: dynamicOptions.parse({ everySteps: 100 }),
@@ -137,16 +136,16 @@ test("a task runs at the first place where it needs no wait, and once for a step
         moved += all.filter((own) => own.length !== expected.length).length;
       }
     }
-    t.true(moved > 0, "some device was late"); // Or every place but the first is untested.
+    t.true(moved > 0, "some device was late"); // Otherwise only first places are tested.
   }
 });
 
-/** The first task that a device did outside of its places; undefined: it did all in order. */
+/** The first place without its task, or the first task outside of its places, if there is one. */
 function outOfPlace(places: ReturnType<typeof stepPlaces>, all: readonly (readonly StepTask[])[]) {
   const done = new Set<string>();
   for (const [step, own] of all.entries()) {
     let next = 0;
-    /** Whether the task that comes next is that of this place. */
+    /** Whether the next task is that of this place; if so, goes to the task after it. */
     const runs = ({ isEager: _, ...place }: (typeof places)[number], ahead: number) => {
       const task = own[next];
       const key = `${place.name} ${step + ahead}`;
@@ -162,7 +161,7 @@ function outOfPlace(places: ReturnType<typeof stepPlaces>, all: readonly (readon
       const isDone = done.has(`${name} ${step + ahead}`);
       if (!isEager && !isDone && step + ahead < steps && !runs(place, ahead))
         return { step, place };
-      // Steps follow each other: each may be begun, and staged, as soon as there is room.
+      // At an eager place, the tasks of several later steps may run, one after another.
       const mayRun = (own: (typeof places)[number]) =>
         Array.from({ length: own.ahead }, (_, i) => i + 1).some((at) => runs(own, at));
       while (isEager && eager.some(mayRun));
@@ -196,8 +195,8 @@ function inputOf({ tables = [{}], model, input }: Choice): TopologyInput {
 }
 
 /**
- * The tasks of all steps of each device. `seed`: devices go on in a random order, and readers are
- * sometimes late; left out: no device is late, so that nothing has to wait.
+ * The tasks of all steps of each device. With a `seed`, devices run in a random order and readers
+ * are sometimes late; without one, no data are late, so that no task is postponed.
  */
 async function record(choice: Choice, depth: PipelineSpec["depth"], seed?: number) {
   const { hosts: hostOf = pair, batches = batchesOf() } = choice;
@@ -255,7 +254,7 @@ interface Recorded extends Pick<StepTask, "name" | "ahead"> {
 class Recorder {
   tasks: Recorded[] = [];
   step = 0;
-  /** Whether no channel ever makes a device wait, so that nothing is put off. */
+  /** Whether every channel reports that it is free and has its data: no task is postponed. */
   readonly #isIdeal: boolean;
   readonly #buckets: number;
 
@@ -296,7 +295,7 @@ class Recorder {
   }
 }
 
-/** An all-reduce starts once for each bucket. */
+/** Notes one start of an all-reduce for each bucket. */
 function notedSum(
   sum: AllReduce,
   buckets: number,

@@ -1,5 +1,5 @@
-// Law 4, at the step: any number of devices, any interleaving and any placement of a table give the
-// same bits. Tests the real step, exchange and kernels, under simulated cells.
+// Law 4 of docs/architecture.md for one step: any number of devices, any interleaving and any
+// placement of a table give the same bits. The cells are simulated, the rest is real.
 
 import test from "ava";
 import {
@@ -181,7 +181,7 @@ for (const table of [{}, { rowBlocks: 2 as const }]) {
     };
     const trained = async (own: Kernels) => {
       const devices = start({ devices: 3, kernels: own, table });
-      // Device 2 has as many samples of 19 as of 20; the devices before it have not.
+      // Device 2 gets equally many of 19 and of 20 samples, devices 0 and 1 do not.
       for (const [step, samples] of [21, 20, 20, 19, 19, 20].entries()) {
         await devices.train(randomBatch({ rows, idsMin: 0, idsMax, dense }, step, samples), step);
       }

@@ -1,5 +1,5 @@
-// Tier counters of a device: rows count on arrival, like the backing store's hits, so that no time
-// window has hits of rows that it did not count.
+// Tier counters of a device: it counts rows on their arrival, as the backing store counts hits;
+// no time window then has a row's hit without the row.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -31,7 +31,7 @@ test("prefetched rows are counted on arrival, like those of the backing store", 
     offsets: Int32Array.from({ length: samples + 1 }, (_, at) => at),
     ids: Int32Array.from({ length: samples }, (_, at) => 7 * (batch * samples + at)),
   });
-  const counted = () => tierCountsOf(device) ?? t.fail("it has no tiers");
+  const counted = () => tierCountsOf(device) ?? t.fail("the device has no tiers");
   const ahead = [];
   for (let batch = 0; batch < 3; batch++) ahead.push(await device.slab.stage(bagsOf(batch)));
   t.like(counted(), { rows: 0, missed: 0 });
@@ -52,7 +52,7 @@ test("a reading between two counter writes of a step makes no tier share negativ
     own.splice(4 + waitedFor.length, 3, rows, missed, hits);
     return { devices: [own], reading: [] };
   };
-  // At the first reading, its hits were not written yet.
+  // The first reading came between the writes of a step's missed rows and of its hits.
   const { tiers } = timesBetween([{ from: words(100, 50, 20), to: words(200, 60, 60) }]) ?? {};
   t.deepEqual([tiers?.hbm, tiers?.ddr, tiers?.ssd], [0.9, 0.1, 0]);
   const torn = timesBetween([{ from: words(100, 0, 0), to: words(200, 150, 10) }])?.tiers;

@@ -107,8 +107,8 @@ function sentBy({ sent }: Pick<Exchange, "sent">, way: "shared" | "wire") {
 }
 
 /**
- * Trains one step on one host; returns the bytes that each device sends. The model is that of one
- * device.
+ * Trains one step on one host, and asserts that the model is that of one device; returns the bytes
+ * that each device sends.
  */
 async function sentInStep(
   t: ExecutionContext,
@@ -275,7 +275,7 @@ for (const dedup of [false, true]) {
   const title = dedup ? "of distinct rows" : "of vectors";
   test(`two hosts send the same bytes ${title}, partly over the wire, and train the same model`, async (t) => {
     for (const { sent } of await trainOnHosts(t, inputOf({ dedup }))) {
-      if (dedup) break; // Each device requests rows of its own.
+      if (dedup) break; // Bytes then depend on each device's ids.
       t.deepEqual(sentBy({ sent }, "shared"), expected(L - 1));
       t.deepEqual(sentBy({ sent }, "wire"), expected(W - L, 1));
     }
@@ -313,7 +313,7 @@ test("two hosts with deduplicated lists train the same model, and send fewer byt
   }
 });
 
-// A host's share of tables cut by rows within the host: their columns, over all tables.
+// The third number: the total columns of the tables of which one host has rows.
 for (const [title, table, columns] of [
   ["table-row-wise", { sharding: "table-row-wise", rowBlocks: L }, (T / N) * D],
   ["grid", { sharding: "grid", rowBlocks: L, dim: 64 }, (T * 64) / N],
@@ -339,7 +339,7 @@ for (const [title, table, columns] of [
         t.is(sent.dPooled.wire, out);
         t.is(sent.partials.wire + sent.dPartials.wire, 0);
       }
-      // The planner predicts the same, for all devices.
+      // The planner predicts the same bytes, summed over all devices.
       const planned = input.model.tables.map((own) => plannedTable(own.name, own));
       const wire = { idBytes: 0, lengthBytes: 0, forwardBytes: e, backwardBytes: e };
       const setting = settingOf(planned, plan.devices, wire, batchSize);

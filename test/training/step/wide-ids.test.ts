@@ -20,7 +20,7 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 const samples = 90;
 const rows = { user: 23, items: 11, day: 7 };
 
-/** A sample: user and item in 64 bits, and its day. Some ids are rows as they are. */
+/** A sample: user and items in 64 bits, and its day. Some ids are valid row numbers. */
 interface Line {
   readonly label: number;
   readonly user: bigint;

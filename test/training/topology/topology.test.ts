@@ -148,7 +148,7 @@ test("batches of one size have the same parts, as the same functions", (t) => {
   t.not(partBytesOf(topology, 16).pooled, partBytesOf(topology, 15).pooled);
 });
 
-/** The dense layers and copied rows of a job whose layers behind the lookups are the larger. */
+/** The topology of a job with copied rows; its larger dense layers follow the lookups. */
 function bucketsOn(hosts: number, perHost: number, dense: "float32" | "bfloat16" = "float32") {
   const model = modelOptions.parse({
     ...{ kind: "dlrm", dense: 64, bottom: [512, 64], top: [4096, 4096, 1] },
@@ -176,7 +176,7 @@ test("buckets hold each element once, and none is ready before the blocks that w
   for (const [at, node] of order.entries()) {
     const unwritten = order.slice(at + 1).flatMap((later) => graph.nodes[later]?.parameters ?? []);
     for (const { first, count } of buckets.slice(0, readyAfter[node])) {
-      t.true(first + count <= graph.layout.length, "rows are written after all blocks");
+      t.true(first + count <= graph.layout.length, "copied rows are written after all blocks");
       for (const { name } of unwritten) {
         const own = graph.layout.parameters.find((parameter) => parameter.name === name);
         const isApart = own && (own.first >= first + count || own.first + own.length <= first);
@@ -184,7 +184,7 @@ test("buckets hold each element once, and none is ready before the blocks that w
       }
     }
   }
-  t.true((readyAfter[ofLate.at(-1) ?? 0] ?? 0) >= 2, "the layers behind lookups go first");
+  t.true((readyAfter[ofLate.at(-1) ?? 0] ?? 0) >= 2, "layers after lookups come first");
   t.true((readyAfter[order.at(-1) ?? 0] ?? 0) < buckets.length);
 });
 

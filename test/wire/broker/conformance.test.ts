@@ -12,8 +12,8 @@ import { fc } from "../../helpers/properties.ts";
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 
-// By name: the lines that a client sends on one connection; the last line makes the end of the
-// answers visible.
+// The lines that a client sends on one connection, by title. The server answers the last line with
+// PONG or closes the connection, so that a test knows the end of the answers.
 const conversations: Readonly<Record<string, readonly string[]>> = {
   "plain frames": [quiet, "SUB a 1", "PUB a 2", "hi", "PUB a r.1 0", "", "PING"],
   "a verbose client": ["CONNECT {}", "SUB a 1", "PUB a 2", "hi", "UNSUB 1", "PUB a 1", "x", "PING"],

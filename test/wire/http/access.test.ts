@@ -59,7 +59,7 @@ test("a port in use is refused with a sentence, and a closed server's port is fr
   });
   t.regex(error?.message ?? "", /^Cannot serve on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
   await closeServer(first, 100, realClock);
-  await closeServer(first, 100, realClock); // Closing again does nothing.
+  await closeServer(first, 100, realClock); // A second close does nothing.
   t.is(await listenAt(second, { host: "127.0.0.1", port }), url);
   await closeServer(second, 100, realClock);
 });

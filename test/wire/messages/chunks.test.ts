@@ -64,10 +64,10 @@ test("each repetition of a request is delivered once, with its own reply subject
   const frames = framesOf(payloadOf(2000));
   const round = (reply: string, from: number) =>
     frames.slice(from).flatMap((frame, at) => {
-      const isLast = from + at === frames.length - 1; // It alone has the reply subject.
+      const isLast = from + at === frames.length - 1; // Only the last frame has the reply subject.
       return assembler.add(isLast ? { ...frame, reply } : frame, 0)?.reply ?? [];
     });
-  t.deepEqual(round("inbox.0", 1), []); // Nobody listened when the first chunk came.
+  t.deepEqual(round("inbox.0", 1), []); // The first chunk is lost.
   t.deepEqual(round("inbox.1", 0), ["inbox.0", "inbox.1"]);
   t.deepEqual(round("inbox.2", 0), ["inbox.2"]);
 });
@@ -92,7 +92,7 @@ test("a receiver holds a limited number of incomplete payloads, and drops old on
     t.true(assembler.heldBytes <= 2 * bodyBytesMax);
   }
   t.true(assembler.heldBytes > bodyBytesMax);
-  // The oldest was dropped: its missing chunk begins it anew. The newest is completed by it.
+  // The oldest payload was dropped, so its missing chunk starts it again; the newest is complete.
   t.is(assembler.add(bodies[0]?.[0] as Frame, 0), undefined);
   t.is(assembler.add(bodies[23]?.[0] as Frame, 0)?.payload.length, 8 * mib);
   clock.advance(60_000);
@@ -133,11 +133,11 @@ test("a chunk with an impossible header is refused", (t) => {
   }
   refused(`0/0 10 ${sha256}`, 10);
   refused(`2/2 10 ${sha256}`, 5);
-  refused(`0/2 10 ${sha256}`, 6); // Another length than its place has.
+  refused(`0/2 10 ${sha256}`, 6); // A wrong length for chunk 0 of 2.
   refused(`1/9 10 ${sha256}`, 0);
   refused(`0/2000 4000 ${sha256}`, 2);
   refused(`0/2 ${bodyBytesMax + 2} ${sha256}`, bodyBytesMax / 2 + 1);
-  refused(`0/1 5 ${sha256}`, 5); // Another hash.
+  refused(`0/1 5 ${sha256}`, 5); // Not the hash of the bytes.
 });
 
 test("a payload beyond the limit is refused before it is sent", (t) => {

@@ -22,8 +22,8 @@ testIf(natsServer)(
     const refused = async () => (await asAdmin.inspect()).processes[0]?.refusedFrames;
     const before = (await refused()) ?? 0;
 
-    // The leader (user `root`) may publish on subjects where an admin may not: it sends no reply to
-    // such a subject.
+    // An admin names reply subjects on which only the leader (user `root`) may publish; the leader
+    // sends no reply there.
     const [{ transport: house }, { transport: admin }] = [
       await place.dial("root"),
       await place.dial("admin"),
@@ -58,7 +58,7 @@ testIf(natsServer)(
     t.is(await refused(), before + 9);
     t.true(incidents.every((incident) => incident.startsWith("FRAME_CORRUPT")));
 
-    // Some requests of a flood are refused with an error; the others reach no actor.
+    // Fewer than half of a flood's requests get an answer; another tenant is served meanwhile.
     await using bob = await connect({ nats, ...as.bob, tenant: "other" });
     const { transport: ada } = await place.dial("ada");
     let answers = 0;
@@ -74,6 +74,6 @@ testIf(natsServer)(
     t.deepEqual(await bob.list(), []);
     t.true(answers > 0 && answers < many / 2, `${answers} answers`);
     await using asAda = await connect({ nats, ...as.ada, tenant: "acme" });
-    t.deepEqual(await asAda.list(), [], "it is heard again");
+    t.deepEqual(await asAda.list(), [], "the tenant is served again after its flood");
   },
 );

@@ -31,8 +31,7 @@ async function serverOf(t: ExecutionContext, config: string): Promise<NatsServer
 }
 
 /**
- * The deadline for servers that are refused for their certificate: the client dials again until
- * then.
+ * The deadline where the client refuses the server's certificate: it dials again until then.
  */
 const dialledMs = 1000;
 

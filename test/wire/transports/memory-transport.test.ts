@@ -38,7 +38,7 @@ test("delays vary, and frames keep their order", (t) => {
     arrivals.push(seen.length);
   }
   t.deepEqual(seen, upTo(50));
-  t.true(new Set(arrivals).size > 3, "they did not come all at once");
+  t.true(new Set(arrivals).size > 3, "frames arrived at different times");
 });
 
 test("a frame is delivered by the clock, never inside the call to publish", (t) => {

@@ -9,7 +9,7 @@ import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
 import { type TransportBed, transportSuite } from "../../suites/transport.ts";
 
-/** Longer than a busy machine takes. */
+/** Long enough for a busy machine. */
 const deadlineMs = 120_000;
 
 transportSuite(test.serial, "memory", async () => startMemory());

@@ -106,8 +106,7 @@ test("verification finds a flipped byte, and a digest that does not match the pa
     whole.checkpoints.map(({ cut, reason }) => ({ cut, reason })),
     [2, 1].map((cut) => ({ cut, reason: undefined })),
   );
-  // A manifest whose digest is that of another model than its parts hold, while every file matches
-  // its hash.
+  // A manifest with another digest than the model of its parts, while every file matches its hash.
   const store = openExistingStore(directory);
   const { generation } = store.beginGeneration();
   const parts = manifest.parts.map(({ name }) =>
@@ -235,7 +234,7 @@ test("restoring a checkpoint makes it the newest, and fences a process that stil
     listCheckpoints(directory).checkpoints.map(({ cut }) => cut),
     [1],
   );
-  // A checkpoint that a restore gave up stays out of the chain.
+  // A checkpoint that the restore gave up cannot be restored any more.
   await t.throwsAsync(restoreCheckpoint(directory, newest.sha256), {
     instanceOf: CheckpointMissingError,
   });

@@ -9,12 +9,12 @@ test("a leader finds the mark of the leader before it, and no other leader's", (
   const markOf = (term: number) => new KeptMark(disk, "/state", term);
   t.false(markOf(1).isFormerWhole(), "there was no leader");
   markOf(1).set();
-  t.false(markOf(1).isFormerWhole(), "its own does not count");
+  t.false(markOf(1).isFormerWhole(), "a leader's own mark does not count");
   t.true(markOf(2).isFormerWhole());
-  t.true(markOf(3).isFormerWhole(), "a leader that never set a mark has told nothing");
+  t.true(markOf(3).isFormerWhole(), "leader 2 set no mark, so it published nothing");
   markOf(3).set();
   markOf(3).drop();
-  t.false(markOf(4).isFormerWhole(), "nor does the mark of an older leader come back");
+  t.false(markOf(4).isFormerWhole(), "leader 1's mark does not count again");
   markOf(3).set();
   t.true(markOf(4).isFormerWhole());
 });

@@ -74,7 +74,7 @@ test("a log is bounded, and a reader that fell behind continues at the oldest ke
   t.is(readdirSync(join(directory, "logs")).length, 4);
   const kept = readRunLog(directory, { after: next }).lines.map(({ i }) => i as number);
   t.is(kept.at(-1), 59);
-  t.true((kept[0] ?? 0) > 10, "the oldest are gone");
+  t.true((kept[0] ?? 0) > 10, "the oldest lines were removed");
   t.deepEqual(
     kept,
     Array.from(kept, (_, at) => (kept[0] ?? 0) + at),
@@ -104,5 +104,5 @@ test("a page opens no log file that it does not need, however many runs share th
   const two = page(one.next);
   t.deepEqual(two.lines, [{ time: "2", run: "r1" }]);
   t.is(two.next, `leader:${first.length}`);
-  t.deepEqual(page(two.next).lines, [], "what cannot be read is no line");
+  t.deepEqual(page(two.next).lines, [], "the unreadable log file adds no line");
 });

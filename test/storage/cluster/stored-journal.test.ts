@@ -24,12 +24,12 @@ test("a successor reads all entries, and objects of former terms are removed", a
     await first.synced();
   }
   await first.close();
-  journalOf(objects, 2); // It died before it began a journal.
+  journalOf(objects, 2); // Leader 2 dies before it begins a journal.
   const third = journalOf(objects, 3);
   const former = await third.readFormer();
   t.deepEqual(former, { entries, damaged: 0 });
   await third.begin(former.entries);
-  first.append([run("late")]); // Closed.
+  first.append([run("late")]); // Ignored: the journal is closed.
   await first.synced();
   third.append([run("more")]);
   await third.synced();

@@ -31,7 +31,7 @@ test("a file is opened once for many reads, closed when others are read, and nev
   const a = lend("/a");
   files.release(lend("/a"));
   files.release(lend("/b"));
-  t.deepEqual(calls.splice(0), ["open /a", "open /b", "close /b"], "a is in use");
+  t.deepEqual(calls.splice(0), ["open /a", "open /b", "close /b"], "a is still lent");
   a.size();
   files.release(a);
   files.release(lend("/a"));

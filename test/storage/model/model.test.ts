@@ -29,7 +29,7 @@ import { flipByte, flipInPart } from "../../helpers/stores/checkpoints.ts";
 
 const samples = 60;
 
-/** A job on Criteo text with the records of its file's lines, its directory and its devices. */
+/** Trains a job on Criteo text; `records` are the lines of its file. */
 async function trainedOnCriteo(
   t: ExecutionContext,
   options: Partial<JobOptions> = {},

@@ -71,7 +71,7 @@ async function trained(
   return { ...{ home, local, address, ending }, near, far };
 }
 
-/** All that a finished run reports of itself: its status and events, as JSON. */
+/** The status and the events of a finished run, as JSON. */
 async function toldOf(run: Run): Promise<string> {
   const told: unknown[] = [await run.status()];
   for await (const event of run.events()) {

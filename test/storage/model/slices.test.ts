@@ -297,14 +297,14 @@ test("feature importance is the loss of metrics with permuted records, block by 
   );
   const features = found.tasks[0]?.features ?? [];
   t.deepEqual(features.map(({ feature }) => feature).sort(), ["price", "users"]);
-  t.true((features[0]?.aucDrop ?? 0) >= (features[1]?.aucDrop ?? 1), "the larger one first");
+  t.true((features[0]?.aucDrop ?? 0) >= (features[1]?.aucDrop ?? 1), "the larger drop first");
   for (const { feature, ...loss } of features) {
     const after = await figures(feature === "price" ? 0 : 1);
     const rise = after.logLoss - before.logLoss;
     t.true(Math.abs(rise) > 1e-4, `${feature}: permuting it changes something`);
     isNear(t, loss, { aucDrop: before.auc - after.auc, logLossRise: rise }, feature);
   }
-  t.deepEqual(await featureImportance(drawn, { data }), found, "bit for bit");
+  t.deepEqual(await featureImportance(drawn, { data }), found, "a second call gives the same bits");
   t.notDeepEqual(await featureImportance(drawn, { data, seed: 6 }), found);
 });
 

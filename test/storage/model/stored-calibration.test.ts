@@ -179,7 +179,7 @@ test("a calibration is exported with its model file, and the model's digest stay
     checkpoints: [{ digest: report.digest }],
   });
 
-  // The calibration in a model file is removed, and fitted again, in place.
+  // The calibration in a model file can be removed, and fitted again, without a new file.
   const before = readFileSync(file);
   t.true(removeCalibration(file));
   t.deepEqual(await predictedBy(file), await predictedBy(directory, "none"));

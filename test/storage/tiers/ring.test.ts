@@ -17,7 +17,7 @@ const shape: TierRingShape = {
   slots: 3,
 };
 
-/** A device's end, whose tier executes a request only while the device waits. */
+/** The device's end of a ring; the tier executes requests only while the device waits. */
 function startRing() {
   const words = new Int32Array(tierRingCells);
   const load = (cell: number) => words[cell] ?? 0;
@@ -45,7 +45,7 @@ function startRing() {
   return { backing: createBackingStore(place), waits: () => waits };
 }
 
-/** Rows that go down and up in one request, by shard. */
+/** Requests: the rows of a shard that are written down to the tier, and those read up from it. */
 const requests = fc.array(
   fc.record({
     down: fc.array(fc.integer({ min: 0, max: rows - 1 }), { maxLength: rows }),

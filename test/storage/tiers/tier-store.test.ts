@@ -36,8 +36,8 @@ const others = { file: "rocksdb", rocksdb: "file" } as const;
 
 for (const kind of ["file", "rocksdb"] as const) {
   /**
-   * A directory for one test, and a function by which a generation opens the persisted rows there
-   * for a checkpoint.
+   * A directory for one test, and `open`: a generation opens the rows persisted there for the
+   * checkpoint of `stamp`.
    */
   const start = (t: ExecutionContext) => {
     const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
@@ -65,7 +65,7 @@ for (const kind of ["file", "rocksdb"] as const) {
     async (t) => {
       const { root, open } = start(t);
       const first = await open(1);
-      t.is(first.found, undefined, "nothing to go on from");
+      t.is(first.found, undefined, "no persisted rows yet");
       write(first, 1);
       first.sync(older);
       t.is(await first.persist(), rows.length);
@@ -216,7 +216,7 @@ testIf(rocksDb)(
 );
 
 test("a tier in host memory touches no disk", async (t) => {
-  const touched = () => t.fail("the disk is touched");
+  const touched = () => t.fail("the store uses the disk");
   const disk = new Proxy({} as Disk, { get: () => touched });
   const place = { root: "/tiers", owner: "c0ffee", generation: 2, device: 0 };
   const shards = [{ name: "a", rows: 2 ** 31 - 1, recordBytes: 36, rowsMax: 9, keep: "spill" }];

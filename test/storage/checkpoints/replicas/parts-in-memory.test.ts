@@ -1,5 +1,5 @@
-// A pack writer that leaves parts in memory writes those for which there is no room, whole, also
-// when the disk refuses some of the calls.
+// A pack writer that leaves parts in memory: it writes a part that does not fit as a whole, even if
+// calls are refused once.
 
 import test from "ava";
 import {
@@ -8,7 +8,7 @@ import {
 } from "../../../../storage/checkpoints/replicas/parts-in-memory.ts";
 import type { PackWriter } from "../../../../storage/checkpoints/store/checkpoint-store.ts";
 
-/** Notes what is written; refuses each call once, if `refuses`. */
+/** A pack writer that notes the written parts; with `refuses`, it refuses each call once. */
 function noted(refuses: boolean) {
   const written: string[] = [];
   const refused = new Set<string>();
@@ -59,9 +59,9 @@ for (const refuses of [false, true]) {
     // SHA-256 of the bytes 1, 2, 3.
     t.regex(kept.sha256, /^039058c6f2c0cb492c533b0a4d14ef77/);
     t.is(kept.bytes, 3);
-    t.false(isInMemory(save("b", [4], [5], [6], [7])), "two bytes are left");
+    t.false(isInMemory(save("b", [4], [5], [6], [7])), "room for two bytes is left");
     t.true(isInMemory(save("c", [8, 9])));
-    t.false(isInMemory(save("d", [1])), "none is left");
+    t.false(isInMemory(save("d", [1])), "memory is full");
     insistently(() => writer.finish());
     t.deepEqual(written, ["b=4567", "d=1", "finished"]);
   });

@@ -101,7 +101,7 @@ test("the replica cache keeps to its size, and to files of the newest checkpoint
   t.deepEqual(replicas.all(), [a, c]);
   t.is(replicas.bytes, 90);
   replicas.retain([], 1);
-  t.deepEqual(replicas.all(), [c], "of a cut that is on its way");
+  t.deepEqual(replicas.all(), [c], "cut 2 is newer than the newest checkpoint, and may become one");
   replicas.retain([], 2);
   t.is(replicas.bytes, 0);
 });
@@ -146,7 +146,7 @@ test("a file that no host holds is read from the store, and is a replica from th
     store() {},
     async waitUntil(wait: () => string, isTrue: () => boolean) {
       waits.push(wait());
-      words[0] = 10 + waits.length; // A piece of another file: the wait continues.
+      words[0] = 10 + waits.length; // Any file's piece starts the wait anew.
       t.true(isTrue());
       words[waits.length === 2 ? 1 : 2] = awaitedStates.nowhere;
     },

@@ -42,7 +42,7 @@ test("a manifest renamed after a newer generation began never joins the chain", 
   };
   const fenced = { instanceOf: GenerationFencedError };
   t.throws(() => commitCheckpoint(store, { generation: 1, cut: 20 }), fenced);
-  t.true(disk.exists("/run/checkpoints/000000020-g000001/manifest.json"), "it did land");
+  t.true(disk.exists("/run/checkpoints/000000020-g000001/manifest.json"), "it was renamed");
   t.is(open().latest()?.cut, 10);
   t.is(open().beginGeneration().latest?.cut, 10);
   const manifest = commitCheckpoint(store, { generation: 3, cut: 20 });

@@ -66,7 +66,7 @@ test("increments in packs rest on a checkpoint of version 1, which is kept as th
   );
   const added = store.commit({ ...latest, generation, cut: 4, parts });
   t.deepEqual(await store.collect({ generation, keep: 1 }), []);
-  t.true((await verifyCheckpoints(directory)).isIntact, "no row changed, nor does the digest");
+  t.true((await verifyCheckpoints(directory)).isIntact, "rows and digest are unchanged");
   const first = listCheckpoints(directory).checkpoints.at(-1)?.manifest ?? "";
   const restored = await restoreCheckpoint(directory, first);
   t.deepEqual(

@@ -52,7 +52,7 @@ test("a chain of consecutive increments ends", (t) => {
     needsBaseline("consecutive", { written: { ...written, differences }, parts });
   t.false(after(63));
   t.true(after(64));
-  // Of very many parts it ends earlier, as each manifest names all of them.
+  // With very many parts the chain ends earlier: each manifest lists all files of all parts.
   const place = { file: "pack", at: 0, bytes: 1, sha256: "" };
   const many = (increments: number) =>
     Array.from({ length: 20_000 }, (_, i) => ({

@@ -32,7 +32,7 @@ test("a missing path, a file, an empty, foreign or parent directory have distinc
   const foreign = { instanceOf: InputUnusableError, message: /is no record of a checkpoint; name/ };
   t.throws(() => openExistingStore(at("config")), foreign);
   const given = { directory: at("config"), jobIdentity: "a", jobText: "{}" };
-  t.throws(() => openStore(given), foreign, "a file of the user stays");
+  t.throws(() => openStore(given), foreign, "a user's `job.json` is refused");
   writeFileSync(join(at("cut"), "job.json"), '{ "version": 3, "jobIdentity": "a');
   t.throws(() => openExistingStore(at("cut")), { instanceOf: CheckpointCorruptError });
 });

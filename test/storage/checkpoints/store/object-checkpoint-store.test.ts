@@ -94,7 +94,7 @@ test("a restore reads each byte of a device's packs once, and opens each pack on
   const store = openExistingStore(address, disk);
   const before = traffic.calls.open;
   for (const { name } of manifest.parts) store.readWholePart(manifest, name);
-  t.is(traffic.calls.open - before, 1, "a command that reads the checkpoint, too");
+  t.is(traffic.calls.open - before, 1, "whole parts of a pack need one open");
 });
 
 test("the newest record is found whatever the hint says, and a damaged one is named", (t) => {

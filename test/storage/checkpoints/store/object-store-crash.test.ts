@@ -131,7 +131,8 @@ test("if a store stays unreachable, the run fails by name and the next continues
   for (const kind of thinned("outages", ["answer-lost", "request-lost"] as const)) {
     for (let at = 1; at <= requests; at++) {
       const bucket = new MemoryBucket();
-      // Each later request of the first machine is lost, and its last ones arrive in the next run.
+      // From request `at` on, the first machine gets no answer; two of its requests arrive in the
+      // next run.
       bucket.fault((_, index) => index >= at && index < at + 2, { kind: "delayed", after: 60 }, 2);
       const machine = new BucketMachine(bucket);
       bucket.fault(() => machine.requests >= at && !isNext, { kind }, 10_000);

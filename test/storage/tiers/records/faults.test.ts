@@ -79,7 +79,7 @@ for (const [name, files] of kinds) {
         code: "RECORD_CORRUPT",
       });
       t.regex(error?.message ?? "", /^Expected row 70 of `user` in .*shard-0\.rows as it was/);
-      t.is(store.stamp, undefined, "what is damaged is of no cut");
+      t.is(store.stamp, undefined, "a damaged store has no stamp");
       t.throws(() => void readRows(store, 0, shard, Int32Array.of(70)), { code: "RECORD_CORRUPT" });
       await store.close();
       const again = open(directory);

@@ -85,7 +85,7 @@ test("the first reader of a value adds the gradients of the others, in their ord
   const [first, left, right, passed] = x.readers;
   t.is(first?.to, x.dOut);
   t.deepEqual(x.dParts, []);
-  // The gradient passed through the sum is that of the sum itself.
+  // The sum passes its gradient on unchanged, in the same memory.
   t.deepEqual(first?.others, [left?.to, right?.to, total.dOut]);
   t.is(passed?.to, undefined);
   t.is(new Set([x.dOut, left?.to, right?.to, total.dOut]).size, 4);

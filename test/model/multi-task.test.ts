@@ -52,10 +52,10 @@ test("a shared bottom, MMoE and PLE have the parameters of their layers", (t) =>
     for (const own of ["shared.0", "shared.1", "tasks.0.0", "tasks.1.0"]) {
       t.is(ple[`${at}.${own}`], 8 * (inputs + 1), own);
     }
-    t.is(ple[`${at}.gates.0`], 3 * (inputs + 1), "its own expert and two of all");
+    t.is(ple[`${at}.gates.0`], 3 * (inputs + 1), "one expert of the task and two shared ones");
   }
   t.is(ple["levels.0.gates.shared"], 4 * 16);
-  t.false("levels.1.gates.shared" in ple, "no level behind it would read it");
+  t.false("levels.1.gates.shared" in ple, "no later level would read its result");
 });
 
 test("each task has a term of the loss with its weight, for its own label", (t) => {

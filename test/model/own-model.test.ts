@@ -1,5 +1,5 @@
-// A custom model: its graph is what its blocks say, and each fault of its module is one sentence
-// before anything starts.
+// A custom model: its blocks make its graph, and each fault of its module is reported in one
+// sentence before anything starts.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

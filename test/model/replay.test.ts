@@ -50,7 +50,7 @@ const alone: Kernels["recorded"] = (work) => {
   return undefined;
 };
 
-/** Logits and gradients of some passes, whose weights are drawn anew. */
+/** Logits and gradients of some passes; weights are random, and new after each pass. */
 function trained(kernels: Kernels, options: ModelOptions): number[][] {
   const stream = new RandomStream(5, purposes.faults);
   const spec = modelOptions.parse(options);

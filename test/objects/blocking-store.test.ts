@@ -84,7 +84,7 @@ test.serial("blocking threads share a service thread, and replace a dead one", a
     ["1", "1", "1"],
   );
   t.is(Atomics.load(seat, seatWords.epoch), epoch, "no other service was started");
-  // A service that was replaced does not beat: as if it were dead.
+  // Simulates a dead service: without a heartbeat, and of another epoch.
   Atomics.store(seat, seatWords.beat, 0);
   Atomics.add(seat, seatWords.epoch, 1);
   same(t, store.get("one"), Buffer.from("1"));

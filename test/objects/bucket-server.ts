@@ -30,7 +30,7 @@ export async function startBucketServer(
   return server;
 }
 
-/** One fault of each kind; those that cost a deadline last. */
+/** One fault of each kind; those that take until a deadline come last. */
 export const eachFault: readonly StoreFault[] = [
   ...(["request-lost", "answer-lost", "torn", "unavailable", "conflict", "expired"] as const).map(
     (kind) => ({ kind }),

@@ -1,5 +1,5 @@
-// Who asks a store: each source of credentials, against servers of our own in the place of the
-// machine's metadata, of STS and of a container's agent; renewal before and after they expire.
+// Credentials of a store's client: each source, with servers of this test in place of the machine's
+// metadata, of STS and of a container's agent; renewal before and after they expire.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
@@ -24,7 +24,7 @@ interface Got {
 
 type Answer = readonly [status: number, body: string];
 
-/** Serves a source of credentials; returns its address and what was asked. */
+/** Serves a source of credentials; returns its address, and the list of its requests. */
 async function startSource(t: ExecutionContext, answer: (got: Got) => Answer) {
   const asked: string[] = [];
   const server = createServer((incoming, outgoing) => {
@@ -109,12 +109,12 @@ test("keys of a machine's role come from IMDSv2, and again before they expire", 
     all.map((one) => one?.accessKeyId),
     ["KEY-1", "KEY-1", "KEY-1"],
   );
-  t.is(source.asked.length, 3, "requests that wait share one question");
+  t.is(source.asked.length, 3, "concurrent calls share one lookup, of three requests");
   t.is(source.asked.at(-1), "GET /latest/meta-data/iam/security-credentials/trainer");
   clock.advance(hour + 54 * minute);
   t.is((await chain.current())?.accessKeyId, "KEY-1");
   clock.advance(2 * minute);
-  t.is((await chain.current())?.accessKeyId, "KEY-2", "five minutes before they expire");
+  t.is((await chain.current())?.accessKeyId, "KEY-2", "renewed five minutes early");
 });
 
 test("keys are used until they expire, even if their source fails", async (t) => {
@@ -137,7 +137,7 @@ test("keys are used until they expire, even if their source fails", async (t) =>
   clock.advance(57 * minute);
   t.is((await chain.current())?.accessKeyId, "KEY");
   t.is((await chain.current())?.accessKeyId, "KEY");
-  t.is(source.asked.length, 2, "a source that failed is left alone for a while");
+  t.is(source.asked.length, 2, "a source that failed gets no request for a while");
   clock.advance(4 * minute);
   await t.throwsAsync(chain.current(), { message: /^the container \(.*\): it says 500$/ });
   const plain = { ...env, AWS_CONTAINER_CREDENTIALS_FULL_URI: "http://evil.example/keys" };

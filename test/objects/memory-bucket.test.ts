@@ -1,5 +1,5 @@
-// Stores of simulated machines over a bucket in memory: what the rules make of each fault, and
-// crashes between and within requests.
+// Stores of simulated machines over a bucket in memory: each fault is handled, and so are crashes
+// between and within requests.
 
 import test from "ava";
 import { BucketMachine } from "../../chaos/objects/bucket-machine.ts";
@@ -36,7 +36,7 @@ test("a bucket in memory stores and returns short and long objects", async (t) =
 });
 
 const twoParts = someBytes(0x80_0005);
-/** One request after the other: of the beginning, two parts and the end. */
+/** The requests of an upload: the first begins it, two send parts, the last completes it. */
 const requests = someOrAll("requests of an upload in parts", [1, 2, 4], [1, 2, 3, 4]);
 
 for (const fault of eachFault) {
@@ -50,9 +50,9 @@ for (const fault of eachFault) {
     bucket.fault(1, fault);
     t.is(String(Buffer.from(store.get("one") ?? "")), "mine");
     bucket.fault(1, fault);
-    t.false(other.create("one", Buffer.from("yours")), "the loser, too, hears it once more");
+    t.false(other.create("one", Buffer.from("yours")), "a second `create` of the loser fails, too");
     t.is(String(Buffer.from(store.get("one") ?? "")), "mine");
-    if (fault.kind === "expired") t.is(waitedMs(), 0, "new credentials need no wait");
+    if (fault.kind === "expired") t.is(waitedMs(), 0, "new credentials are used without a wait");
   });
 
   test(`an upload in parts ends whole, although ${JSON.stringify(fault)}`, (t) => {
@@ -76,7 +76,7 @@ test("a create whose answer was lost fails if another object existed first", (t)
   t.throws(() => store.create("one", Buffer.from("mine")), { code: "STORE_FAILED" });
   t.true(store.create("two", Buffer.from("mine")));
   t.false(other.create("one", Buffer.from("yours")), "the late request was carried out first");
-  t.true(store.create("one", Buffer.from("mine")), "the caller asks again, and hears that it won");
+  t.true(store.create("one", Buffer.from("mine")), "the first try had created it");
 });
 
 test("failed parts are sent again when the caller tries again", (t) => {
@@ -179,6 +179,6 @@ test("a reader reads ahead, leaps, and reads each byte of a long object", (t) =>
     const count = reader?.read(piece, at) ?? 0;
     same(t, piece.subarray(0, count), bytes.subarray(at, at + piece.length));
   }
-  t.true(bucket.requests - before <= 6, "a leap reads nothing ahead");
+  t.true(bucket.requests - before <= 6, "reads out of order read nothing ahead");
   t.is(reader?.read(piece, bytes.length), 0);
 });

@@ -1,4 +1,4 @@
-// The trial of a store: which stores are refused, why, and what is kept in the store.
+// The trial of a store: which stores are refused and why, and the verdict stored in the store.
 
 import test, { type ExecutionContext } from "ava";
 import { BucketMachine } from "../../chaos/objects/bucket-machine.ts";
@@ -29,7 +29,7 @@ test("a fit store is tested once, after which it has only the verdict", async (t
   t.is(bucket.requests - before, 1, "a later opening reads the verdict");
   await store.put("store.json", Buffer.from("{"));
   await requireFence(store);
-  t.true(bucket.requests - before > 30, "a verdict that cannot be read is found anew");
+  t.true(bucket.requests - before > 30, "with an unreadable verdict, the store is tested again");
 });
 
 const textOf = (bytes: Uint8Array | undefined) => Buffer.from(bytes ?? new Uint8Array());

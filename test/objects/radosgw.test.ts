@@ -1,5 +1,5 @@
-// The client, its blocking form, the trial of stores and the checkpoint store over an S3 server:
-// what a store of our own keeps would prove nothing alone.
+// The client, its blocking form, the trial of stores and the checkpoint store over Ceph's S3
+// server, because the memory bucket of other tests may share the client's mistakes.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -22,7 +22,7 @@ import { startObjectsAt } from "../helpers/stores/checkpoints.ts";
 import { keepsCheckpoints } from "../suites/checkpoint-store.ts";
 import { keepsLongObjects, keepsObjects } from "../suites/object-store.ts";
 
-/** Three free ports in a row, as far as one can know. */
+/** A free port, below 65,001: the server also takes the two ports above it, unchecked. */
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -35,7 +35,7 @@ const needs = [testAll, cephServer] as const;
 let variables: Promise<Readonly<Record<string, string>>> | undefined;
 let stop = async () => {};
 
-/** Declares a test over the server, which the first of them starts. */
+/** Declares a test over the server, which the first such test starts. */
 function overCeph(title: string, run: ImplementationFn<[]>): void {
   testIf(...needs).serial(title, async (t) => {
     t.timeout(180_000);

@@ -34,7 +34,7 @@ test.serial("each fault of the connection is overcome, and creates no object twi
   for (const [i, fault] of eachFault.entries()) {
     const key = `one-${i}`;
     const name = JSON.stringify(fault);
-    // A slow store answers when the client has given up.
+    // A slow store answers after the client's deadline for an attempt.
     bucket.fault(1, fault.kind === "slow" ? { kind: "slow", ms: 600 } : fault);
     t.true(await store.create(key, Buffer.from("mine")), name);
     t.false(await store.create(key, Buffer.from("yours")), name);
@@ -55,7 +55,7 @@ test.serial("failed parts of an upload are sent again, several at once", async (
   await upload.write(bytes);
   await upload.finish();
   same(t, await store.get("long"), bytes);
-  // The answer to the end is lost: the object is there, and the upload is not.
+  // The answer to the upload's completion is lost: the object exists, the upload no longer does.
   bucket.fault(({ method, query }) => method === "POST" && query?.uploadId !== undefined, {
     kind: "answer-lost",
   });

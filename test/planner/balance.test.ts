@@ -47,10 +47,9 @@ function draw(random: RandomStream, tables: number): number[] {
   return Array.from({ length: tables }, () => Math.exp(random.normal()));
 }
 
-// Without splitting, the hottest table of a heavy tail sets the bound: the mean of 20 draws varies
-// from 1.0 to 1.4 (48 tables) or 2.0 to 3.3 (800 tables on 128). Each row has a seed with the
-// hottest tables and round robin of the reference; the best result of a partition follows from
-// them.
+// Without splitting, the hottest table bounds the balance, and the mean of 20 draws varies from 1.0
+// to 1.4 (48 tables) or from 2.0 to 3.3 (800 tables on 128 devices). Each seed was chosen for the
+// hottest table and the round-robin figure of the reference; these decide the other figures.
 const rows = [
   { tables: 48, devices: 8, seed: 350, figures: [1.83, 1.214, 1.213, 1.009, 1.005] },
   { tables: 200, devices: 16, seed: 5376, figures: [2.04, 1.237, 1.236, 1.003, 1.001] },

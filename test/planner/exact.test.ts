@@ -100,7 +100,7 @@ test("the exact partition finds the cheapest placement, and any that fits", (t) 
       }
       t.true(greedy === undefined || Math.max(...greedy.cost) >= least);
       if (found === undefined) return;
-      // None is returned if the known placement is as good.
+      // The search returns no placement if the known one is as good.
       t.is(partitionExactly(groups, room, least), undefined);
     }),
     { numRuns: 300 },

@@ -59,7 +59,7 @@ test("a table that fits only on the larger host lies there, and the smaller host
       order.map((bytes) => bytesForRows(model.tables, optimizer.sparse, bytes)),
     );
   }
-  // The first host's memory for all, as if they were equal, has no room for the table.
+  // If every host had the memory of the small one, the table would not fit.
   const equal = planned(jobOf(rows, { sharding: "table-wise" }), { memoryBytes: small });
   t.is(equal.report.by === "auto" && equal.report.cached === 0, false);
 });
@@ -73,7 +73,7 @@ test("a host of half the speed gets about half the rows, whatever the scheme", (
     const share = (rows[1] ?? 0) / (rows[0] ?? 1);
     t.true(share > 0.4 && share < 0.65, `${sharding}: ${share}`);
   }
-  // With unequal numbers of devices, too; and eight devices take turns at four cores.
+  // Hosts with unequal numbers of devices, too; eight devices share four cores.
   const many = Array.from({ length: 4 }, () => even).flat();
   const { rows } = planned(jobOf(many, { sharding: "table-wise" }), {
     hosts: [1, 8],

@@ -1,5 +1,5 @@
-// What is written is what a run has: each table with a scheme of its own is cut by it, or the job
-// was refused, or the run says that it is not.
+// A run keeps the sharding of a job's tables: each table with a scheme is cut by it, or the job is
+// refused, or the run's report has a note about the table.
 
 import test from "ava";
 import { checkSchemes } from "../../src/job/check-placement.ts";
@@ -34,7 +34,7 @@ function jobOf(tables: readonly WrittenTable[], sharding: "auto" | "as-written")
   } as JobOptions);
 }
 
-/** Devices over which a scheme can spread a table. */
+/** The number of devices over which a scheme can spread a table. */
 function spanOf(scheme: Scheme, hosts: readonly number[]): number {
   const isEven = hosts.every((count) => count === hosts[0]);
   const all = hosts.reduce((sum, count) => sum + count, 0);
@@ -61,7 +61,7 @@ test("a table with its own sharding keeps it, or the job is refused or gets a no
     } else {
       checkSchemes(job);
     }
-    // A record of such a job, of an earlier version, still runs: its tables are told of.
+    // A refused job that an earlier version recorded still runs; a note names its tables.
     const found = planRun(job, { hosts, constants: defaultConstants, memoryBytes: 1e13 });
     const note = found.report.note ?? "";
     const { hostOf, plan } = placementOf(job, hosts, found.plan);
@@ -74,7 +74,7 @@ test("a table with its own sharding keeps it, or the job is refused or gets a no
       if (note.includes(name)) told++;
       else if (isCuttable(table) && (span > 1 || written === "table-wise")) {
         kept++;
-        // Parts of a table may share a device, as each is placed like a table of its own.
+        // Shards show the cut, devices do not: two parts of a table may share a device.
         const isWhole = shards.some(({ blocks, columns }) => {
           return blocks === table.rowBlocks && columns === table.dim;
         });

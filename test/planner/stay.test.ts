@@ -1,9 +1,9 @@
-// Parts stay on their devices when others are lost or new, as long as that is about as fast.
+// Parts stay on their devices when other devices are lost or added, if that is about as fast.
 
 import test from "ava";
 import { type PlacedPart, stayInPlace } from "../../src/planner/stay.ts";
 
-/** A part of a table of its own, of cost and bytes 1 unless given. */
+/** A part that is the only one of its table; `cost` is also its bytes. */
 function part(table: number, device: number | "all", cost = 1): PlacedPart {
   const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
   return { table: `t${table}`, device, cost, bytes: cost, ...tile };

@@ -82,7 +82,7 @@ test("a shard adds to a plan's score; vectors and ids cost on the samples' devic
   const { seconds, cost } = costOf(own, table, "table-wise", "memory", whole);
   near(t, seconds.overhead, 1e-5);
   t.true(cost >= seconds.overhead);
-  // Wherever the rows lie, the samples' device has their vectors and ids.
+  // The cost of vectors and ids falls on the samples' device, wherever the rows lie.
   const onTwoDevices = { ...own, devices: { hosts: 1, perHost: 2 } };
   const copy = costOf(onTwoDevices, table, "data-parallel", "memory", whole).seconds;
   near(t, copy.overhead, 3e-5);
@@ -121,11 +121,11 @@ test("more slices cost further sums: of dense parameters, and of rows that sever
   const [one, unlike] = [1, 1e7];
   near(t, stepOf(on(undefined, 1, one)), stepOf(on(8, 1, one)));
   t.is(stepOf(on(2, 1, one)), stepOf(on(8, 1, one)));
-  // 56 slices more: all of them have the one row, and none has a row that another has.
+  // 56 slices more: with one row, all slices share it; with 10^7 rows, no two slices share one.
   const dense = 56 * 1000 * 1e-10;
   near(t, stepOf(on(64, 1, one)) - stepOf(on(8, 1, one)), dense + 56 * 1e-7, 0.01);
   near(t, stepOf(on(64, 1, unlike)) - stepOf(on(8, 1, unlike)), dense, 0.01);
-  // Devices have equal shares of the slices; the rows' sums are made by the device that has them.
+  // Each device has half of the slices; the device that has the row adds up the sums of all slices.
   near(t, stepOf(on(64, 2, one)) - stepOf(on(8, 2, one)), dense / 2 + 56 * 1e-7, 0.01);
   const steps = [8, 16, 32, 64, 128, 256].map((slices) => stepOf(on(slices, 1, 100)));
   t.deepEqual(
@@ -171,7 +171,7 @@ test("devices wait for a slower reader, and less with more readers", (t) => {
   t.true(stepOf(on(1)) >= readSeconds(on(1)));
   t.true(stepOf(on(1)) < 1.01 * readSeconds(on(1)));
   t.true(stepOf(on(4)) < stepOf(on(1)) / 2);
-  // Where reading is fast, the step hides it.
+  // Fast reading is hidden by the step.
   t.true(
     stepOf(setting) < 1.01 * stepOf({ ...setting, workload: { ...setting.workload, readers: 16 } }),
   );

@@ -1,4 +1,4 @@
-// The tournament of a partition, against a look at every load.
+// The tournament tree of a partition, against a search through all loads.
 
 import test from "ava";
 import { partitionGreedily } from "../../src/planner/partition.ts";
@@ -28,7 +28,7 @@ test("the least allowed load is found among few candidates, the lower index of e
       tournament.set(found, loads[found]);
     }
   }
-  // At most the full ones are asked for in vain.
+  // A search tries at most the three full candidates in vain.
   t.true(asked <= 4 * finds, `${asked} of ${finds}`);
 });
 

@@ -18,7 +18,7 @@ for (const [code, isRoom] of [
     t.is(isFull(refusalOf(code)), isRoom);
     const expected = isRoom ? "TIER_DISK_FULL" : "TIER_WRITE";
     t.is(refusal("write", "a row", "/tier", code).code, expected);
-    if (isRoom) t.is(lastingRefusal(refusalOf(code)), undefined, "somebody may make room");
+    if (isRoom) t.is(lastingRefusal(refusalOf(code)), undefined, "space may become free");
   });
 }
 

@@ -1,5 +1,5 @@
-// Directories are created with their parents; a refusal by the system is reported, and whether it
-// may pass.
+// Directories are created with their parents; a refusal by the system is classified as lasting or
+// temporary.
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +47,7 @@ test("a full disk may get space later, and a failing disk may recover", (t) => {
     t.is(lastingRefusal(errorOf(code)), undefined);
   }
   t.false(isFull(errorOf("EIO")));
-  t.is(lastingRefusal(new Error("EACCES")), undefined, "no error of a disk");
+  t.is(lastingRefusal(new Error("EACCES")), undefined, "an error without a code is no refusal");
 });
 
 test("on a full disk a write leaves no temporary file, and keeps the file before", (t) => {

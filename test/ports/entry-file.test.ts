@@ -19,12 +19,12 @@ test("threads start with the rollup, unless a module was compiled after it", (t)
     entryFile("threads", "actors/threads/thread-entry.js", compiled).href.slice(
       compiled.href.length,
     );
-  t.is(chosen(), "actors/threads/thread-entry.js", "there is no rollup");
+  t.is(chosen(), "actors/threads/thread-entry.js", "without a rollup");
   mkdirSync(join(directory, "threads"));
   write("threads/thread-entry.cjs", 100);
   t.is(chosen(), "threads/thread-entry.cjs", "as in an installed package");
   write(".tsbuildinfo", 90);
   t.is(chosen(), "threads/thread-entry.cjs");
   write(".tsbuildinfo", 110);
-  t.is(chosen(), "actors/threads/thread-entry.js", "compiled since the rollup");
+  t.is(chosen(), "actors/threads/thread-entry.js", "modules were compiled after the rollup");
 });

@@ -72,7 +72,7 @@ test("paths are found through defaults, lists, records, unions and transforms", 
     "named.n: data",
     "either: kept",
   ]);
-  t.is(value.one, "d", "the value itself stays");
+  t.is(value.one, "d", "the argument is not changed");
   const other = { ...value, kind: { op: "a" as const, file: "m" } };
   t.is(withPaths(schema, other, change).kind.file, "/m");
 });

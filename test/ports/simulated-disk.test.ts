@@ -116,7 +116,7 @@ test("crashAt cuts power in that operation, and nothing works before crash()", (
   t.throws(() => disk.list("/d"), { instanceOf: SimulatedCrash });
   disk.crash();
   t.deepEqual(disk.list("/d"), []);
-  t.throws(() => file.write(bytes, 0), { instanceOf: SimulatedCrash }, "old files are dead");
+  t.throws(() => file.write(bytes, 0), { instanceOf: SimulatedCrash }, "older files are unusable");
   disk.open("/d/b", "exclusive").close();
   t.deepEqual(disk.list("/d"), ["b"]);
 });

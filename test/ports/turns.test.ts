@@ -72,9 +72,9 @@ test("a burst of tasks is done in several turns, in order, and later errors are 
   work("i");
   turn();
   turn();
-  t.is(log.join(""), "abc|def|ghi|", "45 ms are a turn");
+  t.is(log.join(""), "abc|def|ghi|", "a turn ends after 40 ms: three tasks of 15 ms");
   t.deepEqual(errors, [new Error("of d")]);
-  // Work that comes apart begins a turn of its own.
+  // Tasks that come later begin a new turn.
   nowMs += 5;
   for (const name of ["j", "k", "l"]) work(name, 5);
   t.is(log.join(""), "abc|def|ghi|jkl");

@@ -183,7 +183,7 @@ testIf(goTemplates, kubernetesTypes).serial(
     };
     t.is(check(objects), "");
     const [first] = objects.filter(({ kind }) => kind === "StatefulSet");
-    // Without its type, as a field is added that the type does not have.
+    // A field that the type does not have; without the cast it would not compile here.
     const wrong = structuredClone(first) as unknown as { spec: Record<string, unknown> };
     wrong.spec.podManagmentPolicy = "Parallel";
     t.regex(check([wrong]), /podManagmentPolicy.* does not exist in type 'StatefulSetSpec'/);

@@ -38,7 +38,7 @@ test.serial("the Dockerfile follows the rules of hadolint", (t) => {
   for (const { word } of all) t.true([...known, "ENTRYPOINT", "CMD"].includes(word), word);
   const [first, ...later] = of("FROM");
   for (const image of of("FROM")) t.regex(image, /^[\w./-]+:[\w.-]+( AS \w+)?$/); // DL3006, DL3007
-  t.is(first?.split(" ")[0], later[0], "both stages have the same Node and the same C library");
+  t.is(first?.split(" ")[0], later[0], "both stages have the same image: one Node, one C library");
   const { engines } = JSON.parse(readFileSync("package.json", "utf8"));
   t.is(/node:(\d+)/.exec(first ?? "")?.[1], /(\d+)/.exec(engines.node)?.[1]);
   const stages = of("FROM").flatMap((image) => / AS (\w+)$/.exec(image)?.[1] ?? []);
@@ -58,7 +58,7 @@ test.serial("the Dockerfile follows the rules of hadolint", (t) => {
     t.notThrows(() => JSON.parse(started), started); // DL3025
   }
   t.is(of("ENTRYPOINT").length + of("CMD").length, 2); // DL4003, DL4004
-  t.is(of("USER").at(-1), "node", "and not root"); // DL3002
+  t.is(of("USER").at(-1), "node", "the last user is not root"); // DL3002
 });
 
 interface Service {
@@ -94,16 +94,15 @@ test.serial("the services of compose.yaml run commands that exist", async (t) =>
   }
 });
 
-// On every change, the test above checks their commands, and
-// test/chaos/processes/nats-lease.test.ts has another leader take over on a nats-server from one
-// that was killed.
+// On every change, the test above checks the commands of these services, and
+// test/chaos/processes/nats-lease.test.ts kills a leader on a nats-server, and another takes over.
 testIf(testAll, natsServer).serial(
   "run as processes, the services of compose.yaml train a job, even if the leader restarts",
   async (t) => {
     const directory = directoryOf(t);
     const services = servicesOf("deploy/compose.yaml");
     const token = "correct-horse";
-    // The local files for container paths.
+    // Replaces the paths in the container by local ones.
     const here = (word: string) =>
       word
         .replace(/^\$\{OSIRIS_TOKEN\}$/, token)
@@ -145,7 +144,7 @@ testIf(testAll, natsServer).serial(
     }
     writeFileSync(join(directory, "alone.json"), JSON.stringify(jobOf("alone", samples)));
     const alone = await runCli(["train", "alone.json", "--devices", "1", "--json"], directory);
-    t.like(lastJson(alone), { status, digest }, "the model of one process");
+    t.like(lastJson(alone), { status, digest }, "as trained by one process");
   },
 );
 

@@ -76,7 +76,7 @@ test("docs/limits.md has a row for each maximum of an option, with its number", 
     ...limitsOf(cluster as Schema, "Cluster.start"),
     ...limitsOf(serverJsonSchema() as Schema, "serve"),
   ];
-  // A plan is a file written by `osiris plan`; the other two sections repeat options.
+  // `osiris plan` writes plans, so users need no limits for them; the other two repeat options.
   const repeated = /^(plan|model\.table|evaluation\.(test\.)?data)\./;
   const missing = limits
     .filter(({ option }) => !repeated.test(option))

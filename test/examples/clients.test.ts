@@ -1,6 +1,6 @@
 // The examples in other languages submit a job and follow it to its end, over the embedded broker
 // and over a nats-server. The Python example uses the package nats-py if it is installed; otherwise
-// a stand-in sends what the package would send, as one does for the `nats` command.
+// a substitute sends the same messages. The `nats` command is always a substitute.
 
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -20,8 +20,8 @@ test.serial("the Python and shell examples submit a job, and follow it to its en
   await followJobs(t, {});
 });
 
-// `npm test` skips this, since clients send the same over either broker, which test/wire/broker
-// compares.
+// `npm test` skips this: clients send the same messages to both brokers, and test/wire/broker
+// compares the brokers.
 testIf(testAll, natsServer).serial("over a nats-server they submit and follow jobs", async (t) => {
   const token = "correct-horse";
   await using server = await startNatsServer(["--auth", token]);

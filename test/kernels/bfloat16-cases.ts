@@ -44,8 +44,8 @@ export const bfloat16ByHand: Cases = {
     const big = of(k, [1, 2], [2 ** 24, 1]);
     const out = k.tensor([1, 1]);
     k.linear(out, big, of(k, [1, 2], [1, 1]), of(k, [1], [1]), false, "bfloat16");
-    // (1 + 1) + 2^24; with even terms first both ones would be lost, and one sum of three would not
-    // round.
+    // (1 + 1) + 2^24. With even terms first, both ones would be lost. One exact sum of all three
+    // terms would give the same.
     t.deepEqual(list(k, out), [2 ** 24 + 2]);
   },
 };

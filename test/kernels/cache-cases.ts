@@ -63,8 +63,8 @@ export const caches: Cases = {
     ask(k, cache, 3, [50]);
     const cold = ask(k, cache, 4, [60]);
     t.deepEqual([cold.evicted.length, cold.conflicts, cold.conflictLookups], [0, 1, 1]);
-    // 61 is requested most, so it is placed first; then 60, which was requested before; 62 is
-    // colder.
+    // Row 61 has the most requests, so it is placed first; then 60, which was requested before. Row
+    // 62 gets a spare slot.
     const { places, placed } = place(k, cache, 5, [62, 60, 61, 61, 61]);
     t.deepEqual([...placed.missedRows], [61, 60, 62]);
     t.deepEqual([...placed.evictedRows], [0, 1]);
@@ -117,7 +117,7 @@ export const caches: Cases = {
 const sorted = (values: Iterable<number>): number[] => [...values].sort((a, b) => a - b);
 
 /**
- * Uses one cache at random for long, with several batches in flight, and checks what it reports.
+ * Uses one cache at random for 60 ticks, with several batches in flight, and checks its reports.
  */
 function follow(t: ExecutionContext, k: Kernels, stream: RandomStream): void {
   const policy = stream.below(2) === 0 ? "lru" : "lfu";

@@ -58,7 +58,7 @@ export function smallTable(
   return { rows, bags };
 }
 
-/** The lookups of one table, of which lookup `at` is the first, and their first column. */
+/** The lookups of one table from `at`, its first lookup, on; and their first column. */
 export function lookupsAt(
   all: {
     readonly tables: readonly Rows[];

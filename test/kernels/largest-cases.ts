@@ -16,7 +16,7 @@ function valuesIn(k: Kernels, n: number, selected: Selected): number[] {
   return list(k, out);
 }
 
-/** Few values, of many sizes: so that sizes are equal, and no sum of two rounds. */
+/** Draws from few values of many sizes, all of them bfloat16: equal sizes occur, no sum rounds. */
 function draw(stream: RandomStream): number {
   const sign = stream.below(2) === 0 ? 1 : -1;
   return sign * stream.below(4) * 2 ** (stream.below(60) - 30);

@@ -1,5 +1,5 @@
-// Cases of the kernels' suite: one call for many tables, for many ranges of columns, or for some
-// samples, gives what a call for each gives; and the bags that two batches share rows of.
+// Cases of the kernels' suite: one call for many tables, many ranges of columns or some samples
+// gives the results of a call for each; and collisions: bags with a row of another batch.
 
 import { type Bags, takesMean } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
@@ -91,7 +91,7 @@ export const manyTables: Cases = {
   },
 
   "a bag collides exactly where it has a row of the other batch in the same table": (t, k) => {
-    // Few rows are marked by bits, many by a hash table.
+    // The kernel marks rows in a bit set if the table is small, else in a hash table.
     for (const rows of [50, 3_000_000]) {
       const stream = new RandomStream(32, rows, 0);
       const own = k.rows({ rows, dim: 1, pooling: "sum", rowBlocks: 1, stateWidth: 0 });

@@ -104,8 +104,8 @@ for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios 
         actual.forEach((values, i) => {
           const other = expected[i] ?? new Float32Array();
           const worst = distance(values, other);
-          // A quantised weight may round to the other side of its random number: then it is one
-          // step apart, and so is its lag behind the average.
+          // Stochastic rounding may go the other way after a small error: the weight then differs
+          // by one step, and so does its lag behind the average.
           const parted = values.filter((value, at) => Math.abs(value - (other[at] ?? 0)) > 1e-5);
           const isRounding = worst <= 2 ** -6 && parted.length <= 1 + values.length / 20_000;
           t.true(worst <= 1e-5 || isRounding, `seed ${seed}, output ${i}: ${worst}`);
@@ -167,7 +167,7 @@ test("pooled vectors and squares, which use no FMA, have the reference's bits", 
   for (const seed of seeds) {
     const actual = update(native, new RandomStream(seed, 1));
     const expected = expectedOf("embedding updates", update, seed);
-    // Pooled vectors, then the tables' squares; every other table is without l2.
+    // Output 0: pooled vectors; odd outputs: squares of tables without l2.
     for (const output of [0, 1, 3, 5, 7]) {
       const values = actual[output] ?? new Float32Array();
       t.true(sameBits(values, expected[output]), `seed ${seed}, output ${output}`);

@@ -1,4 +1,4 @@
-// Quantised weights: what a code holds, unbiased stochastic rounding, and the benefit of it.
+// Quantised weights: the value of a code, unbiased stochastic rounding, and its benefit.
 
 import test from "ava";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";

@@ -289,7 +289,7 @@ const update: Scenario = (kernels, stream) => {
   ];
 };
 
-/** Moving averages of tables of their own, looked up. */
+/** Moving averages of rows, in tables of this scenario alone, and their lookup. */
 const averages: Scenario = (kernels, stream) => {
   const count = 1 + stream.below(3);
   const specs = Array.from({ length: 4 * count }, (_, i) => {

@@ -199,7 +199,7 @@ function repeat(body: (stream: RandomStream, seed: number) => void): void {
     body(new RandomStream(seed, 2), seed);
 }
 
-/** The same for layers in both precisions. */
+/** Like `repeat`, for layers in both precisions. */
 function repeatLayer(body: (stream: RandomStream, precision: DensePrecision) => void): void {
   repeat((stream) => body(stream, "float32"));
   repeat((stream) => body(stream, "bfloat16"));

@@ -49,7 +49,7 @@ testIf(nativeKernels)("a function of the addon refuses undefined for an array", 
   t.throws(() => dRelu?.(one, undefined, 1), { instanceOf: TypeError, message });
   t.throws(() => addBeside?.(one, [undefined], one, 1), { instanceOf: TypeError, message });
   t.throws(() => addBeside?.(one, undefined, one, 1), { instanceOf: TypeError, message });
-  // A gradient that is left out is not computed.
+  // Without an array for its gradient, the kernel does not compute it.
   const [gain, bias] = [new Float32Array(1), new Float32Array(1)];
   const [saved, dOut] = [new Float32Array(2), Float32Array.of(3)];
   const slices = [0, Int32Array.of(0, 1), 1];
@@ -146,7 +146,7 @@ testIf(nativeKernels)(
     const repeats = [
       k.recorded(() => {
         k.copyColumns(out, 1, x, 0, 1);
-        k.copy(y, x); // JavaScript's.
+        k.copy(y, x); // Runs in JavaScript.
         k.copyColumns(out, 0, y, 0, 1);
         k.add(x, x, y);
         k.copyColumns(out, 1, x, 0, 1);

@@ -1,5 +1,5 @@
-// A thread of threads.test.ts that has helpers: it runs a layer in parts, says so, and ends when it
-// is told to.
+// A thread with helpers, for threads.test.ts: it runs a layer in parts, posts a message, and ends
+// when it receives one.
 
 import { parentPort } from "node:worker_threads";
 import { openKernels, useThreads } from "../../src/kernels/index.ts";

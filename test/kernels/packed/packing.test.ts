@@ -1,5 +1,5 @@
-// Columns packed for the exchange between devices: what each precision keeps of a value, and that
-// every instruction set packs, unpacks, folds and initialises the same bits as the reference.
+// Columns packed for the exchange between devices: how each precision rounds a value, and every
+// instruction set packs, unpacks, folds and initialises the same bits as the reference.
 
 import { readFileSync } from "node:fs";
 import test from "ava";
@@ -33,7 +33,7 @@ function values(stream: RandomStream, count: number): Float32Array {
     6.1e-5,
     65519,
     65520,
-    // Between float8 numbers, the largest ones included, and below the least.
+    // Halfway between float8 numbers, at their largest ones, and below their least one.
     1.0625,
     1.1875,
     464,
@@ -202,7 +202,7 @@ test("a scale moves float16 and float8 exactly, and leaves the other formats alo
       const { out } = through(k, from, 3, precision, 2 ** 16);
       t.deepEqual(out.slice(2, 5), [2 ** -18, 2 ** -14, -(2 ** -12)], precision);
     }
-    // 2^-14 * 2^30 is beyond the largest number of both, and far below those of the others.
+    // 2^-14 * 2^30 = 2^16 exceeds the largest number of float16 and float8, and of no other format.
     const over = precisions.filter((one) => {
       return !Number.isFinite(through(k, from, 3, one, 2 ** 30).out[3]);
     });
@@ -228,8 +228,8 @@ test.serial("float8 has the numbers of PyTorch's, and rounds to the same codes",
     );
     const bits = Uint32Array.from([...sizes, ...casts.halfway]);
     const floats = new Float32Array(bits.buffer);
-    // PyTorch keeps the sign of NaN, which differs between processors, and (since 2.13) clamps what
-    // lies beyond the numbers of E4M3, infinities too. A clamped value would hide an overflow.
+    // PyTorch keeps the sign of NaN, which differs between processors, and (since 2.13) clamps
+    // values beyond E4M3, infinities too. Here they are NaN, as clamping would hide an overflow.
     const isOver = (at: number) => precision === "float8e4m3" && Math.abs(floats[at] ?? 0) > 464;
     const codes = [...Buffer.from(casts.codes + casts.halfwayCodes, "hex")].map((code, at) => {
       return Number.isNaN(numbers[code]) || isOver(at) ? 0x7f : code;

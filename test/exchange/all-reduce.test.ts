@@ -116,7 +116,7 @@ test("devices of one host add ready gradients while they compute, without waitin
   const [first, last] = exchanges;
   await t.throwsAsync(async () => last?.gradients.finish(), { message: /device 0 to add up/ });
   first?.gradients.progress();
-  // The last device needs what the first folded in its progress.
+  // The last device can finish now, because the first one has folded its share in `progress`.
   for (const { gradients } of [...exchanges].reverse()) {
     const expected = Array.from({ length: gradientLength }, (_, n) => {
       return sumOf({ first: 0, count: 8 }, n, 1, undefined);

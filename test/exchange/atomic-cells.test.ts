@@ -119,7 +119,7 @@ test("a store sets its cell, and wakes its waiting thread only if that sleeps, o
   t.is(bell(), 2);
   mine.store(1, 1, [1]);
   t.is(bell(), 2);
-  ringDoorbell(words, 1); // A command is no cell: it is rung for a participant that is awake, too.
+  ringDoorbell(words, 1); // The bell for a command rings even if the participant is awake.
   t.is(bell(), 4);
 });
 
@@ -203,7 +203,7 @@ test("a thread polls less after long sleeps, and more after short ones", async (
           if (++polls > 20_000) throw new RangeError("the participant never lies down");
           return false;
         }
-        other?.store(0, polls, [1]); // Between the check and the sleep, which thus ends at once.
+        other?.store(0, polls, [1]); // Stores between check and sleep, which so ends at once.
         nowMs += sleepMs;
         hasSlept = true;
         return false;
@@ -216,7 +216,7 @@ test("a thread polls less after long sleeps, and more after short ones", async (
   t.deepEqual(long, [500, 438, 384]);
   for (let i = 0; i < 40; i++) await pollsOf(5);
   t.is(await pollsOf(0), 7);
-  for (let i = 0; i < 12; i++) await pollsOf(0.15); // As long as the most polls.
+  for (let i = 0; i < 12; i++) await pollsOf(0.15); // As long as 20,000 polls, the maximum.
   t.is(await pollsOf(0), 20_000);
 });
 
@@ -252,7 +252,7 @@ test("a declared hold by one thread suspends the deadlines of all others", async
   await setTimeout(400);
   holdCells(words, 2, false);
   await t.throwsAsync(waited, { instanceOf: StepTimeoutError });
-  t.true(performance.now() - startMs >= 500, "the deadline begins anew when the wait ends");
+  t.true(performance.now() - startMs >= 500, "the deadline starts again after the hold");
 });
 
 test("a wait whose condition holds does not read the clock", async (t) => {

@@ -56,12 +56,12 @@ function mark(stream: Stream, ticket: number, device: number): number {
   return (stream === "training" ? 1 : 2) * 1000 + ticket * 10 + device;
 }
 
-/** Ids of a batch: more than a slot has room for in every third batch of a device. */
+/** The number of ids of a batch; every third batch of a device exceeds its slot. */
 function idsOf(ticket: number, device: number): number {
   return (ticket + device) % 3 === 0 ? 7 + 5 * (ticket % 4) : 3;
 }
 
-/** Fills the slot of a device, unless the reader dies before. */
+/** Fills the slot of a device; with `dies`, the reader dies before it completes the slot. */
 function fill(
   outlet: BatchOutlet,
   at: { stream: Stream; device: number; ticket: number; dies: boolean },
@@ -89,7 +89,7 @@ function fill(
 
 const batches = { training: 12, evaluation: 6 };
 
-/** Pieces that a reader puts into slots: one for each batch that its slot has room for. */
+/** The number of pieces that a reader puts into slots; a batch that fits its slot is one piece. */
 function piecesOf(reader: number, readers: number): number {
   let pieces = 0;
   for (const count of Object.values(batches)) {
@@ -103,8 +103,8 @@ function piecesOf(reader: number, readers: number): number {
 }
 
 /**
- * A reader that is killed at random points; each successor starts without the state of the reader
- * before, and reads a batch again of which not all pieces were taken.
+ * A reader that is killed at random points; each successor starts without the state of its
+ * predecessor, and reads a batch again if devices have not taken all of its pieces.
  */
 async function serve(
   ring: ReturnType<typeof startRing>,
@@ -230,7 +230,7 @@ test("the readers of a host serve only its devices, by the grants of its first d
   for (const device of outlet.devicesOf("training")) {
     fill(outlet, { stream: "training", device, ticket: 0, dies: false });
   }
-  t.is(outlet.nextTicket("training"), undefined, "device 0 is another host's");
+  t.is(outlet.nextTicket("training"), undefined, "the grant of device 1 is used up");
 });
 
 test("two readers share the tickets of a stream", (t) => {

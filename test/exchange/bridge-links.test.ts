@@ -54,8 +54,8 @@ test("bytes that arrive on a lost connection after their frame came over the bro
     const links: LinkFaults = { delayMs: [0, 1000] };
     const hosts = startBridgedHosts({ shape, hostOf, seed, links, faults: { delayMs: [1, 6] } });
     const { network, broker, clock, news } = hosts;
-    // Once both links are open, they are cut amid frames, and no other can be negotiated. Bytes of
-    // several frames are late by many rounds then.
+    // Once both links are open, cuts them amid frames, and drops requests for new ones. Bytes of
+    // several frames then arrive many rounds late.
     const cutWhenOpen = () => {
       const isOpen = news.every((own) => own.length > 0) && network.arrived > 20;
       if (!isOpen || network.sent - network.arrived < 4) return void clock.after(1, cutWhenOpen);
@@ -126,7 +126,7 @@ test("a host's request for a new connection ends its former connection", async (
 test("reports name a host with another link version, and a host whose clock differs", async (t) => {
   const shape = roundsShape(2);
   const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, links: {} });
-  // Host 1 is of another version: it answers host 0, and asks it.
+  // Host 1 has another version: it answers host 0's request for a link, and sends its own.
   const other = hosts.broker.connect("other");
   const [own] = hosts.bridges;
   const subject = (host: number) => `osiris.test.r1.3.frames.${host}.link`;

@@ -61,7 +61,7 @@ test("the exchange is right with parts of many frames and windows of one frame",
   }
 });
 
-/** Words of a part: larger than two pieces that leave ahead, and another number in each round. */
+/** Words of a part: more than two early pieces, and a different number in each round. */
 const wordsIn = (round: number, from: number) => 150_000 + 1000 * round + from;
 
 test("large parts leave while they are written, and arrive once, whole", async (t) => {
@@ -238,7 +238,7 @@ test("frames of other generations, unknown senders or invalid places change no b
     seed: 1,
     onError: (error) => errors.push(error),
   });
-  const route = 3; // The ids of device 1 for device 0.
+  const route = 3; // Ids from device 1 to device 0.
   const stranger = hosts.broker.connect("stranger");
   const say = (changes: object, piece: object = {}) => {
     const payload = new Uint8Array(8).fill(255);
@@ -286,7 +286,7 @@ test("an all-reduce sends its sum between hosts once per host, not once per devi
   t.true(gradientLength % 64 !== 0, "the other tests have ranges of unequal size");
 });
 
-/** Rounds of channels, one after the other, between two hosts of some devices each. */
+/** Runs rounds of channels, one after the other, between two hosts of `devices` devices each. */
 async function roundsOf(devices: number, names: readonly ("ids" | "pooled")[], isUrgent: boolean) {
   const hostOf = Array.from({ length: 2 * devices }, (_, rank) => Math.floor(rank / devices));
   const shape = roundsShape(2 * devices);
@@ -306,7 +306,7 @@ async function roundsOf(devices: number, names: readonly ("ids" | "pooled")[], i
 }
 
 test("small parts of all devices of a host share a frame, and so do releases and the next stage", async (t) => {
-  // A bridge may look between the last release and the last part of a stage.
+  // More than 40 frames: a bridge may send between the last release and the last part of a stage.
   for (const [devices, most] of [
     [1, 44],
     [4, 75],

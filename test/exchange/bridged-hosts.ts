@@ -25,7 +25,7 @@ export interface BridgedHosts {
   readonly bridges: readonly Bridge[];
   readonly broker: MemoryBroker;
   readonly network: LinkNetwork;
-  /** News of the direct links of each host. */
+  /** Events of the direct links of each host. */
   readonly news: readonly LinkNews[][];
   readonly cells: SimulatedCells;
   readonly clock: SimulatedClock;

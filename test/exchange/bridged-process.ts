@@ -89,8 +89,8 @@ const devices = await Promise.all(
     });
   }),
 );
-// The last messages of this process may not have arrived: the parent sends a message when every
-// process has its data.
+// The other process may still wait for frames of this one: the bridge runs until the parent reports
+// that every process has its data.
 const ended = { type: "ended", devices, traffic: bridge.traffic } as const;
 const failure = await Promise.race([
   carried,

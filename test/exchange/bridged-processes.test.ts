@@ -74,7 +74,7 @@ for (const kind of ["broker", "nats-server"] as const) {
         )) {
           t.is(bridge, null);
           for (const { wrong, error } of devices) t.deepEqual([wrong, error], [[], undefined]);
-          // The bytes that devices hand over are the bytes that bridges send.
+          // Bridges send exactly the bytes that devices give them.
           const sums = Object.fromEntries(
             Object.keys(traffic.bytes).map((name) => [
               name,
@@ -92,7 +92,7 @@ for (const kind of ["broker", "nats-server"] as const) {
     `a killed process is named after half of the deadline, over a ${kind}`,
     async (t) => {
       const { broker, stop } = await startServer(kind);
-      // Long enough for a busy machine: a live process that is silent for half of it is named, too.
+      // Long enough for a busy machine, where a live process could be silent for half of it.
       const deadlineMs = 4000;
       const [left, lost] = await startHosts({
         broker,

@@ -14,7 +14,7 @@ const placements = { shared: [0, 0, 0, 0], wire: [0, 1, 2, 3], hierarchical: [0,
 const start = (hostOf: readonly number[], seed: number) =>
   startBridgedHosts({ shape: roundsShape(devices), hostOf, seed, faults: { delayMs: [0, 9] } });
 
-/** Each collective, and the name of the data that it misses from device 1. */
+/** Each collective, and the name of the data for which it waits if device 1 is missing. */
 const collectives: Record<string, { run(one: Exchange): Promise<unknown>; missed: string }> = {
   "an all-gather": {
     async run({ losses }) {

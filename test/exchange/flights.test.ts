@@ -1,5 +1,5 @@
-// Time in flight between hosts: by the clocks of both ends, once where flights overlap, and apart
-// from the waits of devices.
+// Time in flight between hosts: measured with the clocks of both ends; overlapping flights count
+// once, and flights during waits of devices count separately.
 
 import test from "ava";
 import {
@@ -54,7 +54,7 @@ test("flights are timed by the receiver's clock, even if clocks differ by hours"
     send(two, one, 0, delayMs + 1);
   }
   const dueMs = common.now();
-  // Ten milliseconds, of which the way is known to the difference of the two least delays.
+  // The least delays of both directions, 2 and 3 ms, give the difference of the clocks within 1 ms.
   const seen = send(one, two, 1, 10) - (1.79e12 - hours);
   t.true(Math.abs(seen - dueMs) <= 1, `${seen} for ${dueMs}`);
 });
@@ -117,7 +117,7 @@ test("a flight during a wait is exposed, the rest of it hidden", async (t) => {
       1,
     );
   meter.begin(1);
-  clock.advance(70); // It computes; for 30 ms of this its vectors are in flight.
+  clock.advance(70); // The device computes; during 30 of the 70 ms, vectors fly.
   await wait();
   meter.end();
   const idle = Array.from({ length: meterWords }, () => 0);
@@ -128,7 +128,7 @@ test("a flight during a wait is exposed, the rest of it hidden", async (t) => {
   t.deepEqual(exchange, { exposed: 0.3, inFlight: 0.2, hidden: 0.8, hiddenBy: { pooled: 0.8 } });
   const alone = timesBetween([{ from: undefined, to: { ...to, devices: devices.slice(0, 1) } }]);
   t.is(alone?.exchange, undefined);
-  for (let batch = 0; batch < 5; batch++) await wait(); // Of an evaluation.
+  for (let batch = 0; batch < 5; batch++) await wait(); // Waits of an evaluation.
   const noted = readTimeline(waits, 0, 4).map(({ fromMs, toMs }) => [fromMs, toMs]);
   t.deepEqual(noted, [[70, 100]], "the waits of an evaluation do not overwrite those of steps");
 });

@@ -1,5 +1,5 @@
-// The layout of the exchange at the largest sizes, computed and not allocated: a host's memory
-// follows its own devices, and cells are the only thing that grows with all devices.
+// The layout of the exchange at the largest sizes, computed and not allocated: the memory of a host
+// depends on the data of its own devices; only cells grow with the number of all devices.
 
 import test from "ava";
 import { inboxBytesMax, spanAt, storeSpan } from "../../src/exchange/cells.ts";
@@ -57,7 +57,8 @@ for (const [hosts, perHost] of [
     const { bytes, cells } = layoutOf(shape, hosts - 1);
     const vector = 4 * shape.gradientLength;
     const trees = shape.subtrees[0]?.length ?? 0;
-    // Each device's subtrees; the sum; the sums of this host, and of others over own ranges.
+    // The subtrees of each device, the sum, the sums of this host, and other hosts' sums over the
+    // ranges of this host's devices.
     const sums = (perHost * trees + 1) * vector + (hosts > 1 ? 3 * perHost * vector : 0);
     const padding = 64 * allToAllNames.length * perHost * devices;
     t.true(bytes <= movedBytes(shape, perHost) + sums + padding, `${bytes} bytes`);
@@ -94,7 +95,7 @@ test("no byte of a host's memory has two owners, and no cell two meanings", (t) 
       extents.push(...own.map(at.inbox));
       for (const [rank, of] of layout.hostOf.entries()) {
         cells.push(at.closed(rank), ...own.map((to) => at.published(rank, to)));
-        const isWithin = insideHost.has(name); // Such a channel has no cells for the bridge.
+        const isWithin = insideHost.has(name); // No cells for a bridge.
         if (of === host && !isWithin) cells.push(at.sent(rank));
         if (of !== host) extents.push(...own.map((from) => at.outbox(from, rank)));
         if (of === host || isWithin) continue;
@@ -156,7 +157,7 @@ test("the routes that a bridge checks in a round grow only with its own host's d
   const [devices, perHost] = [devicesMax, 8];
   const departures = new Routes(shapeOf(devices, perHost), 0).departures();
   const across = allToAllNames.filter((name) => !insideHost.has(name)).length;
-  // Of every all-to-all: each own device's parts, and one release of all inboxes.
+  // Routes of each all-to-all: one for the parts of each own device, one for releases of inboxes.
   const own = departures.filter(({ channel }) => channel !== "gradients");
   t.is(own.length, (across + 2) * (perHost + 1) + 1);
 });

@@ -1,5 +1,5 @@
-// Frames that are longer than the room of their parts: moved in several rounds, between devices of
-// one host and of several, with the bytes that were written.
+// Frames that are longer than their buffers: they move in several rounds, between devices of one
+// host and of several, and arrive as written.
 
 import test from "ava";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
@@ -34,7 +34,7 @@ function lengthOf(seed: number, round: number, from: number, to: number): number
   return random.below(8) === 0 ? random.below(60) : random.below(4);
 }
 
-/** Sends frames in many rounds; some devices look whether frames are there before they wait. */
+/** Sends frames in many rounds; some devices poll for frames before they wait for them. */
 async function talk(exchange: Exchange, seed: number, frames: number): Promise<string[]> {
   const { rank } = exchange;
   const channel = createFrames({ channel: exchange.ids, what, rank, devices, isLong: true });
@@ -43,7 +43,7 @@ async function talk(exchange: Exchange, seed: number, frames: number): Promise<s
     await channel.open(roomOf);
     const used = Array.from({ length: devices }, (_, to) => {
       const words = lengthOf(seed, round, rank, to);
-      // The writer may know only a bound of its frame.
+      // A writer may request more room than its frame takes.
       const { buffer, byteOffset } = channel.outbox(to, 4 * (words + (round % 3)));
       const frame = new Int32Array(buffer, byteOffset, words);
       for (let i = 0; i < words; i++) frame[i] = 1000 * round + 100 * rank + 10 * to + i;
@@ -105,12 +105,12 @@ test("a device that looks for a frame does not wait for its further rounds", asy
       const { buffer, byteOffset } = channel.outbox(0, 400);
       new Uint8Array(buffer, byteOffset, 400).fill(7);
       channel.start((to) => (to === 0 ? 400 : 0));
-      await barrier(); // The first round of all devices is there.
+      await barrier(); // The first round of all devices has arrived.
       if (rank === 0) {
         t.false(await channel.isThere());
         t.false(channel.isFree(), "the others have not closed the round");
       }
-      await barrier(); // Device 0 got here, although the others took no part.
+      await barrier(); // Device 0 gets here while the others wait.
       isIn[rank] = 1;
       const frames = await channel.finish();
       t.is(frames[1]?.byteLength, rank === 0 ? 400 : 0);

@@ -72,7 +72,7 @@ export async function exchangeRounds(
     await send(pooled, 2, round, exchange);
     await gradients.open();
     await send(dPooled, 3, round, exchange);
-    await check(pooled, 2, round, exchange, wrong); // Other devices may already reduce.
+    await check(pooled, 2, round, exchange, wrong); // Other devices may already be reducing.
     const isScatter = round % 4 === 2;
     for (const [bucket, elements] of (
       shape.buckets ?? [{ first: 0, count: gradientLength }]

@@ -74,7 +74,7 @@ export async function startLinkHosts({
       });
       const { local, ...rest } = await links.listen();
       const isLocal = way === "unix" && local !== undefined;
-      const address = isLocal ? { ...rest, local, port: 1 } : rest; // Nobody listens on port 1.
+      const address = isLocal ? { ...rest, local, port: 1 } : rest; // No host listens on port 1.
       return { host, memory, links, address, ...events, refused };
     }),
   );
@@ -123,7 +123,7 @@ export function hasArrived(from: LinkHost, to: LinkHost, bytes: number): boolean
   return sent.equals(Buffer.from(to.memory, regionOf(from.host), bytes));
 }
 
-/** Waits for a condition. @throws Error naming what did not come within 5 s */
+/** Waits for a condition. @throws Error with the name `what` if it is false for 5 s */
 export async function until(what: string, isSo: () => boolean): Promise<void> {
   for (let waits = 0; !isSo(); waits++) {
     if (waits > 2500) throw new Error(`Waited 5 s for ${what}`);

@@ -71,7 +71,7 @@ test.serial(
     b.links.admit(0, token);
     await refusesTo(t, a.links.dial(1, b.address, randomBytes(32)), wrong);
     await a.links.dial(1, b.address, token);
-    await refusesTo(t, a.links.dial(1, b.address, token), wrong); // It opens one connection.
+    await refusesTo(t, a.links.dial(1, b.address, token), wrong); // A token opens one connection.
     await until("the refusals", () => b.refused.length === 3);
     for (const reason of b.refused) t.regex(reason, wrong);
   },
@@ -94,7 +94,7 @@ test.serial(
     await refusesTo(t, dial({ isEncrypted: true }), /only one end encrypts/);
     await until("the refusal", () => b.refused.length === 1);
     t.regex(b.refused[0] ?? "", /only one end encrypts/);
-    // A receiver of version 9, and a dialer of it.
+    // Greetings of version 9, as receiver and as dialer.
     const greeting = Buffer.alloc(48);
     greeting.writeUInt32LE(0x474c534f);
     greeting.writeUInt32LE(9, 4);
@@ -139,7 +139,7 @@ test.serial(
       await until("the refusal", () => b.refused.length === i + 1);
       t.is(b.refused[i], reason);
     }
-    await connectLinks(a, b); // Nothing of this keeps a host out.
+    await connectLinks(a, b); // A valid connection is still accepted.
     t.deepEqual(b.lost, []);
   },
 );
@@ -277,7 +277,7 @@ for (const kind of kinds) {
       sockets.push(socket.on("error", () => undefined));
       const at = { place, isEncrypted: false, host: 1, tokenOf: () => token, use: () => undefined };
       const { answer } = await takeHello(socket, at);
-      socket.write(answer); // And nothing is read from here on: the link is half open.
+      socket.write(answer); // From here on, reads nothing: the link is half open.
     });
     await once(server.listen(0, "127.0.0.1"), "listening");
     const { port } = server.address() as { port: number };
@@ -314,7 +314,7 @@ test.serial(
       bytes = bytes.subarray(0, cut ?? bytes.length);
       const chunks: Buffer[] = [];
       for (let at = 0; at < bytes.length; at += chunk) chunks.push(bytes.subarray(at, at + chunk));
-      // The reader of the portable carrier, in memory.
+      // Reads with the portable carrier, from memory.
       for (const one of [memory, native.b.memory]) Buffer.from(one).fill(0);
       const reader = new FrameReader(memory, new Map([[0, region]]));
       const frames: ArrivedFrame[] = [];
@@ -324,7 +324,7 @@ test.serial(
       } catch (error) {
         expected = (error as BrokenRule).ending;
       }
-      // The native carrier, over a socket.
+      // Reads with the native carrier, from a socket.
       const { b } = native;
       const [before, lost] = [b.arrived.length, b.lost.length];
       const socket = await rawSender(b);

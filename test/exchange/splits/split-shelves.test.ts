@@ -1,5 +1,5 @@
 // Shelves between the workers of a host and its readers, in simulated time: every part of a split
-// that reaches a reader is complete, whoever dies at whatever byte; and memory is bounded.
+// that reaches a reader is complete, even if a worker dies at any byte; and memory is bounded.
 
 import test from "ava";
 import type { Sleep } from "../../../src/exchange/atomic-cells.ts";
@@ -142,7 +142,7 @@ test("a reader that is gone delays a worker briefly; its successor gets the comp
   const long = bytesOf(splitAt(1), slotBytes * (slotsOfShelf + 1));
   const fromMs = world.clock.now();
   await sent(world, writer.send(1, splitAt(1), long));
-  t.true(world.clock.now() - fromMs > patienceMs, "it was waited for");
+  t.true(world.clock.now() - fromMs > patienceMs, "the worker waited for the reader");
   const [shelves, came] = startReader(world, 1);
   await pass(world, () => came.length === slotsOfShelf);
   t.deepEqual(
@@ -188,7 +188,7 @@ test("workers and readers restart at random: every part arrives, and is complete
       }
       const bytes = bytesOf(split, 1 + stream.below(2 * slotBytes));
       parts += Math.ceil(bytes.length / slotBytes);
-      // A new writer on the shelf, as if the former worker had ended.
+      // A new writer on the shelf, as if the former worker had died.
       await sent(world, writerOf(world, story % 2).send(reader, split, bytes));
     }
     await pass(world, () => whoCame().length === parts);

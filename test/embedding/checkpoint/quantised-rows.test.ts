@@ -47,7 +47,7 @@ function lossOf(bits: 8 | 4 | 3 | 2): number {
 test("narrowing the range loses as little as the paper's search, and less than none", (t) => {
   const [two, three, four, eight] = [lossOf(2), lossOf(3), lossOf(4), lossOf(8)];
   t.log(`2 bits ${two.toFixed(4)}, 3 bits ${three.toFixed(5)}, 4 bits ${four.toFixed(5)}`);
-  t.true(Math.abs(plainLoss(2, asymmetric) / 0.031 - 1) < 0.1, "the prototype's rows");
+  t.true(Math.abs(plainLoss(2, asymmetric) / 0.031 - 1) < 0.1, "rows like the prototype's");
   t.true(Math.abs(two / 0.0162 - 1) < 0.15, `${two}`);
   t.true(Math.abs(four / 0.00106 - 1) < 0.15, `${four}`);
   t.true(three < plainLoss(3, asymmetric) && three > four);

@@ -107,7 +107,7 @@ test("ids have the rows of a plain Map, under every admission and eviction polic
       for (const id of history.flat()) {
         t.is(rowFrom(find(...halvesOf(id))), plain.rows.get(id)?.row);
       }
-      t.deepEqual(ids.counts, plain.counts, "reading leaves no trace");
+      t.deepEqual(ids.counts, plain.counts, "reading changes no counter");
     }),
     { numRuns: 400 },
   );

@@ -55,7 +55,7 @@ test("a long sequence is truncated to its first or last ids, in their order", (t
     const { lengths, rows } = new LocalRows().take(local, [{ ...table, ...own }], 0);
     return { lengths: [...lengths], rows: [...rows] };
   };
-  // By position: of samples 0 and 2, then of sample 0.
+  // Rows of position 0 (samples 0 and 2), then of position 1 (sample 0).
   const lengths = [1, 0, 1, 1, 0, 0];
   t.deepEqual(take({ positions: 2 }), { lengths, rows: [5, 9, 6] });
   t.deepEqual(take({ positions: 2, kept: "last" }), { lengths, rows: [7, 9, 8] });

@@ -1,5 +1,5 @@
-// Rows that outlive their thread: wherever it ends, the next one finds the rows of the last cut, or
-// of the cut before, to the byte; else it finds initial rows.
+// Rows that outlive their thread: wherever a thread ends, its successor gets the rows of the last
+// cut or of the cut before, to the byte; or initial rows if an undo log cannot restore the cut.
 
 import test from "ava";
 import { RowKeeper } from "../../../src/embedding/rows/row-keeper.ts";
@@ -30,7 +30,7 @@ const shards: SlabShard[] = shardsOf(specs, {
   shards: placed as Parameters<typeof shardsOf>[1]["shards"],
 }).map((shard) => ({ ...shard, lookups: [{ pooling: "sum" }] }));
 
-/** A device of a generation, with the tiles that former ones left. */
+/** A device of a new generation, with the tiles of a former device. */
 function begin(of: {
   readonly native: boolean;
   readonly given?: ReturnType<RowKeeper["tiles"]>;
@@ -60,18 +60,18 @@ function step({ slab, kernels }: Device, rows: readonly (readonly number[])[]): 
   slab.update(bags, dPooled, slicesOf(0, 1, 1, 1), [rule, rule, rule]);
 }
 
-/** Returns whether the log was full for the first time. */
+/** Completes a cut; returns whether the undo log had been full, for the first time. */
 async function cut({ slab, keeper }: Device, id: CutId, isWhole: boolean): Promise<boolean> {
   keeper.beginCut(isWhole);
   for (const at of shards.keys()) {
     for await (const _ of slab.cut(at, isWhole ? "whole" : "sinceBaseline")) {
-      // Rows are marked as they are taken.
+      // Reading the rows marks them as cut.
     }
   }
   return keeper.endCut(id);
 }
 
-/** All that a cut has of the rows: weights, state, marks, and the leaves of the digest. */
+/** The rows as a cut saves them: weights, state, marks, and the leaves of the digest. */
 function stateOf({ slab, kernels }: Device, withMarks = true) {
   return slab.rowsOf.map((rows, at) => ({
     weights: kernels.readRows(rows, 0, rows.rows),
@@ -81,7 +81,7 @@ function stateOf({ slab, kernels }: Device, withMarks = true) {
   }));
 }
 
-/** Changes some of the rows as an update does that is interrupted. */
+/** Changes some of the rows like an update that is interrupted. */
 function tear(slab: Slab, rows: readonly (readonly number[])[]): void {
   for (const [at, own] of slab.rowsOf.entries()) {
     const all = (rows[at] ?? []).map((row) => row % own.rows);
@@ -114,13 +114,13 @@ for (const native of [false, true]) {
           tear(device.slab, torn);
           const given = device.keeper.tiles();
           const at = isLast ? second : first;
-          // The first thread that is given the rows ends before it has reported them.
+          // The first successor ends before it has reported its rows.
           begin({ native, given, at });
           const next = begin({ native, given, at });
           t.is(next.keeper.inPlace.size, shards.length);
           t.is(next.keeper.unmarked.size > 0, !isLast && isWhole);
           t.deepEqual(stateOf(next, isLast || !isWhole), isLast ? atSecond : atFirst);
-          // It goes on like a thread that never ended.
+          // The second successor trains on as if no thread had ended.
           for (const rows of after) step(next, rows);
           await cut(next, { generation: 2, cut: 30 }, false);
           const again = begin({ native, given: next.keeper.tiles(), at });
@@ -141,12 +141,12 @@ test("rows get initial values if an undo log cannot restore the requested cut", 
   const afterFull = begin({ native: false, given: full.keeper.tiles() });
   t.is(afterFull.keeper.inPlace.size, 0);
   t.deepEqual(stateOf(afterFull), fresh);
-  // The next cut begins a log that has room again.
+  // The next cut empties the log.
   const cutId = { generation: 1, cut: 5 };
   t.true(await cut(full, cutId, true));
   t.is(begin({ native: false, given: full.keeper.tiles(), at: cutId }).keeper.inPlace.size, 3);
   step(full, rows);
-  t.false(await cut(full, { generation: 1, cut: 6 }, true), "it is told once");
+  t.false(await cut(full, { generation: 1, cut: 6 }, true), "only the first full log is reported");
 
   const other = begin({ native: false });
   step(other, rows);
@@ -164,6 +164,6 @@ test("rows get initial values if an undo log cannot restore the requested cut", 
   damaged.kernels.writeRows(own, 7, weights);
   const given = damaged.keeper.tiles();
   const mended = begin({ native: false, given, at: cutId });
-  t.deepEqual([...mended.keeper.inPlace], [1, 2], "the damaged table is read instead");
+  t.deepEqual([...mended.keeper.inPlace], [1, 2], "the damaged table is not kept");
   t.deepEqual(stateOf(mended)[0], fresh[0]);
 });

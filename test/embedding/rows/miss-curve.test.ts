@@ -82,7 +82,7 @@ for (const [name, batches] of Object.entries(patterns)) {
     for (const options of [{ rate: 1 / 8 }, { rate: 1, rowsMax: 2048 }, {}]) {
       const curve = sampledCurve(batches, options);
       for (const size of [2000, 3000, 4000, 6000, 8000, 12_000, 20_000]) {
-        // A scan's miss ratio drops at one size: near it, the curve is off in size, not in ratio.
+        // A scan's miss ratio drops at one size; near it, a small error in size is large in ratio.
         if (batches === scan && size > 4000 && size < 6200) continue;
         const off = Math.abs(missRatioAt(curve, size) - missesAt(size));
         t.true(off < 0.02, `${JSON.stringify(options)}, ${size} rows: off by ${off}`);

@@ -1,4 +1,4 @@
-// Some cases of every target of the fuzzer find nothing; planted faults are found.
+// The fuzzer finds nothing in some cases of every target, and finds planted faults.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
-// `npm run fuzz`: feeds randomly mutated inputs to every reader of external input, until time is
-// up, and prints a table. Exit code 1: there are findings.
+// `npm run fuzz`: feeds randomly mutated inputs to every reader of external input for some minutes,
+// and prints a table. Exit code 1: there are findings.
 
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";

@@ -152,7 +152,7 @@ async function readModelFile(bytes: Uint8Array, home: string): Promise<void> {
 
 const recordsOfModel = ["job.json", "manifest.json", "proof.json"];
 
-/** An input has the records by name. They are sealed again. */
+/** An input is an object of the records by name. Each record is sealed again. */
 const osirisRecords: Target = {
   name: "records of .osiris",
   async seeds(home) {
@@ -181,7 +181,7 @@ const osirisRecords: Target = {
   values: jsonValues,
 };
 
-/** An input has the bytes of all parts. The hashes of chunks are computed again. */
+/** An input is the bytes of all parts. The hashes of their chunks are computed again. */
 const osirisRows: Target = {
   name: "rows of .osiris",
   async seeds(home) {

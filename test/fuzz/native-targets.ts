@@ -22,8 +22,8 @@ import { ByteLines } from "../../src/data/text/text-lines.ts";
 import type { Target } from "./target.ts";
 
 /**
- * The value of both readers, or the error of the TypeScript one. If the readers disagree, it is a
- * finding.
+ * The value of both readers, or the error of the TypeScript one. Fails if the readers disagree,
+ * which is a finding.
  */
 function bothSay<T>(read: (isPlain: boolean) => T): T {
   const said = (isPlain: boolean): { readonly value?: T; readonly error?: unknown } => {

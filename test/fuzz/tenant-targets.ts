@@ -1,6 +1,6 @@
 // A live cluster with a hostile tenant, which sends mutated jobs, requests, frames and HTTP calls.
-// After each case the honest tenant must be answered in time and get the same model; none of its
-// data may have been shown to the hostile tenant, or changed.
+// After each case the honest tenant must get its answers in time, and the same model; the hostile
+// tenant must have received none of its data, and changed none.
 
 import { mkdtempSync } from "node:fs";
 import { connect as connectSocket } from "node:net";
@@ -52,7 +52,7 @@ async function readCase(bytes: Uint8Array, home: string): Promise<void> {
   }
 }
 
-/** Runs one case. @throws Error: what the cluster should have withstood */
+/** Runs one case. @throws Error that describes the harm to the cluster or the honest tenant */
 async function judged(here: TenantPlace, text: string): Promise<void> {
   const name = "case";
   const before = await within(answerMsMax, "the hostile tenant was not answered", () =>

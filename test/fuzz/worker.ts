@@ -1,4 +1,4 @@
-// The process that reads mutated inputs, and that may die of one. It reports the start and the end
+// The process that reads mutated inputs, one of which may kill it. It reports the start and the end
 // of each case on descriptor 3, as lines of JSON (`Told`).
 
 import { mkdtempSync, rmSync, writeFileSync, writeSync } from "node:fs";
@@ -126,7 +126,7 @@ function stackOf(error: Error): string {
     : own;
 }
 
-/** The input without those blocks that are not needed for the same error. */
+/** The input without the blocks that are not needed for the same error. */
 async function shortened(fed: Fed, bytes: Uint8Array, signature: string): Promise<Uint8Array> {
   const until = Date.now() + shorterMs;
   let shortest = bytes;

@@ -28,13 +28,9 @@ test("a resolved asynchronous job is read again as it was, with the same identit
   const resolved = resolveJob(job);
   t.deepEqual(resolveJob(JSON.parse(JSON.stringify(resolved))), resolved);
   const other = resolveJob({ ...job, async: { elastic: { every: 20 } } });
-  t.not(jobIdentity(other), jobIdentity(resolved), "trainers that meet less often train otherwise");
+  t.not(jobIdentity(other), jobIdentity(resolved), "`every` changes the training");
   const threads = resolveJob({ ...job, async: { threads: 3, servers: 2 } });
-  t.is(
-    jobIdentity(threads),
-    jobIdentity(resolved),
-    "a directory may be trained on by more threads",
-  );
+  t.is(jobIdentity(threads), jobIdentity(resolved), "a run may continue with more threads");
 });
 
 test("a plan of an asynchronous job is refused, as its servers follow none", (t) => {

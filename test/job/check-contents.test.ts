@@ -1,4 +1,4 @@
-// Data that changed under the same name are detected, and the error names what changed.
+// Data that changed under the same name are detected, and the error names the changed part.
 
 import test from "ava";
 import { DataChangedError, type JobOptions } from "../../internal.ts";

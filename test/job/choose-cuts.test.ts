@@ -104,13 +104,13 @@ test("row blocks are a power of two, none is empty, and only the job decides the
       t.true((rowBlocks - 1) * Math.ceil(rows / rowBlocks) < rows, "no block is empty");
       if (sharding === "row-wise" && rows > 64 ** 2) t.true(rowBlocks >= Math.min(64, job.slices));
     }
-    // Neither devices nor placement count, nor whether the options are written.
+    // The choice depends neither on devices or placement, nor on whether `auto` is written.
     const isWritten = { devices, readers: 2, sharding: "as-written", slices: "auto" } as const;
     const named = tables.map((table) => ({ ...table, rowBlocks: "auto" as const }));
     const same = resolveJob(jobOf(named, { optimizer, ...isWritten }, batchSize));
     t.deepEqual(same.model, job.model);
     t.is(jobIdentity(same), jobIdentity(job));
-    // A record has the numbers: a reader whose rule is another one would not choose again.
+    // A recorded job has the chosen numbers: a version with another rule keeps them.
     const record = JSON.parse(JSON.stringify(job));
     t.deepEqual(resolveJob(record), job);
     const other = structuredClone(record);

@@ -26,14 +26,14 @@ test("a job's text gives back the job; valid text is checked once, invalid text 
   t.not(read, resolved);
   t.deepEqual(read, resolved);
   t.is(jobIdentity(read), jobIdentity(resolved));
-  t.is(jobOfText(text), read, "not resolved again");
-  t.is(jobOfText(jobTextOf(resolved)), resolved, "nor what this process has resolved itself");
+  t.is(jobOfText(text), read, "the second reading is cached");
+  t.is(jobOfText(jobTextOf(resolved)), resolved, "a job resolved here is cached, too");
   const wrong = JSON.stringify({ ...job, seed: -1 });
   for (let time = 0; time < 2; time++) {
     t.throws(() => jobOfText(wrong), { instanceOf: InvalidOptionError });
   }
   for (let seed = 1; seed <= 4; seed++) jobOfText(JSON.stringify({ ...job, seed }));
-  t.not(jobOfText(text), resolved, "only the latest are remembered");
+  t.not(jobOfText(text), resolved, "only the latest jobs are cached");
 });
 
 test("thousands of tables are checked in steps; a wrong one is refused as in a short list", (t) => {

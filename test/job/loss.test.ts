@@ -50,7 +50,7 @@ test.serial(
     const [one, two] = results;
     t.is(one?.digest, two?.digest);
     t.true((one?.calibration ?? 0) > 1.5, `a calibration of ${one?.calibration}`);
-    // Its loss exceeds that of the base rate because of the weight; it has not diverged.
+    // The weight raises the loss above that of the base rate, which is not reported as divergence.
     t.deepEqual(one?.warnings, []);
   },
 );

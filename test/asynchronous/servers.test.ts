@@ -1,4 +1,4 @@
-// The parameter servers by themselves: their arithmetic, what they refuse, and their parts.
+// The parameter servers alone: their arithmetic, the requests that they refuse, and their parts.
 
 import test from "ava";
 import { answerOfDense, answerOfSparse } from "../../src/asynchronous/clients.ts";
@@ -81,7 +81,7 @@ test("a dense server's checkpoint part has its center and the first trainer's st
     frameOf("state", { parts: [{ id: 0, ints: new Int32Array(0), floats: state }] }),
   );
   const [part] = server.cut();
-  server.exchange(0, 1, Float32Array.of(9, 9)); // A cut keeps what it found.
+  server.exchange(0, 1, Float32Array.of(9, 9)); // The cut keeps the values before it.
   const bytes = await bytesOf(part?.bytes() ?? (async function* () {})());
   t.deepEqual(decodeDense(bytes, "dense"), [Float32Array.of(1, 2), state]);
   const [answer] = answerOfDense(server, frameOf("center"));
@@ -155,7 +155,7 @@ test("a frame is read as it was written, and refused if a word of it is missing"
   ];
   const frame = frameOf("push", { sender: 1, number: 2, piece: 7, step: 3, plateau: 0.1, parts });
   const bytes = encodeFrame(frame);
-  const shifted = Buffer.alloc(bytes.length + 1); // As NATS gives it.
+  const shifted = Buffer.alloc(bytes.length + 1); // Unaligned, as from NATS.
   shifted.set(bytes, 1);
   t.deepEqual(decodeFrame("a", shifted.subarray(1)), frame);
   for (let length = 0; length < bytes.length; length++) {
@@ -164,7 +164,7 @@ test("a frame is read as it was written, and refused if a word of it is missing"
   for (let word = 0; word < 16; word++) {
     const broken = bytes.slice();
     new Int32Array(broken.buffer)[word] = -7;
-    const isHeader = [2, 3, 4, 5, 7, 8, 9, 10, 13].includes(word); // Any value may stand there.
+    const isHeader = [2, 3, 4, 5, 7, 8, 9, 10, 13].includes(word); // These take any value.
     if (isHeader) t.notThrows(() => decodeFrame("a", broken));
     else
       t.throws(() => decodeFrame("a", broken), { instanceOf: FrameCorruptError }, `word ${word}`);

@@ -1,5 +1,5 @@
-// Asynchronous training over the memory transport, against exact training and against what each
-// batch is.
+// Asynchronous training over the memory transport, against exact training, and which trainer
+// trains which samples.
 
 import test from "ava";
 import { type AsyncRunOptions, startAsyncRun } from "../../bench/step/async-run.ts";
@@ -75,7 +75,7 @@ for (const frameBytesMax of [1024 * 1024, 1700]) {
     t.is(reached?.lossSum, lossSum);
     t.true(run.traffic.repeated > 0, "frames were lost");
     const [counts] = run.sparse.map((server) => server.counts);
-    t.is((counts?.updates ?? 0) > 12, frameBytesMax < 2000, "pushes come in pieces");
+    t.is((counts?.updates ?? 0) > 12, frameBytesMax < 2000, "small frames split pushes");
     const [device] = run.threads.map((one) => one.device);
     const [dense] = device ? partsOf(device) : [];
     const parts = run.sparse.flatMap((server) => server.cut());

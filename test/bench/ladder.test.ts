@@ -1,5 +1,5 @@
-// The parts of the ladder bench at a small size: the modelled disk, and that every layout and every
-// way to a batch gives the drawn values.
+// The parts of the ladder bench at a small size: the modelled disk; and every layout, read in every
+// way, gives the drawn values.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -32,7 +32,7 @@ test.serial(
     t.is((await second.status()).status, "cancelled");
     const error = await t.throwsAsync(first.result(), { instanceOf: RemoteError });
     t.is(error?.code, "NON_FINITE_LOSS");
-    t.is(error?.recovery, "stop", "nothing is tried again");
+    t.is(error?.recovery, "stop", "the run is not restarted");
     t.regex(
       error?.message ?? "",
       /The loss of (`\w+` in )?step \d+ is NaN( from sample [\d, ]+ of the batch)?(, first in [^;]+)?; lower the learning rate or check the data/,

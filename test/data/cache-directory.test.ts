@@ -39,12 +39,12 @@ test("writers of this process, a dead process and another machine are told apart
   t.false(isWriterGone(thisWriter()));
   const dead = spawnSync(process.execPath, [...asModule, tellWriter], { encoding: "utf8" });
   t.regex(dead.stdout, /^[0-9a-f]{8}-\d+-\d+-0\n$/);
-  t.true(isWriterGone(dead.stdout.trim()), "its process has ended");
+  t.true(isWriterGone(dead.stdout.trim()), "the writer's process has ended");
   t.false(isWriterGone(`00000000${dead.stdout.trim().slice(8)}`), "of another machine");
-  t.false(isWriterGone("1234-0"), "as version 0.0 wrote it");
+  t.false(isWriterGone("1234-0"), "a name by version 0.0 counts as alive");
   const [machine, pid, start = "", thread] = thisWriter().split("-");
   const earlier = [machine, pid, Number(start) - 1, thread].join("-");
-  t.is(isWriterGone(earlier), start !== "0", "an earlier process with the same id");
+  t.is(isWriterGone(earlier), start !== "0", "an earlier process had the same id");
 });
 
 test("files of a killed writer go with the next run, files of live writers stay", async (t) => {
@@ -113,8 +113,8 @@ test("a limit removes the least recently used caches, and none in use", async (t
       .sort();
   t.deepEqual(names(), [older.path, recent.path, fourth.path].sort());
   await generated(cache, 303, 1);
-  t.deepEqual(names(), [recent.path, fourth.path].sort(), "these were used just now");
-  t.deepEqual(await generated(cache, 303), fourth, "the limit is no part of a cache's name");
+  t.deepEqual(names(), [recent.path, fourth.path].sort(), "caches in use stay");
+  t.deepEqual(await generated(cache, 303), fourth, "the limit does not change a cache's name");
 });
 
 test("a cache larger than the limit is refused while it is written, and leaves no file", async (t) => {

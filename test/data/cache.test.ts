@@ -1,5 +1,5 @@
-// The cache of a dataset on disk: it has the same samples, and never a half-written file. A
-// directory that refuses it is an immediate error.
+// The cache of a dataset on disk: it has the samples of the dataset, and never a half-written file.
+// A directory that cannot be written is an immediate error.
 
 import {
   closeSync,
@@ -106,7 +106,7 @@ test("an existing cache is reused, and a changed file makes another cache", asyn
   const first = await section([{ column: "a", ids: "hash" }], 1);
   damage(first.path, 70);
   const again = await section([{ column: "a", ids: "hash" }], 3);
-  t.deepEqual(again, first, "not read again: the text is not in question");
+  t.deepEqual(again, first, "the cache is reused without a look at the text or at its blocks");
   t.throws(() => openCache(first.path, realDisk), { instanceOf: DataCacheDamagedError });
   utimesSync(path, 1, 1);
   const touched = await section([{ column: "a", ids: "hash" }], 1);
@@ -154,7 +154,7 @@ test("readers of a damaged cache set it aside once, and never the cache made ane
   fail(second);
   const { remade: _, ...made } = await prepare(options, tables);
   t.deepEqual(made, report);
-  fail(third); // It still has the damaged file open.
+  fail(third); // The third reader still has the damaged file open.
   t.deepEqual(await prepare(options, tables), report);
   for (const reader of readers) reader.close();
 });

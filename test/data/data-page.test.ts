@@ -28,7 +28,7 @@ test("the error quoted in docs/data.md is the one that such a file gets", async 
 });
 
 test("docs/data.md and docs/jobs.md list every warning about data", (t) => {
-  // Other threads, and the watch of links, warn about links and clocks.
+  // Without other threads and the watch of links, whose warnings are about links and clocks.
   const rooms = /^(src\/data|actors\/threads\/(data|preprocessing)|actors\/run\/state)\/.*\.ts$/;
   const codes = listTree()
     .filter((path) => rooms.test(path) && !path.endsWith("/link-watch.ts"))

@@ -65,7 +65,7 @@ test("bad lines beyond the limit refuse the data, with the three most frequent r
   t.regex(message, /; 3 × expected the label to be 0 or 1 \(.*, line 97: got `2`\)/);
   t.regex(message, /; 2 × expected 2 fields \(.*, line 99: got 1\)\. To go on: /);
   t.regex(message, /`unreadable: missing` of `x`.*`positive`; mend the lines; or raise `reje/);
-  t.deepEqual(caches(), [], "no half-made cache");
+  t.deepEqual(caches(), [], "the refused data leave no cache");
   await refused(0.079);
   t.is((await prepare(section({ rejectedMax: 0.08 }), [])).samples, 92);
 });
@@ -82,7 +82,7 @@ test("a cache made by a laxer job is checked against the limit of this job", asy
     instanceOf: DataRejectedError,
     message: /got 1 of 3, 33\.3 %: 1 × expected `x` to be a number \(.*a\.csv, line 4: got `z`\)/,
   });
-  t.deepEqual(caches().length, 1, "the cache is left to the other job");
+  t.deepEqual(caches().length, 1, "the other job's cache stays");
   t.is((await prepare(section({ rejectedMax: 0.4 }), [])).path, path);
 });
 
@@ -236,7 +236,7 @@ test("an integer id beyond the rows is a bad line, or handled by the table's pol
   const hashed = await idsOf("hash");
   t.deepEqual(hashed.slice(0, 5), [0, 9, 10, -1, 2147483647]);
   const [large, small] = hashed.slice(5) as [number, number];
-  t.true(large < 0 && small < 0 && large !== small, "beyond the rows, so that they are counted");
+  t.true(large < 0 && small < 0 && large !== small, "still beyond the rows, so counted");
   t.not(mix32(large), mix32(small));
 });
 

@@ -1,5 +1,5 @@
-// The early index: what the footers prove is what the rows then tell, and where a row may be bad,
-// or the order depends on more than numbers of rows, there is none.
+// The early index: the facts proven by the footers equal those of the rows. There is none where a
+// row may be bad, or where the order depends on more than the numbers of rows.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -114,7 +114,7 @@ test("a step can be trained once the files that it reads are indexed, in their o
   t.is(upTo(), 5);
   for (const file of ready.filesOf(5)) there.add(file);
   t.deepEqual([...there], files.slice(0, 2));
-  t.is(upTo(), 9, "two batches for each split of two lanes");
+  t.is(upTo(), 9, "two files have four batches");
   for (const file of files) there.add(file);
   t.is(upTo(), allSteps);
 

@@ -67,7 +67,7 @@ test("few distinct ids have exactly the bins of a brute-force count", (t) => {
   });
   const reuse = sampleOf([...ids, ...edges]).reuse();
   t.deepEqual(reuse, bruteForce([...ids, ...edges]));
-  t.true(reuse.filter((bin) => bin > 0).length > 14, "ids of nearly all bins");
+  t.true(reuse.filter((bin) => bin > 0).length > 14, "nearly all bins have ids");
 });
 
 test("the addon counts ids as the TypeScript code does, in pieces of any size", (t) => {
@@ -109,7 +109,7 @@ test("a sample of many distinct ids has the reuse bins of all of them", (t) => {
     const [reuse, exact] = [sampleOf(ids).reuse(), bruteForce(ids)];
     const sumOf = (bins: readonly number[]) => bins.reduce((sum, bin) => sum + bin, 0);
     const all = sumOf(exact);
-    t.true(all > 50_000, "far more than are counted one by one");
+    t.true(all > 50_000, "too many ids for an exact count");
     t.true(Math.abs(sumOf(reuse) / all - 1) < 0.094, `${sumOf(reuse)} of ${all}`);
     for (const [bin, count] of exact.entries()) {
       const share = (count - (reuse[bin] ?? 0)) / all;
@@ -135,7 +135,7 @@ test("sums, means and longest bags are exact, and reuse is counted in a window",
   t.like(bags, { idsSum, idsMean: idsSum / samples, idsMax: 3, distinctIds: 3 });
   t.is(bags?.window.samples, windowSamplesMax);
   t.is(bags?.window.ids, (windowSamplesMax * 3) / 2);
-  // Id 2 occurs 16,384 times, id 1 twice as often, and id 0 three times.
+  // Id 2 occurs 16,384 times, id 1 twice and id 0 three times as often.
   t.deepEqual(bags?.window.reuse, [...new Array<number>(14).fill(0), 1, 1, 1]);
   t.like(wide, { idsSum: samples, idsMean: 1, idsMax: 1 });
   t.true(Math.abs((wide?.distinctIds ?? 0) / samples - 1) < 0.094, `${wide?.distinctIds}`);
@@ -197,5 +197,5 @@ test("a cache has the statistics of its samples, and one without them still open
   const found = findCache(options, tables);
   t.is(found?.statistics, undefined);
   t.is(found?.digest, meta.digest);
-  t.is((await prepare(data, tables)).statistics, undefined, "it is used as it is");
+  t.is((await prepare(data, tables)).statistics, undefined, "a cache without statistics is reused");
 });

@@ -1,5 +1,5 @@
-// The index of a streamed data set: each file is read once, by any thread, after any kill; what is
-// known of the files together is what is known of a cache of them; and 100 TB need little memory.
+// The index of a streamed data set: each file is read once, by any thread, after any kill; the
+// index has the same facts as a cache of the files; and 100 TB need little memory.
 
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -69,13 +69,13 @@ test("a kill loses only the files that are being read, and a further file adds o
   t.is(readdirSync(join(cache, "file-indexes")).length, 3);
   t.deepEqual(readdirSync(cache), ["file-indexes"]);
   t.is((await prepareCache(five, tables, realDisk)).filesRead, 2);
-  t.is((await prepareCache(five, tables, realDisk)).filesRead, undefined, "it has its index");
+  t.is((await prepareCache(five, tables, realDisk)).filesRead, undefined, "the index is reused");
   const made = await prepareCache(all, tables, realDisk);
   t.is(made.filesRead, 1);
   const atOnce = await prepareCache({ ...all, cache: join(home, "other") }, tables, realDisk);
   t.is(atOnce.filesRead, 6);
   t.deepEqual(readFileSync(made.path), readFileSync(atOnce.path));
-  // Another column, or another table, is another index.
+  // The indexes depend on the tables.
   const more = [...tables.slice(1), { name: "user", rows: 70 }];
   t.is((await prepareCache(all, more.reverse(), realDisk)).filesRead, 6);
 });
@@ -152,7 +152,7 @@ test("four threads write the same index as one, even if one ends and one hangs",
       for (let thread = 2; thread <= threads; thread++) {
         const claims = new FileClaims(memory, thread);
         if (thread === 2)
-          claims.take(); // It stands still with the first file.
+          claims.take(); // Thread 2 hangs with the first file.
         else {
           const make = async (place: number) => {
             if (thread === 3) throw new RangeError("it ends");
@@ -208,7 +208,7 @@ test("removing an index removes the indexes of files that no other index needs",
     const names = [basename(path, ".cache")];
     return removeCaches(listCaches(cache, later), { names }, later).removed.length;
   };
-  t.is(remove(all.path), 2, "itself, and the index of its last file");
+  t.is(remove(all.path), 2, "the index, and that of its last file");
   t.is((await prepared(paths.slice(0, 2))).filesRead, undefined);
   t.is(remove(two.path), 3);
   t.deepEqual(readdirSync(join(cache, "file-indexes")), []);
@@ -290,7 +290,7 @@ test("an index of many terabytes has small messages, and readers hold only pages
 
   const before = memoryNow();
   const dataset = openIndex(path, realDisk, (_meta, blocks) => {
-    // Every place of the table can be asked, and none stays in memory for long.
+    // Any block of the table can be read, and its page does not stay in memory for long.
     for (let i = 0; i < 3000; i++) {
       const sample = Math.floor((i * 0.618_034 * meta.samples) % meta.samples);
       const block = blocks.blockOf(sample);
@@ -314,7 +314,7 @@ test("an index of many terabytes has small messages, and readers hold only pages
   t.log(`${(used / 1e6).toFixed(1)} MB for ${dataset.samples.toExponential(2)} samples`);
 
   const described = describeStarts(starts);
-  t.true(JSON.stringify(described).length < 150, "in messages and manifests");
+  t.true(JSON.stringify(described).length < 150, "short enough for messages and manifests");
   t.true(dataset.pieces !== undefined && startsIn(described, dataset.pieces) === dataset.pieces);
   t.throws(() => startsIn(described, Float64Array.of(0, 32)), { instanceOf: InputUnusableError });
   dataset.close();

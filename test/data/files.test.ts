@@ -1,4 +1,4 @@
-// Data paths that stand for several files: directories and patterns.
+// Data paths that name several files: directories and patterns.
 
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,12 +20,12 @@ test("directories and patterns expand to their files, sorted, in the order of th
   const found = (...paths: string[]) => filesOf(paths.map((path) => join(home, path)));
   t.deepEqual(found("days/day-*.csv"), days("day-1.csv", "day-10.csv", "day-2.csv"));
   t.deepEqual(found("days/day-?.csv"), days("day-1.csv", "day-2.csv"));
-  t.deepEqual(found("days/day+*"), days("day+3.csv"), "other signs mean themselves");
+  t.deepEqual(found("days/day+*"), days("day+3.csv"), "`+` is not special");
   t.deepEqual(
     found("days/notes", "days"),
     days("notes", "day+3.csv", "day-1.csv", "day-10.csv", "day-2.csv", "notes"),
   );
-  t.deepEqual(found("nowhere.csv"), [join(home, "nowhere.csv")], "told when it is read");
+  t.deepEqual(found("nowhere.csv"), [join(home, "nowhere.csv")], "fails when it is read");
   for (const [path, message] of [
     ["days/night-*.csv", /^Cannot read the data: No file matches .*night-\*\.csv$/],
     ["none", /^Cannot read the data: .*none has no file in it$/],

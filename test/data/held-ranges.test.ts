@@ -66,7 +66,7 @@ test("samples of held ranges are the same, and each range takes one read", async
   sameValues(t, readPlain(streamed, indicesOf(0, 40)), all.slice(0, 40));
   t.is(reads.length, 3);
   const file = reads.reduce((sum, { bytes }) => sum + bytes, 0);
-  t.is(streamed.bytesRead.file, file, "no block was read by itself");
+  t.is(streamed.bytesRead.file, file, "no further block was read");
   // Blocks that lie partly in a range are read with it.
   const blocks = 4 - 1 + (32 - 15) + 2;
   const blockBytes = 4 * (blockSamples + 1 + blockSamples * (1 + 13 + 13 + 26));
@@ -110,7 +110,7 @@ test("memory is bounded by the ranges held now and next, however large the data"
   }
   const bytes = [...memory].reduce((sum, { byteLength }) => sum + byteLength, 0);
   const splitBytes = 4 * wordsOfBlock * blocksOfSplit;
-  t.is(bytesRead, splits * splitBytes, "all of it was read, once");
+  t.is(bytesRead, splits * splitBytes, "every split was read once");
   t.true(bytes <= 5 * splitBytes, `${bytes} bytes for 4 splits of ${splitBytes}`);
 });
 

@@ -252,7 +252,7 @@ test("a slice reads each of its splits once, and names the next one ahead of nee
       held = wanted;
     }
   }
-  // Late are the first split of each slice, and the splits of the short batch at the end.
+  // Not announced beforehand: the first split of each slice, and splits of the short last batch.
   t.true(late <= 2 * shape.slices, `${late} of ${splitsRead}`);
   t.true(samplesRead / shape.samples < 1.03, `${samplesRead}`);
 });
@@ -287,10 +287,10 @@ test("a full batch mixes at least as many splits as it has slices", (t) => {
 test("splits are as large as memory allows, with 64 or more per slice", (t) => {
   const bytes = 212;
   const large = splitSamplesOf({ samples: 1e8, bytes: bytes * 1e8, slices: 8 });
-  t.is(large, 32 * Math.floor(2 ** 26 / 8 / bytes / 32), "whole blocks");
+  t.is(large, 32 * Math.floor(2 ** 26 / 8 / bytes / 32), "splits are whole blocks");
   const small = splitSamplesOf({ samples: 1e6, bytes: bytes * 1e6, slices: 8 });
   t.is(small, 32 * Math.floor(1e6 / 512 / 32));
-  t.is(splitSamplesOf({ samples: 10, bytes: 1000, slices: 128 }), 32, "a block");
+  t.is(splitSamplesOf({ samples: 10, bytes: 1000, slices: 128 }), 32, "at least a block");
 });
 
 test("positions beyond the epoch, and slices that are no full batch, are refused", (t) => {

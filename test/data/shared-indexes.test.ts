@@ -1,4 +1,4 @@
-// Hosts that share a bucket, but no directory: the index of each file is made by one of them.
+// Hosts that share a bucket, but no directory: one of them makes the index of each file.
 
 import { join } from "node:path";
 import test from "ava";
@@ -22,7 +22,7 @@ test("hosts with a common bucket index each file once, and a replacement reads n
     const options = optionsOf(paths, join(home, host));
     return prepareCache(options, tables, realDisk, () => {}, undefined, { ...noHelp, store });
   };
-  // A further host has made the last two when the first one comes to them.
+  // Host b makes the last two indexes before host a comes to these files.
   const own = indexedData({
     options: optionsOf(paths, join(home, "b")),
     tables,
@@ -39,7 +39,7 @@ test("hosts with a common bucket index each file once, and a replacement reads n
   const { filesRead, ...replaced } = await prepare("c");
   t.is(filesRead, 0);
   t.deepEqual({ ...replaced, path: "", filesRead: 4 }, { ...first, path: "" });
-  // A damaged object is an index to be made again, which replaces it.
+  // The index in a damaged object is made again, and replaces the object.
   const [key = ""] = bucket.keys;
   const bytes = Uint8Array.from(bucket.bytesOf(key) ?? []);
   bucket.plant(

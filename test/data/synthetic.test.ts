@@ -192,7 +192,7 @@ test("features have their own bag lengths and popularity", async (t) => {
     t.true(Math.abs(found / mean - 1) < 0.05, `feature ${feature}: ${found}, not ${mean}`);
   }
   t.deepEqual([idsMax[0], idsMax[1], idsMax[3]], [1, 4, 1]);
-  t.true((idsMax[2] ?? 0) > 30, "lengths spread");
+  t.true((idsMax[2] ?? 0) > 30, "lengths vary");
   const [, ranged, long, few] = statistics.map(({ distinctIds, idsSum }) => distinctIds / idsSum);
   t.true((few ?? 1) < (long ?? 0) / 2 && (long ?? 1) < (ranged ?? 0), `${[ranged, long, few]}`);
 

@@ -39,7 +39,7 @@ test("a sample has each label, its weight and its group", async (t) => {
     [[0, 1], 0, [...groupOf("bob")]],
     [[1, 1], 2, [...groupOf("ann")]],
   ]);
-  t.is(report.positives, 2, "those of the first label");
+  t.is(report.positives, 2, "positives of the first label");
   t.notDeepEqual(groupOf("ann"), groupOf("bob"));
 });
 
@@ -48,7 +48,7 @@ test("data without targets have the digest that they had before targets existed"
   const plain = await readCsv(t, lines, {});
   t.false("targets" in plain.report);
   const listed = await readCsv(t, lines, { label: ["click"] });
-  t.is(listed.report.digest, plain.report.digest, "a list of one label is that label");
+  t.is(listed.report.digest, plain.report.digest, "a list of one label equals the label");
   for (const more of [{ label: labels }, { weight: "w" }, { group: "user" }]) {
     const other = await readCsv(t, lines, more);
     t.not(other.report.digest, plain.report.digest);

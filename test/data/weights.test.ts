@@ -66,7 +66,7 @@ test("in a feature with weights, an id has the weight after it", async (t) => {
     ["1,12|7,ann,a=b"],
     [{ ...scored, weightSeparator: undefined } as never, "user", "topic"],
   );
-  t.deepEqual(samples[0]?.bags, plain.samples[0]?.bags, "ids are those without weights");
+  t.deepEqual(samples[0]?.bags, plain.samples[0]?.bags, "weights change no id");
   t.deepEqual(plain.samples[0]?.weights, undefined);
 });
 

@@ -1,5 +1,5 @@
-// Which columns of an Arrow file a job may name, in files of Arrow's own JavaScript library; and
-// that a reader reads the buffers of wanted columns alone.
+// Which columns of an Arrow file a job may name, in files of Arrow's own JavaScript library; and a
+// reader reads only the buffers of wanted columns.
 
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

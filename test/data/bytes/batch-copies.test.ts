@@ -1,5 +1,5 @@
-// Copies of samples from the blocks of a cache to batches: the samples put into blocks come out, in
-// any order, with the addon and without.
+// Copies of samples from the blocks of a cache to batches: batches have the samples that were put
+// into the blocks, in any order, with the addon and without.
 
 import test from "ava";
 import { batchCopier, copierOf } from "../../../src/data/cache/batch-copies.ts";

@@ -98,7 +98,7 @@ test("blocks are equal, however their samples are appended, and unfold to the or
       sameValues(t, words.subarray(33, end), expected, `round ${round}`);
       t.is(end - unused, block.length);
     }
-    t.true(block.length <= records.words.length + samples.length + 1, "never larger");
+    t.true(block.length <= records.words.length + samples.length + 1, "one word more a sample");
     const out = new Int32Array(records.words.length);
     for (const [i, start] of block.subarray(0, samples.length).entries()) {
       const [to, end] = [records.starts[i] ?? 0, records.starts[i + 1] ?? 0];

@@ -1,6 +1,6 @@
-// The parsed fields of a chunk of lines give what the texts of the fields give: the same sample bit
-// for bit, or the same fault. Records have the words of encoded samples, and lines with anything
-// unusual have none. Fields are drawn from valid and invalid values.
+// The parsed fields of a chunk of lines give the same sample as their texts, bit for bit, or the
+// same fault. Records have the words of encoded samples; lines with an unusual field have no
+// record. Fields are drawn from valid and invalid values.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -303,7 +303,7 @@ test("CSV lines: records have the words of encoded samples, lists and targets in
     weight: "w",
     group: "g",
   };
-  // Negative numbers are no weights, and a dense column draws some.
+  // `recordLines` draws negative numbers for dense columns only; a weight must not be negative.
   const own = { dense: [{ column: "plain" }], ...rest };
   const all = [...tables, { name: "b2", rows: 3000 }];
   compare(t, csvOf([...header, "b2"], all, own).columns, 1, { hasTargets: true });

@@ -54,7 +54,7 @@ test("each of several labels is read by its kind", async (t) => {
       [0, -1],
     ],
   );
-  t.is(report.positives, 1, "those of the first label");
+  t.is(report.positives, 1, "positives of the first label");
   t.deepEqual(report.labelRanges, [
     [0, 1],
     [-1, 2.5],
@@ -100,19 +100,19 @@ test("a dense feature of which the label is a linear function is named", async (
   const gaps = (i: number) => ({ y: label(i), x: i % 3 === 0 ? "" : 1000 + label(i) });
   t.is((await warningsOf(t, gaps, "dense")).length, 1);
   const near = (i: number) => ({ y: label(i), x: label(i) + (i % 2) / 50 });
-  t.deepEqual(await warningsOf(t, near, "dense"), [], "noise of a thousandth of its range");
+  t.deepEqual(await warningsOf(t, near, "dense"), [], "x has noise of a thousandth of its range");
   const few = (i: number) => ({ y: label(i), x: label(i) });
-  t.deepEqual(await warningsOf(t, few, "dense", 59), [], "too few lines to tell");
-  t.deepEqual(await warningsOf(t, (i) => ({ y: label(i), x: 5 }), "dense"), [], "a constant");
+  t.deepEqual(await warningsOf(t, few, "dense", 59), [], "59 lines are too few");
+  t.deepEqual(await warningsOf(t, (i) => ({ y: label(i), x: 5 }), "dense"), [], "x is constant");
 });
 
 test("a categorical feature each of whose values has one numeric label is named", async (t) => {
   const pure = await warningsOf(t, (i) => ({ y: (i % 20) / 2, x: `v${i % 20}` }), "categorical");
   t.regex(pure.join("; "), /^FEATURE_PREDICTS_LABEL: .*`x` .* each of its values comes with one/);
   const mixed = (i: number) => ({ y: i === 399 ? 99 : (i % 20) / 2, x: `v${i % 20}` });
-  t.deepEqual(await warningsOf(t, mixed, "categorical"), [], "one line says otherwise");
+  t.deepEqual(await warningsOf(t, mixed, "categorical"), [], "one line has another label");
   const ids = (i: number) => ({ y: i / 2, x: `v${i}` });
-  t.deepEqual(await warningsOf(t, ids, "categorical"), [], "no value comes again");
+  t.deepEqual(await warningsOf(t, ids, "categorical"), [], "no value repeats");
 });
 
 test("a column without values is named, whatever the label", async (t) => {
@@ -151,7 +151,7 @@ test("a generated numeric label is the true logit plus noise of 0.5", (t) => {
   t.deepEqual(
     found.slice(0, 50).map(({ dense }) => dense),
     classes.found.slice(0, 50).map(({ dense }) => dense),
-    "features are those of before",
+    "features do not depend on the kind of label",
   );
   t.false("bestRmse" in classes.report);
   t.deepEqual(generatedBy({ numericLabels: ["label"] }).report, report);
@@ -161,7 +161,7 @@ test("of two generated labels only the second may be numeric", (t) => {
   const both = generatedBy({ labels: 2, numericLabels: ["label2"], samples: 500 });
   const plain = generatedBy({ labels: 2, samples: 500 });
   const firsts = (all: typeof both) => all.found.map(({ labels }) => labels[0]);
-  t.deepEqual(firsts(both), firsts(plain), "the first is as it was");
+  t.deepEqual(firsts(both), firsts(plain), "the first label is unchanged");
   t.true(new Set(both.found.map(({ labels }) => labels[1])).size > 490);
   t.is(both.report.bestAuc, plain.report.bestAuc);
 });

@@ -78,7 +78,7 @@ test("values that share a row by MurmurHash3 are counted, in CSV", async (t) => 
   const { data } = csvOf(t);
   const { values = [] } = await prepare({ ...data, rejectedMax: 0.5 } as DataOptions, tables);
   t.deepEqual(values, expected());
-  t.true((values[0]?.shared ?? 0) > 0, "the case shows something");
+  t.true((values[0]?.shared ?? 0) > 0, "some values share a row");
   t.deepEqual((await prepare({ ...data, rejectedMax: 0.5 } as DataOptions, tables)).values, values);
 });
 
@@ -125,9 +125,9 @@ test("integer ids that the table hashes are counted by their number", async (t) 
   };
   const hashed = await prepare(data, [{ name: "user", rows: 16, ids: "hash" }]);
   t.like(hashed.values?.[0], { column: "user", values: 20, samples: 200 });
-  t.true((hashed.values?.[0]?.taken ?? 20) < 20, "20 values cannot have 16 rows alone");
+  t.true((hashed.values?.[0]?.taken ?? 20) < 20, "of 20 values in 16 rows, some share");
   const plain = await prepare(data, [{ name: "user", rows: 32 }]);
-  t.deepEqual(plain.values, [], "each id has its row");
+  t.deepEqual(plain.values, [], "each id has its own row");
 });
 
 test("a copy of the label is found although both of its values hash to one row", async (t) => {
@@ -187,8 +187,8 @@ test("a value that is rare, or has one label by chance, is not named", (t) => {
     value: text,
     labels: [none, one] as const,
   });
-  t.is(labelTold([value("a", 100, 0), value("b", 8900, 1000)], all), undefined, "0.9^100 is 3e-5");
-  t.is(labelTold([value("a", 0, 40), value("b", 9000, 960)], all), undefined, "0.4 % of samples");
+  t.is(labelTold([value("a", 100, 0), value("b", 8900, 1000)], all), undefined, "by chance: 3e-5");
+  t.is(labelTold([value("a", 0, 40), value("b", 9000, 960)], all), undefined, "rare: 0.4 %");
   t.like(labelTold([value("a", 0, 150), value("b", 9000, 850)], all), { value: "a", label: 1 });
   t.like(labelTold([value("a", 0, 1000), value("b", 9000, 0)], all), { value: undefined });
 });
@@ -196,13 +196,13 @@ test("a value that is rare, or has one label by chance, is not named", (t) => {
 test("many values are estimated as the count that uses as many rows on average", (t) => {
   const seen = { column: "user", feature: 0, rows: 1001, samples: 10_000 };
   const counted = { ...seen, values: 300, taken: 260, shared: 70 };
-  t.is(ofAllSamples(counted, [{ distinctIds: 261 }]), counted, "one more is the row of none");
+  t.is(ofAllSamples(counted, [{ distinctIds: 261 }]), counted, "one more id is a missing value");
   // 1,000 values in 1,000 rows use 1 - 1/e of them, and 1/e of the values have their own row.
   const whole = ofAllSamples(counted, [{ distinctIds: 632 }]);
   t.like(whole, { taken: 632, isEstimated: true });
   t.true(Math.abs(whole.values - 1000) <= 1 && Math.abs(whole.shared - 632) <= 1);
   t.is(sharingOf(whole), "about 1,000 values in 632 rows (about 632 values share a row)");
-  t.deepEqual(sharingWarnings([{ ...counted, values: 1000 }]), [], "1,000 values are not few");
+  t.deepEqual(sharingWarnings([{ ...counted, values: 1000 }]), [], "too many values for a warning");
   t.regex(
     sharingWarnings([counted, { ...counted, column: "item", shared: 0 }])[0]?.message ?? "",
     /of the column `user`, 300 values in 260 rows \(`rows: 131072` would do\)\. Give/,

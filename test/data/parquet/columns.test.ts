@@ -1,4 +1,4 @@
-// Which columns of a Parquet file a job may name, and how its bytes are read: wanted columns alone,
+// Which columns of a Parquet file a job may name, and how the file is read: only wanted columns,
 // adjacent ones in one read.
 
 import { statSync, writeFileSync } from "node:fs";
@@ -174,7 +174,7 @@ test("only wanted columns are read, and close ones in one read", async (t) => {
   t.is(one.read, one.wanted);
   const two = await read(["label", "mixed"]);
   t.is(two.reads, groups);
-  t.true(two.read > two.wanted && two.wanted > one.wanted, "the gap between them is read, too");
+  t.true(two.read > two.wanted && two.wanted > one.wanted, "the gap between columns is read, too");
   t.not(two.sha256, one.sha256);
   t.is((await read(["label"])).sha256, one.sha256);
   t.deepEqual(await read(["label"], false), { ...one, isHashed: false, sha256: "" });

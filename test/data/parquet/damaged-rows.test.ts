@@ -54,7 +54,7 @@ function optionsOf(home: string, rest: object) {
 test("damaged row groups and files are left out and counted, up to `damagedMax`", async (t) => {
   const { home, paths } = threeFiles(t);
   const [a = "", b = ""] = paths;
-  await damageColumn(a, 1, "item", 0.85); // Only its last pages.
+  await damageColumn(a, 1, "item", 0.85); // Only the last pages of `item`.
   await damageColumn(b, 0, "label", 0);
   writeFileSync(join(home, "clicks/c.parquet"), readFileSync(a).subarray(0, 5000));
   const prepared = (rest: object) => prepareCache(optionsOf(home, rest), tables, realDisk);
@@ -93,7 +93,7 @@ test("damaged row groups and files are left out and counted, up to `damagedMax`"
     options: optionsOf(home, { damagedMax: 3 }),
     tables,
   });
-  const edge = rowsOfGroup + (rowsOfGroup - lost) - 20; // Spans the lost rows.
+  const edge = rowsOfGroup + (rowsOfGroup - lost) - 20; // 64 samples from here span the lost rows.
   const places = Array.from({ length: 64 }, (_, i) => edge + i);
   await holdAt(again, edge, 64);
   sameValues(t, readPlain(again, places), readPlain(whole, places));

@@ -113,7 +113,7 @@ test("truncated or random hybrid encodings give the same fault in both decoders"
         return typeof most === "string" ? most : [most, [...out.subarray(100 * i, 100 * i + 100)]];
       });
     });
-    // A reader stops at the first fault.
+    // Compares the results up to the first fault, where a reader stops.
     const until = (all: unknown[] = []) => {
       const end = all.findIndex((one) => typeof one === "string");
       if (end >= 0) faults++;

@@ -44,7 +44,7 @@ test("a directory expands to the files below it by name; patterns match at any d
   t.deepEqual(found("date=2026-11-01"), all.slice(0, 2));
   t.deepEqual(found("date=*/hour=03"), [all[0], all[2], all[3]] as string[]);
   t.deepEqual(found("date=*/hour=*/part-?.parquet"), all.slice(0, 3));
-  t.deepEqual(found("nowhere.parquet"), [join(home, "nowhere.parquet")], "told when it is read");
+  t.deepEqual(found("nowhere.parquet"), [join(home, "nowhere.parquet")], "fails when it is read");
   mkdirSync(join(home, "empty"));
   for (const path of ["date=2027*", "empty"]) {
     t.throws(() => found(path), { instanceOf: InputUnusableError });
@@ -145,14 +145,14 @@ test("row groups that cannot satisfy `where` are not read, and samples stay the 
     groups = Math.max(groups, 1 + (batch.rowGroup ?? 0));
   for await (const _ of wantedRows({ ...opened, tests: [] }, { report: whole }));
   await opened.close();
-  t.is(groups, 1, "59 rows of the first group of 150 hold");
+  t.is(groups, 1, "only the first row group has rows that hold");
   t.true(some.read < 0.6 * whole.read);
 });
 
 test("partition keys are columns, and files of other partitions are not read", async (t) => {
   const home = startDirectory(t);
   for (const day of ["01", "02", "03"]) place(home, `date=2026-11-${day}/hour=${day}/part.parquet`);
-  // Reading it would be an error.
+  // A file that cannot be read.
   const broken = "date=2026-11-04/hour=04/part.parquet";
   place(home, broken);
   const bytes = readFileSync(join(home, broken));

@@ -18,7 +18,7 @@ test("a piece reuses the memory of the one before, each part of it once", (t) =>
     first.map(({ length }) => length),
     [1000, 250, 5000, 3, 0],
   );
-  t.is(new Set(first.map(({ buffer }) => buffer)).size, 5, "nobody shares what is taken");
+  t.is(new Set(first.map(({ buffer }) => buffer)).size, 5, "arrays of one piece share no memory");
   t.true(first.every(({ byteOffset }) => byteOffset === 0));
   const bytes = first.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
   t.true(bytes < 1.13 * (1000 + 1000 + 40_000) + 3 * 256, `${bytes} bytes`);
@@ -28,7 +28,7 @@ test("a piece reuses the memory of the one before, each part of it once", (t) =>
   t.true(second.every(({ buffer }) => buffers.has(buffer)));
   t.is(new Set(second.map(({ buffer }) => buffer)).size, 5);
   const more = memory.uint8(1000);
-  t.false(buffers.has(more.buffer), "what is taken is not taken twice");
+  t.false(buffers.has(more.buffer), "memory in use is not given twice");
 });
 
 test("memory that a piece did not need is released", (t) => {

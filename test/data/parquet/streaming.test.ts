@@ -105,7 +105,7 @@ for (const key of keys) {
     const bytesOf = (path: string) => statSync(path).size - keyBytes;
     t.true(bytesOf(streamed.report.path) < bytesOf(cached.report.path) / 4);
     sameValues(t, await readHeld(streamed.dataset), readPlain(cached.dataset));
-    // Backwards, and partly: pieces that begin within row groups.
+    // Ranges out of order that begin within row groups.
     const { samples, pieces } = streamed.dataset;
     t.true((pieces?.length ?? 0) > 4, `${pieces}`);
     await holdAt(streamed.dataset, samples - 40, 40);
@@ -152,7 +152,7 @@ test("row groups are read once per epoch, and files are closed with the samples"
     await readHeld(dataset);
     t.is(dataset.bytesRead.file, pass * bytes, `pass ${pass}`);
   }
-  if (process.platform === "linux") t.true(openFilesIn(home).length > before.length, "kept open");
+  if (process.platform === "linux") t.true(openFilesIn(home).length > before.length, "still open");
   dataset.close();
   for (let turn = 0; openFilesIn(home).length > before.length && turn < 1000; turn++) {
     await new Promise((resolve) => setImmediate(resolve));

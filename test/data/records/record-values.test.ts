@@ -1,6 +1,6 @@
-// Values of records become the features of their text, however they are encoded: numbers without a
-// detour over text, and ids of several samples in feature order. Names with dots are those of
-// columns, of members of structs and objects, and of both at once; the Parquet files are pyarrow's.
+// Values of records become the same features as their text, although numbers are not converted to
+// text. A name with dots may be a column, a member of a struct or object, or both; pyarrow wrote
+// the Parquet files.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -84,7 +84,7 @@ test("a number gives the feature of its text", (t) => {
     base.moved = 2 ** 40;
     const name = names[i % names.length] ?? "";
     const value = drawn(random);
-    // Only as a number is an id refused that may have been rounded, or a fraction for a 64-bit id.
+    // Skips ids that are refused as numbers only: rounded ones, and fractions for 64-bit ids.
     const isWide = name.includes("wide") || name === "moved";
     const isId = tables.some((table) => table.name === name);
     const isRounded = isId && (isWide || Number.isInteger(value));
@@ -134,10 +134,10 @@ test("a boolean is its word as an id, and 1 or 0 as a number", (t) => {
   const base = { plain: 1, log: 0, must: 2, text: "a" };
   const of = (record: SampleRecord) => encoder.encode([{ ...base, ...record }]);
   for (const value of [true, false]) {
-    // As in training from JSON Lines, Parquet and Arrow.
+    // The same as in training from JSON Lines, Parquet and Arrow.
     t.deepEqual(of({ text: value }), of({ text: String(value) }));
     t.deepEqual(of({ must: value }), of({ must: Number(value) }));
-    // The text reader finds no number there, which counts as missing by this column's rule.
+    // As text, true and false are no numbers; this column takes unreadable text as missing.
     t.deepEqual(of({ told: value }), of({ told: null }));
   }
   const columns = { label: "y", batchSize: 1, dense: [{ column: "told", unreadable: "missing" }] };

@@ -106,7 +106,7 @@ for (const transport of transports) {
       if (!isTable(local.data)) continue;
       // Without a cache, pieces are requested from the server.
       const streamed = await open({ paths, streamed: true });
-      const { digest } = streamed.found; // An index has another encoding.
+      const { digest } = streamed.found; // An index is encoded differently.
       t.deepEqual(streamed.found, { ...local.found, digest }, kind);
       const [own, whole] = [streamed, local].map(({ report, data: options, tables }) =>
         openSamples(report.path, realDisk, { options, tables }),
@@ -152,7 +152,7 @@ for (const transport of transports) {
     const slow = { deadlineMs: 200 };
     await failing(always.fill("slow") as [], /no answer within 200 ms, the last of 3/, slow);
 
-    // Another file in its place: before it is read, and during the read.
+    // Another file replaces it: before it is read, and during the read.
     const changed = { instanceOf: InputUnusableError, message: /a\.csv has changed while it was / };
     const { size, tag, ...file } = await openWebFile(address, quick);
     const late = readByteLines(address, { known: { bytes: size, version: `${tag}-` } });
@@ -232,7 +232,7 @@ test("a reader that stops early cancels its pending requests", async (t) => {
   const web = await startWebServer(t);
   const address = web.put("a.txt", Buffer.from("line of a file\n".repeat(50_000)));
   web.faults.push("none", "none", "slow", "slow");
-  // With this deadline the other ranges would outlast the test.
+  // With this deadline, requests that are not cancelled would outlast the test.
   const patient = { ...quick, deadlineMs: 600_000 };
   for await (const chunk of streamOf(await openWebFile(address, patient)).content) {
     t.is(chunk.length, 0x4_0000);

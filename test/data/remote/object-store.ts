@@ -38,7 +38,7 @@ export async function startObjectStore(t: ExecutionContext): Promise<ObjectStore
   const proxy = createServer((incoming, outgoing) => {
     const { url = "" } = incoming;
     const [, key = ""] = /^\/[^/?]+\/([^?]*)/.exec(url) ?? [];
-    // A prefetch of an earlier test may still arrive: it does not count in this test.
+    // A prefetch of an earlier test may still arrive, and must not take a fault of this test.
     const isOwn = key === "" || put.has(decodeURIComponent(key));
     if (isOwn) asked.push(url);
     pass(incoming, outgoing, port, (isOwn ? faults.shift() : undefined) ?? "none");

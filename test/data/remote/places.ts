@@ -1,5 +1,5 @@
-// Where the tests of remote data put files: on a web server or in an object store. Both inject the
-// same faults.
+// The servers of remote data for tests: a web server or an object store. Both inject the same
+// faults.
 
 import type { ExecutionContext } from "ava";
 import { realClock } from "../../../src/ports/clock.ts";
@@ -9,7 +9,7 @@ import { startWebServer } from "./web-server.ts";
 export const transports = ["http", "s3"] as const;
 export type Transport = (typeof transports)[number];
 
-/** Limits with which a test gives up soon. */
+/** Limits with which a reader gives up soon. */
 export const quick = { attemptsMax: 3, deadlineMs: 20_000, backoffMs: 1, clock: realClock };
 
 /** A server for files. */

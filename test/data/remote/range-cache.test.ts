@@ -48,7 +48,7 @@ test("readers of a host fetch each range once, and a changed file again", async 
     (await read(other)).map((one) => Uint8Array.from(one)),
     expected,
   );
-  t.deepEqual(web.ranges, ["0-5"], "size and tag alone");
+  t.deepEqual(web.ranges, ["0-5"], "only size and tag are requested");
   const changed = bytesOf(8, 300_000);
   web.put("a.parquet", changed);
   t.deepEqual(Uint8Array.from((await read(cache))[1]), changed.slice(250_000));
@@ -64,7 +64,7 @@ test("a torn, damaged or unfinished range of a remote file is fetched again", (t
     (bytes: Buffer) => bytes.subarray(0, 500),
     (bytes: Buffer) => Buffer.concat([bytes.subarray(0, 600), Buffer.alloc(408)]),
     (bytes: Buffer) => bytes.fill(bytes[700] === 0 ? 1 : 0, 700, 701),
-    () => Buffer.alloc(1008), // What a power cut may leave.
+    () => Buffer.alloc(1008), // Zeros, as after a power cut.
   ]) {
     cache.write(path, bytesOf(1));
     t.true(cache.read(path, into));
@@ -108,7 +108,7 @@ test("a set of ranges keeps to its share of the limit, and drops the least recen
   let most = 0;
   for (const [i, path] of others.entries()) {
     cache.write(path, bytesOf(i));
-    const used = new Date(Date.now() - 1e7 + 1000 * i); // As if a second lay between two.
+    const used = new Date(Date.now() - 1e7 + 1000 * i); // A second apart.
     if (realDisk.exists(path)) utimesSync(path, used, used);
     if (i % 10 === 0) t.true(cache.read(kept, held), `after ${i}`);
     most = Math.max(most, bytesIn(directory));
@@ -117,7 +117,7 @@ test("a set of ranges keeps to its share of the limit, and drops the least recen
   t.true(cache.read(others.at(-1) ?? "", held));
   t.false(cache.read(others[0] ?? "", held));
   const [large = ""] = pathsInSet(cache, 1, 30_000);
-  cache.write(large, bytesOf(1, 30_000)); // More than the share.
+  cache.write(large, bytesOf(1, 30_000)); // Larger than a set's share.
   t.false(realDisk.exists(large));
 });
 
@@ -141,7 +141,7 @@ test("without a limit, ranges take a quarter of the disk that is free or theirs"
   for (const path of paths.slice(0, 60)) cache.write(path, bytesOf(1));
   const before = bytesIn(directory);
   t.true(before > 12_000 && before <= 26_000, `${before}`);
-  free = 0; // Others have filled the disk.
+  free = 0; // Other files have filled the disk.
   for (const path of paths.slice(60)) cache.write(path, bytesOf(1));
   t.true(bytesIn(directory) < before / 2);
 });
@@ -179,5 +179,5 @@ test("the list of caches counts ranges of remote files, which are removed by age
   t.deepEqual(remove(60_000, false), { count: 1, bytes: 108 });
   t.is(listCaches(directory, Date.now()).ranges.count, 4);
   const all = removeCaches(list, { all: true }, Date.now());
-  t.is(all.ranges.count, 0, "a run has just used them");
+  t.is(all.ranges.count, 0, "recently used ranges stay");
 });

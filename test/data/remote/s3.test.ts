@@ -157,7 +157,7 @@ test.serial("lists are read page by page, and each page is retried until complet
   store.faults.push("none", "cut", "503");
   const many = await s3FilesOf(["s3://other.bucket/n/"], quick);
   t.deepEqual(many, keys.map((key) => `s3://other.bucket/${key}`).sort());
-  t.is(store.asked.length, 4, "two pages, and two attempts more");
+  t.is(store.asked.length, 4, "two pages and two retries");
 });
 
 test.serial("an error that retries cannot fix is one sentence without a secret", async (t) => {

@@ -48,8 +48,8 @@ test("samples equal those of the file on a disk, whatever faults the server has"
   t.is(remote.samples, local.samples);
   t.true(web.ranges.every((range) => /^\d+-\d+$/.test(range)));
   t.deepEqual(web.faults, []);
-  t.deepEqual(remote.sources?.[0]?.path, at, "without what signs it");
-  // With another signature it is the same file, and its cache is reused.
+  t.deepEqual(remote.sources?.[0]?.path, at, "the recorded path has no signature");
+  // The signature does not count: the file's cache is reused.
   const again = await prepareCache(optionsOf(`${at}?signature=other`, home), tables, realDisk);
   t.is(again.path, remote.path);
   // Without a cache, the server is read again.
@@ -124,8 +124,7 @@ test("bytes received before a cut are not requested again, and connections are r
   t.deepEqual(Buffer.from(await file.read(1000, 2000)), clicks.subarray(1000, 2000));
   t.deepEqual(web.ranges, ["0-5", "1000-1999", "1500-1999", "1750-1999"]);
   for (let i = 0; i < 20; i++) await file.read(i, 5000 + i);
-  // A busy machine may let a connection idle until it is closed; still there are fewer connections
-  // than reads.
+  // More than one connection: on a busy machine one may idle until it is closed.
   t.true(web.connections < 12, `${web.connections} connections`);
 });
 

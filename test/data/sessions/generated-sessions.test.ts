@@ -108,7 +108,7 @@ test("session lengths are geometric around their mean", (t) => {
   const ones = Array.from({ length: 200_000 }, (_, i) => places.placeOf(i)).filter(
     ({ position }) => position === 1,
   );
-  // A share of 1 - 1 / mean has a second sample.
+  // A share of 1 - 1 / mean of the sessions has a second sample.
   t.true(Math.abs(ones.length / places.count - (1 - 1 / 16.5)) < 0.01);
 });
 

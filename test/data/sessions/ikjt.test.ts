@@ -1,5 +1,5 @@
-// The IKJT (inverse keyed jagged tensor): its construction, and that it loses nothing of the plain
-// batch.
+// The IKJT (inverse keyed jagged tensor): its construction; it represents exactly the lists of the
+// plain batch.
 
 import test from "ava";
 import {

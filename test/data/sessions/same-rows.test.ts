@@ -1,4 +1,4 @@
-// Rows compared with the row before, and copied: the same with the addon and without.
+// Comparing rows with the row before, and copying rows, give the same with the addon and without.
 
 import test from "ava";
 import {

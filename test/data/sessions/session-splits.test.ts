@@ -1,6 +1,6 @@
-// The session order: every session complete and in its order, sessions shuffled; and data with
-// scattered sessions, which are refused. Aligned groups, whose lists must have equal lengths: other
-// data are refused with file, row group, sample and names.
+// The session order: sessions are shuffled, each complete and in its own order; data with scattered
+// sessions are refused. Aligned groups: data whose lists differ in length are refused with file,
+// row group, sample and names.
 
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -52,7 +52,7 @@ test("an epoch keeps each session complete and in order, and shuffles sessions a
       [...indices].sort((a, b) => a - b),
       [...clustered.keys()],
     );
-    // A boundary between slices may cut a session: its rest then begins another slice's part.
+    // A boundary between slices may cut a session, whose rest then begins another slice.
     const breaks = [...indices].filter((sample, i) => {
       const isFirst = clustered[sample] !== clustered[sample - 1];
       return !isFirst && indices[i - 1] !== sample - 1;

@@ -23,7 +23,7 @@ import { readPlain, startDirectory, writeText } from "../data-files.ts";
 const tables = [{ name: "item", rows: 20 }];
 
 /**
- * Writes lines: line i has the price i and the user i % 23; a day has two lines, and is no feature.
+ * Writes lines: line i has price i and user i % 23; two lines share a day. `day` is no feature.
  */
 function startClicks(t: ExecutionContext, lines = 40, dayOf = (i: number) => `${i >> 1}`) {
   const directory = startDirectory(t);

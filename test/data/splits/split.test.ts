@@ -95,7 +95,7 @@ test("a part that is a range has the numbers of its samples beyond 2^32", (t) =>
   const none = new Float32Array();
   const memory = { dense: none, labels: none, lengths: new Int32Array(), ids: new Int32Array() };
   spied.read(Float64Array.of(0, 2 ** 32 - 6, 2 ** 32 - 5), memory);
-  // The last index lies beyond the part, and becomes one that the dataset refuses.
+  // The last index lies beyond the part and, as 2^33, beyond the dataset, which would refuse it.
   t.deepEqual(read, [2 ** 32 + 5, 2 ** 33 - 1, 2 ** 33]);
 });
 

@@ -1,6 +1,6 @@
-// Every Parquet and Arrow file and stream of pyarrow reads, column by column, as pyarrow says: for
-// Arrow plain, compressed with LZ4 and zstd, with dictionaries that are single, growing or
-// replaced, of older metadata, and with string views.
+// Every Parquet and Arrow file and stream of pyarrow has the values that pyarrow reads, column by
+// column. Arrow: plain, compressed with LZ4 and zstd, with dictionaries that are single, growing or
+// replaced, with older metadata, and with string views.
 
 import { join } from "node:path";
 import test from "ava";

@@ -79,7 +79,7 @@ test("a line is split as csv-parse splits it, or refused where csv-parse refuses
   t.true(good > 1000 && bad > 1000, `${good} good, ${bad} bad`);
 });
 
-/** Whether a line break lies outside of quotes, so that no reader gives this line. */
+/** Whether a line break lies outside of quotes, so that readers would give several lines. */
 function endsBefore(line: string): boolean {
   return line.split('"').some((part, i) => i % 2 === 0 && part.includes("\n"));
 }

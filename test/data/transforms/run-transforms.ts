@@ -65,8 +65,8 @@ interface Beside {
 }
 
 /**
- * Runs transforms on columns by name, with optional weights. Also runs them on repeated rows, which
- * share computed results, and checks that each has the result that it has alone.
+ * Runs transforms on columns by name, with optional weights. Also runs them on repeated rows, for
+ * which results are computed once, and checks that each repetition has the result of its row.
  */
 export function run(transforms: unknown, columns: PlainColumns, beside: Beside = {}): PlainRun {
   const made = runOnce(transforms, columns, beside, false);

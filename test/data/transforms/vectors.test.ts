@@ -30,7 +30,7 @@ test("Bucketize gives TorchArrow's published results", (t) => {
   t.deepEqual(bucketize([1.5], [1, 2, 2, 3, 3]), single([1]));
   t.deepEqual(bucketize([1, 2, 3, 5, 8, 10, 11], [2, 5, 10]), single([0, 0, 1, 1, 2, 2, 3]));
   t.deepEqual(bucketize([Number.NaN], borders), single([0]));
-  // A repeated border has a bucket for the value that equals it.
+  // A repeated border makes a bucket for the value that equals it.
   t.deepEqual(bucketize([1, 1.5, 2, 2.5, 3, 4], [1, 2, 2, 3, 3]), single([0, 1, 2, 3, 4, 5]));
 });
 

@@ -37,7 +37,7 @@ test("timelines come page by page from all hosts of the newest generation; other
     1: [{ ...page, threads: of("device:1", 8) }],
     2: [{ ...page, generation: 2, threads: of("device:2", 90) }],
     7: null,
-    9: [{ ...page, threads: of("device:9", 8) }], // It does not answer.
+    9: [{ ...page, threads: of("device:9", 8) }], // Host 9 does not answer.
   });
   const found = await collectTimelines("r1", { steps: 4 }, ports);
   t.like(found, { generation: 3, fromStep: 4, toStep: 8, missing: [2, 4, 9] });
@@ -69,7 +69,8 @@ test("a clock offset is half the difference of least transits, exact to half the
     const [kind, at, step, fromMs, toMs, bytes, , id] = record;
     return [kind, at, step, fromMs, toMs, bytes, peer, id];
   };
-  // Host 5 is 1000 ms ahead; 2 ms there, 4 ms back; the slower frames count less.
+  // The clock of host 5 is 1000 ms ahead. The fastest frames take 2 ms there and 4 ms back, and
+  // only these count.
   const one = [frame("sent", 1, 10), frame("sent", 2, 20)].map((record) => to(1, record));
   const two = [frame("landed", 1, 1012), frame("landed", 2, 1029)];
   two.push(frame("sentDirect", 3, 1030), frame("sent", 4, 1040));

@@ -37,7 +37,7 @@ function answer(
 function stream(simulated: SimulatedNetwork, events: readonly RunEvent[]) {
   return answer(simulated, "$JS.API.DIRECT.GET.osiris-events-c1", (asked) => {
     if (asked.next_by_subj !== "osiris.c1.stream.r1") return { body: undefined };
-    const place = Math.max(Number(asked.seq), 11); // Older events were dropped.
+    const place = Math.max(Number(asked.seq), 11); // The stream dropped older events.
     const headers = { "Nats-Sequence": `${place}` };
     return { body: events[place - 11], headers };
   });

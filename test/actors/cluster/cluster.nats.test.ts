@@ -22,7 +22,7 @@ testIf(testAll, natsServer).serial(
     await using place = await startTestCluster(2, { nats: first.url });
     let second: Awaited<ReturnType<typeof startNatsServer>> | undefined;
     t.teardown(() => second?.[Symbol.asyncDispose]());
-    const job = place.job({ stepDeadlineMs: 30_000 }); // The default of a job.
+    const job = place.job({ stepDeadlineMs: 30_000 }); // The usual deadline of jobs.
     const { result, events } = await runJob(place, inEpochs(job, epochs), async ({ type }) => {
       if (type !== "run.progress" || second !== undefined) return;
       await first.kill();

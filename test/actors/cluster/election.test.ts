@@ -87,7 +87,7 @@ test("a standby that was stalled itself does not take over from a live leader", 
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await pass(60_000, a);
-  await pass(400, b); // A minute late, it reads the register again.
+  await pass(400, b); // A minute late, b reads the register again.
   await pass(5000, a, b);
   t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
 });
@@ -156,7 +156,7 @@ test("a lease in a bucket passes on if its leader is silent or releases it", asy
   await b.leadership.close();
   await pass(250, c);
   t.is(told.at(-1), "c leads 3 after b");
-  const late = start("d"); // It finds the newest of three claims.
+  const late = start("d"); // d finds three claims, of which c's is the newest.
   await pass(250, c, late);
   t.is(told.at(-1), "d sees c");
 });
@@ -171,7 +171,7 @@ test("a leader whose store lost the lease claims it again, and stays the leader"
   const c = start("c");
   for (let times = 0; times < 3; times++) {
     await pass(5000, b, c);
-    // Only the newest claim is forgotten, then all.
+    // Deletes the newest claim; in later rounds all claims.
     for (const key of bucket.keys) if (times > 0 || /2.json/.test(key)) bucket.plant(key);
   }
   await pass(5000, b, c);

@@ -54,9 +54,9 @@ testIf(testAll).serial(
       await client.flush();
     });
     await settled(cluster, host, client);
-    t.is(result.digest, (await calmResult(epochs)).digest, "no bit is another");
+    t.is(result.digest, (await calmResult(epochs)).digest, "no bit differs");
     t.is(result.step, smallSteps * epochs);
-    t.is(result.generation, 1, "and nothing of it failed");
+    t.is(result.generation, 1, "no generation failed");
     t.deepEqual(only(events, "run.incident"), []);
 
     const all = [...incidents, ...place.incidents];
@@ -68,16 +68,16 @@ testIf(testAll).serial(
       [],
     );
     const counted = cluster.network.refused.frames + host.network.refused.frames;
-    t.is(counted, refused.length, "what is told is counted");
+    t.is(counted, refused.length, "each reported refusal is counted");
     const { processes } = await cluster.client.inspect();
     t.is(
       processes.reduce((sum, one) => sum + one.refusedFrames, 0),
       counted,
-      "and can be asked for",
+      "an inspection reports the count",
     );
 
-    // A request without a receiver got that answer; an actor counted each invalid message it
-    // received.
+    // Each actor counted at least the invalid messages that it received. The broker answered
+    // requests without a receiver.
     const uncounted = stranger.receivedBy(
       (subject) => refused.filter(({ reason }) => reason.message.includes(` ${subject} `)).length,
     );

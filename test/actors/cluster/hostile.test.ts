@@ -73,7 +73,7 @@ test.serial("a hostile message is answered, counted or valid, and no actor crash
   await settled(cluster, client, told, () => counted);
   t.log(`${framesCount} frames: ${JSON.stringify({ ...told, counted })}`);
   t.is(told.answers, told.wanted, "every request is answered");
-  t.is(counted, told.uncounted, "what is no message is counted");
+  t.is(counted, told.uncounted, "each invalid message is counted");
   t.is(told.answers + counted + told.messages, framesCount);
 
   const login = `CONNECT {"verbose":false,"auth_token":"${token}"}`;
@@ -82,7 +82,7 @@ test.serial("a hostile message is answered, counted or valid, and no actor crash
     const talks = Array.from({ length: 50 }, (_, i) => talk(servers, index + i, login));
     closed += (await Promise.all(talks)).length;
   }
-  t.is(closed, talksCount, "the broker has ended every one of them");
+  t.is(closed, talksCount, "the broker closed each connection");
 
   t.true(Array.isArray(await cluster.list()), "the job service still answers");
   t.is(cluster.hosts.length, 1);

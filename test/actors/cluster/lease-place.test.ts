@@ -23,7 +23,7 @@ test.serial("a lease and a queue in a bucket pass from one process to the next",
   const job = { model: smallModel, data, checkpoint: { directory: "/nowhere/run" } };
   const run = await first.submit(job, { key: "one" });
   t.true(bucket.keys.some((key) => key.startsWith("lease/runs/00000001/0001/")));
-  // The bucket is away while the second one takes over: it reads and writes until it may.
+  // The bucket fails while the second cluster takes over, which repeats its requests.
   const asks = (method: string, key: string) => (request: { method: string; key: string }) =>
     request.method === method && request.key.startsWith(key);
   bucket.fault(asks("GET", "lease/runs/00000001/0001/0"), { kind: "unavailable" }, 40);

@@ -1,5 +1,5 @@
 // Jobs with many tables through a whole cluster: submit, train, checkpoint, a failure, restore.
-// What grows with the tables travels in chunks, and no limit of a frame refuses the job.
+// Messages that grow with the tables travel in chunks, so no limit of a frame refuses the job.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -54,7 +54,7 @@ test.serial(
       const job = jobOf(place, 300);
       const { result, events } = await runJob(place, job, async (event, { run }) => {
         if (!isBroken || event.type !== "run.checkpointed" || event.generation > 1) return;
-        // No actor has been asked about this shard before: it starts, and dies, now.
+        // The actor of this shard starts with its first message, and dies of it.
         const scope = { run, generation: 1 };
         await place.throwIn({ role: "shard", index: 200, scope }, "thrown in a shard");
       });

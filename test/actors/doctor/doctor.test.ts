@@ -51,7 +51,7 @@ test.serial("the doctor runs every check on a job that fits, and leaves no file"
   ]) {
     t.is(stateOf(diagnosis, name), "ok", name);
   }
-  t.is(stateOf(diagnosis, "broker JetStream"), "warn", "the embedded broker has none");
+  t.is(stateOf(diagnosis, "broker JetStream"), "warn", "the embedded broker has no JetStream");
   t.is(stateOf(diagnosis, "broker max_payload"), "ok");
   t.true(diagnosis.checks.every(({ state, advice }) => state === "ok" || advice !== undefined));
   t.is(diagnosis.deadlines.find(({ name }) => name === "stall")?.ms, 40_000);
@@ -145,7 +145,7 @@ test.serial("osiris doctor prints its findings, and exits with 1 if a check fail
   t.is(stateOf(lastJson<Diagnosis>(away), "broker"), "fail");
   const environment = ["env", "OSIRIS_NATS=nats://127.0.0.1:1", "OSIRIS_SETS=sparc"];
   const named = await startCli(["doctor"], home, environment).ended;
-  t.regex(named.stdout, /^fail +broker .*127\.0\.0\.1:1/m, "the environment names one too");
+  t.regex(named.stdout, /^fail +broker .*127\.0\.0\.1:1/m, "OSIRIS_NATS names the broker");
   if (!leavesOut(t, nativeKernels)) {
     t.regex(named.stdout, /^fail +kernels +OSIRIS_SETS asks for the instruction set `sparc`/m);
   }

@@ -1,5 +1,5 @@
-// The bridge actor: it passes replicas to its thread, reports what the thread keeps, and ends with
-// it.
+// The bridge actor: it passes replicas to its thread, reports the replicas that the thread keeps,
+// and fails when the thread ends.
 
 import test from "ava";
 import { bridgeMachine } from "../../../actors/host/bridge.ts";

@@ -35,13 +35,13 @@ function startPreparing(stepDeadlineMs: number, memoryBytes = 1e9) {
 test("a plan search ends at the step deadline; the run continues without a plan and says why", async (t) => {
   const { thread, prepared, pass, data } = startPreparing(5000);
   await pass(60_000);
-  t.false(thread.isKilled); // Making a cache may take long: only the search has this deadline.
+  t.false(thread.isKilled); // The deadline is for the search: making a cache may take long.
   thread.report({ type: "prepared", plan: data });
   await pass(4900);
   t.false(thread.isKilled);
   await pass(200);
   t.true(thread.isKilled);
-  t.deepEqual(prepared(), []); // Only once the thread has exited.
+  t.deepEqual(prepared(), []); // Nothing is reported before the thread has exited.
   thread.end({ kind: "lost", reason: "killed" });
   await pass(0);
   const note =
@@ -103,7 +103,7 @@ test("a host answers while it lays out a generation, and drops one that has ende
   const { job, ...spec } = smallGenerationSpec();
   const body = { command: 1, job: jobTextOf(job), assembly: JSON.stringify(spec) };
   say(host, "host.assemble", body);
-  // Some of the turns that reading, checking and placing the tables take.
+  // Some turns of the event loop: reading, checking and placing the tables takes more.
   for (let turn = 0; turn < 8; turn++) {
     await new Promise<void>((resume) => setImmediate(resume));
     clock.advance(0);
@@ -116,7 +116,7 @@ test("a host answers while it lays out a generation, and drops one that has ende
   t.is(threads.length, 0, "the generation is not started later");
   say(host, "host.assemble", body);
   await pass(0);
-  t.true(threads.length > 0, "without a release it is");
+  t.true(threads.length > 0, "without a release, threads start");
 });
 
 test("when the generation ends, the preparing host is released and its thread killed", async (t) => {
@@ -134,6 +134,6 @@ test("when the generation ends, the preparing host is released and its thread ki
   threads[0]?.end({ kind: "lost", reason: "killed" });
   await pass(100);
   const told = heard({ role: "coordinator", index: 0 }).map(({ type }) => type);
-  t.deepEqual(told, ["host.released"], "nothing failed");
+  t.deepEqual(told, ["host.released"], "no failure is reported");
   t.is(ends.error, undefined);
 });

@@ -1,5 +1,5 @@
-// A further host and the caches of the first one: it makes those that it does not see, once, and
-// the coordinator assembles no generation before.
+// A further host makes the caches of the first host that it does not see, once; the coordinator
+// assembles no generation before.
 
 import test from "ava";
 import { hostMachine } from "../../../actors/host/host.ts";

@@ -1,4 +1,4 @@
-// A generation on one host: which threads end together, and which one is replaced.
+// A generation on one host: which threads end together, and which thread is replaced.
 
 import test from "ava";
 import {

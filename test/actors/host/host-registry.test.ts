@@ -82,11 +82,11 @@ test("each process has one host index, and no index is given twice", async (t) =
     announce({ key: 1 });
     await pass(250);
   }
-  t.deepEqual(indices(), [0, 2], "the first was silent");
+  t.deepEqual(indices(), [0, 2], "host 1 sent no heartbeat");
   announce({ key: 77 });
   t.deepEqual(indices(), [0, 2, 3]);
   announce({ key: 0 });
-  t.deepEqual(indices(), [0, 1, 2, 3], "it is back");
+  t.deepEqual(indices(), [0, 1, 2, 3], "host 1 is back");
 });
 
 test("a host is lost at the fifth heartbeat that is missing while the broker is reachable", async (t) => {
@@ -116,15 +116,15 @@ test("a host that assembles a generation is lost only after four times the silen
   };
   const assembled = membership.assemble([{ host: 1, devices: 2 }]);
   await beats(19);
-  t.deepEqual(indices(), [0, 1], "busy, and well");
+  t.deepEqual(indices(), [0, 1], "a host that assembles may be silent");
   assembled();
-  t.deepEqual(indices(), [0, 1], "it has just answered");
+  t.deepEqual(indices(), [0, 1], "the answer counts as a heartbeat");
   await beats(5);
-  t.deepEqual(indices(), [0], "the usual silence holds again");
+  t.deepEqual(indices(), [0], "the usual limit applies again");
   announce();
   const again = membership.assemble([{ host: 1, devices: 2 }]);
   await beats(20);
-  t.deepEqual(indices(), [0], "it died while it assembled");
+  t.deepEqual(indices(), [0], "silent for too long, even so");
   again();
   t.deepEqual(indices(), [0]);
 });
@@ -148,7 +148,7 @@ test("a leaving host joins no new generation, and may exit once no generation ho
   announce({ isLeaving: true });
   t.deepEqual(membership.sharesFor("r", 8), [{ host: 0, devices: 2 }]);
   t.is(membership.devices, 2);
-  t.true(membership.has(1), "it has not gone yet");
+  t.true(membership.has(1), "a generation still holds it");
   letGo();
   announce({ isLeaving: true });
   await pass(0);
@@ -169,7 +169,7 @@ test("a host that leaves is removed at once; a doubted host is removed until it 
   sayTo(place, hosts, "host.leave", { key: 1 });
   t.deepEqual(indices(), [0]);
   membership.doubt(0);
-  t.deepEqual(indices(), [0], "the cluster's own host is not doubted");
+  t.deepEqual(indices(), [0], "the cluster's own host is never doubted");
 });
 
 test("a process with another version or arithmetic is refused, and the error names both", async (t) => {
@@ -264,8 +264,8 @@ test("a joined host serves under its index, and starts anew under another index"
   welcome(1);
   assemble(1, scope.generation);
   await pass(0);
-  // This test writes no shared file, so the host cannot see one: it reports that, and stays a
-  // member.
+  // This test writes no shared file, so the host cannot see one: it reports the missing file, and
+  // stays a member.
   const [failed] = heard({ role: "coordinator", index: 0 });
   t.like(failed, { type: "host.failed", from: "host:1" });
   t.like(failed?.body, { host: 1, error: { code: "PATH_NOT_SHARED" } });

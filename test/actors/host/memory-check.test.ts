@@ -67,7 +67,7 @@ test("the memory of a table counts rows, optimizer state and precision, over all
     return hostMemoryOf(spec.job, layout, place).tables.map((one) => one.bytes);
   };
   t.deepEqual(bytes({}), [1000 * rowBytes, 100 * rowBytes]);
-  t.deepEqual(bytes({ rows: 10 }), [100 * rowBytes, 10 * rowBytes], "the largest first");
+  t.deepEqual(bytes({ rows: 10 }), [100 * rowBytes, 10 * rowBytes], "the largest table first");
   t.deepEqual(bytes({ precision: "float16" })[0], 1000 * (rowBytes - 2 * 8));
   t.deepEqual(bytes({ tier: "cached" }), [100 * rowBytes], "rows below memory do not count");
   t.deepEqual(bytes({ sharding: "data-parallel" })[0], 2 * 1000 * rowBytes, "a copy a device");
@@ -96,7 +96,7 @@ test("buffers of batches count as memory, and the error names the feature that e
   const short = bytesOf([1, 1]);
   const long = bytesOf([1, 6000]);
   const usual = bytesOf([1, 6000], [1, 2]);
-  // One list of 6,000 ids takes the room of a few, not of one in every sample.
+  // One list of 6,000 ids needs memory for a few such lists, not for one in every sample.
   t.true(long.bytes > 16 * 6000 * 4 * 6, `${long.bytes}`);
   t.true(usual.bytes < long.bytes / 4, `${usual.bytes} of ${long.bytes}`);
   t.true(usual.bytes > short.bytes);

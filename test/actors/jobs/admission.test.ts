@@ -148,7 +148,7 @@ test("a tenant's paths stay within its own roots, however they are written", (t)
   };
   t.is(pathOf("a", "acme"), join(own, "a"));
   t.is(pathOf("a", "other"), join(others, "a"));
-  t.is(pathOf("acme/in/a"), join(own, "a"), "whoever runs the cluster has those of all");
+  t.is(pathOf("acme/in/a"), join(own, "a"), "the operator may read all tenants' files");
   t.is(pathOf("..a/ｅ\u0301.csv", "acme"), join(own, "..a/ｅ\u0301.csv"));
   const wrong = [
     ...[join(others, "x"), "../../other/in/x", "link/x", "link", "twice/x", "x/../../../other/in"],
@@ -180,7 +180,7 @@ test("checkpoints of tenants may lie below a prefix of a bucket", (t) => {
   };
   t.is(placeOf("run", "acme"), "s3://bucket/kept/acme/run");
   t.is(placeOf("s3://bucket/kept/acme/a/b/", "acme"), "s3://bucket/kept/acme/a/b");
-  t.is(placeOf("acme/run"), "s3://bucket/kept/acme/run", "the operator has those of all");
+  t.is(placeOf("acme/run"), "s3://bucket/kept/acme/run", "the operator may use all prefixes");
   const wrong = ["s3://bucket/kept/acme-2/x", "s3://bucket/kept/other/x", "s3://other/kept/acme/x"];
   for (const path of [...wrong, "../other/x", "/x", "a//b", "./a", "s3://bucket/kept/acme/../x"]) {
     t.throws(() => placeOf(path, "acme"), { instanceOf: PathForbiddenError }, path);
@@ -199,7 +199,7 @@ test("each listed tenant has default roots of its own; the operator has none", (
     withinRoots(resolveJob(jobOf(["a"], "run")), { roots: {}, tenants }, tenant);
   t.is(of("acme").checkpoint.directory, resolve("checkpoints/acme/run"));
   t.like(of("acme").data, { paths: [resolve("data/acme/a")] });
-  t.is(of().checkpoint.directory, "run", "whoever runs the cluster is not one of them");
+  t.is(of().checkpoint.directory, "run", "the operator is no tenant");
   t.throws(() => tenantsOf({ acme: { users: {} }, Acme: { users: {} } }), {
     message: /differently/,
   });
@@ -250,7 +250,7 @@ test.serial("over NATS, large requests, foreign paths and code are refused by na
   await t.throwsAsync(small.submit(large), { instanceOf: RemoteError, code: "JOB_TOO_LARGE" });
   const outside = { ...job, checkpoint: { directory: join(place, "outside") } };
   await t.throwsAsync(small.submit(outside), { instanceOf: RemoteError, code: "PATH_FORBIDDEN" });
-  // Our client repeats its request a moment later, and is served.
+  // Osiris's client repeats a refused request a moment later, and is served.
   const slow = await clientOf("slow");
   const run = await slow.submit(job);
   for (let asked = 0; asked < 3; asked++) t.is((await run.status()).tenant, "slow");
@@ -320,5 +320,5 @@ test("a job with thousands of errors is refused with a message of limited length
     const error = t.throws(() => resolveJob(wrong), { instanceOf: InvalidOptionError });
     t.is(error.problems.length, 200);
   }
-  t.is(publishedSchemas(), publishedSchemas(), "which take 20 ms, and any tenant may ask for them");
+  t.is(publishedSchemas(), publishedSchemas(), "cached, because making them takes 20 ms");
 });

@@ -41,9 +41,9 @@ test("the requests of a flooding tenant are dropped, longer each time; other ten
   clock.advance(60_000);
   ask(201);
   clock.advance(1000);
-  t.true(isHeard(), "another flood begins anew");
+  t.true(isHeard(), "a later flood costs a second again");
   ask(201);
   floodGuard.close();
   clock.advance(60_000);
-  t.is(heard.size, 0, "closed, it is not opened again");
+  t.is(heard.size, 0, "a closed guard subscribes no more");
 });

@@ -56,7 +56,7 @@ test("a tenant's queued runs, devices and priority are limited", async (t) => {
   });
   await handle(input, "cancel", { run: second.run }, "ads");
   const record = input.registry.get(second.run);
-  if (record !== undefined) record.status = "cancelled"; // As the run's allocation does.
+  if (record !== undefined) record.status = "cancelled"; // As when its allocation ends.
   await t.throwsAsync(submit(4, 2), { message: /may have at most 1 devices/ });
   await t.throwsAsync(submit(4, 1, 6), {
     message: "Expected `priority` to be at most the tenant's, 5, got `6` (number)",
@@ -98,7 +98,7 @@ test("a run that crashed two leaders fails with RUN_SET_ASIDE, and the queue sta
   t.is(error?.code, "RUN_SET_ASIDE");
   t.regex(error?.message ?? "", /^Run r1 was set aside: 2 leaders ended while they prepared it/);
   t.is(registry.get(other.run)?.status, "running");
-  t.is(registry.crashes.of(other.run), 1, "it is counted before it does anything");
+  t.is(registry.crashes.of(other.run), 1, "counted from the start of a run");
 });
 
 test("a run's status lists the job's options, without credentials or signatures in URLs", async (t) => {

@@ -157,7 +157,7 @@ onCluster.test("a tenant sees and controls its own runs and no others", async (t
   const mine = await acme.submit(job, { key: "k" });
   const theirs = await other.submit(job, { key: "k" });
   t.is((await acme.submit(job, { key: "k" })).run, mine.run);
-  t.not(mine.run, theirs.run, "keys of tenants are apart");
+  t.not(mine.run, theirs.run, "each tenant has keys of its own");
 
   const namesOf = async (client: typeof acme) => (await client.list()).map(({ run }) => run);
   t.deepEqual(await namesOf(acme), [mine.run]);
@@ -168,7 +168,7 @@ onCluster.test("a tenant sees and controls its own runs and no others", async (t
   const rest = await house.request("list", { most: 1, after: page.next });
   t.deepEqual([rest.runs.map(({ run }) => run), rest.next], [[theirs.run], undefined]);
   const guessed = await acme.request("list", { after: theirs.run });
-  t.is(guessed.runs[0]?.run, mine.run, "whether another has that run is not told");
+  t.is(guessed.runs[0]?.run, mine.run, "the other tenant's run stays hidden");
   t.is((await house.run(theirs.run).status()).tenant, "other");
 
   const foreign = acme.run(theirs.run);

@@ -112,7 +112,7 @@ test("the fewest runs are preempted, of the lowest priority, the last submitted 
     ["r2", "r1"],
   );
   for (const victim of preempt?.victims ?? []) victim.preemptedBy = high.run;
-  t.deepEqual(queue.next(), {}, "they are told once");
+  t.deepEqual(queue.next(), {}, "victims are named once");
 });
 
 test("no run is preempted for an equal priority, or if it would not free enough devices", (t) => {
@@ -154,7 +154,7 @@ test("a run grows at most to what the tenant's other runs leave of its quota", (
   for (const tenant of ["feed", "feed", "other"]) queue.submit({ devices: 1, tenant });
   t.deepEqual(queue.start(), ["r0", "r1", "r2"]);
   const most = () => ["r0", "r2"].map((run) => membership.devicesFor(run));
-  t.deepEqual(most(), [2, 2], "of four, of which each other one has one");
+  t.deepEqual(most(), [2, 2], "4 devices, less 1 for each other run");
   queue.end("r2");
   t.deepEqual(most(), [2, 2]);
   queue.end("r1");

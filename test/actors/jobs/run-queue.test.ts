@@ -102,7 +102,7 @@ onCluster.test(
       refused?.message,
       `Cannot checkpoint run ${run.run}: expected it to be running, it is paused`,
     );
-    t.is((await other.result()).status, "finished", "its devices are free meanwhile");
+    t.is((await other.result()).status, "finished", "a paused run's devices are free");
     await run.resume();
     const events = await follow(run);
     const requested = only(events, "run.checkpointed").filter((event) => event.requested);
@@ -152,7 +152,7 @@ testIf(testAll).serial(
     const { cluster } = after;
     t.true(after.incidents.some(({ reason }) => reason.code === "JOURNAL_DAMAGED"));
     const again = await cluster.submit(short, { key: "done" });
-    t.is(again.run, names[0] ?? "", "a key is known as before");
+    t.is(again.run, names[0] ?? "", "the key still names its run");
     const other = longJob(jobs);
     const taken = await t.throwsAsync(cluster.submit(other, { key: "done" }));
     t.is((taken as RemoteError).code, "KEY_TAKEN");
@@ -160,7 +160,7 @@ testIf(testAll).serial(
     t.is((await done?.status())?.status, "finished");
     t.is((await paused?.status())?.status, "paused");
     for (const run of [running, queued]) t.is((await run?.result())?.digest, calm.digest);
-    t.is((await running?.result())?.generation, 2, "went on from its checkpoint");
+    t.is((await running?.result())?.generation, 2, "it resumed from its checkpoint");
     t.is((await queued?.result())?.generation, 1);
     t.deepEqual(
       (await cluster.list()).map(({ run }) => run),

@@ -71,7 +71,7 @@ test("a request without a valid reply subject is counted as refused, and crashes
   openInspection({ network, registry, membership, tree: () => tree });
   const subject = "osiris.c1.inspect.all";
   const frame = { subject, payload: new Uint8Array(), headers: {} };
-  hearing.get(subject)?.({ ...frame, reply: "a.*" }); // A nats-server permits it.
+  hearing.get(subject)?.({ ...frame, reply: "a.*" }); // nats-server permits such a reply subject.
   hearing.get(subject)?.(frame);
   await simulated.pass(2000);
   t.is(refused.length, 2);

@@ -41,7 +41,7 @@ test.serial(
       const told = own.filter((line) => line.actor === actor);
       const ready = told.find(({ message }) => message === "ready");
       t.like(ready, { level: "info", generation: 1, step: 0 });
-      // A thread's lines keep their order: its steps only grow.
+      // Lines of a thread keep their order, as their growing steps show.
       const steps = told.flatMap(({ step }) => step ?? []);
       t.deepEqual(
         steps,
@@ -153,5 +153,5 @@ test("an incident's log line has its step; a requested end is not logged as an e
   t.like(first, { level: "warn", generation: 2, step: 40, host: 2, incident: 3, actor: "host:2" });
   t.deepEqual(second?.incidents, [3]);
   t.like(third, { level: "info", message: "was cancelled" });
-  t.false(Object.hasOwn(third ?? {}, "generation"), "it belongs to none");
+  t.false(Object.hasOwn(third ?? {}, "generation"), "generation 0 is no generation");
 });

@@ -87,7 +87,7 @@ test("a child that ended for good is neither stopped nor started with its siblin
   const first = restartOf(t, decide(policy, emptyHistory, ended("a")));
   const second = restartOf(t, decide(policy, first.history, failed("c")));
   t.deepEqual(orders(second), { stop: ["d", "b"], start: ["c", "d"] });
-  t.deepEqual(second.history.ended, ["a", "b"], "a temporary sibling was stopped for good");
+  t.deepEqual(second.history.ended, ["a", "b"], "a stopped temporary sibling stays ended");
   const third = restartOf(t, decide(policy, second.history, failed("d")));
   t.deepEqual(orders(third), { stop: ["c"], start: ["c", "d"] });
 });

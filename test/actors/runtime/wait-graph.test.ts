@@ -39,7 +39,7 @@ test("an actor's wait is listed while it lasts, with the actors that have not an
   const wait = { run: "r1", waiter: "coordinator:0", what: "an answer" };
   const close = book.open({ ...wait, awaited: () => missing });
   book.open({ ...wait, run: "r2", awaited: () => ["host:0"] });
-  t.deepEqual(book.waits("r1"), [], "what has just begun is how things go");
+  t.deepEqual(book.waits("r1"), [], "a wait that has just begun is usual");
   clock.advance(1000);
   missing.shift();
   const edges = [{ waiter: "coordinator:0", awaited: "host:1", what: "an answer", forMs: 1000 }];

@@ -37,11 +37,11 @@ test("an epoch's first splits are read ahead at the end of the epoch before", (t
   const order = new EpochOrder({ seed: 3, shuffle: true, split }, schedule);
   const { late, reads, most } = walk({ schedule, order, dataset: {}, partsOf });
   const { stepsPerEpoch } = schedule;
-  t.true((late[0]?.length ?? 0) >= slices, "nothing is there when the run begins");
+  t.true((late[0]?.length ?? 0) >= slices, "no split is read ahead at the beginning");
   for (let epoch = 1; epoch < passes; epoch++) t.deepEqual(late[epoch * stepsPerEpoch], []);
   const isShort = (i: number) => (i + 1) % stepsPerEpoch === 0;
   const others = late.filter((_, i) => i > 0 && !isShort(i));
-  t.deepEqual(others.flat(), [], "only short batches wait");
+  t.deepEqual(others.flat(), [], "only short batches have late splits");
   const splits = evenSplits(samples, splitSamples).length - 1;
   // At both ends of its part a slice shares a split with another slice, and both read it.
   t.true(reads <= passes * (splits + 2 * slices), `${reads} of ${passes * splits}`);

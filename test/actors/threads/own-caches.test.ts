@@ -1,5 +1,5 @@
-// The caches of a host that does not see those of the first host: the same samples under the same
-// name, and a refusal where its files are others.
+// A host that does not see the first host's caches makes caches of the same names with the same
+// samples, or refuses because its files differ.
 
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -61,7 +61,7 @@ test("a further host makes the same caches as the first host, under the same nam
     t.deepEqual(here, there);
   }
   const again = readFileSync(caches[0]?.path ?? "");
-  await make(); // All are there.
+  await make(); // All caches exist.
   t.true(readFileSync(caches[0]?.path ?? "").equals(again));
 });
 

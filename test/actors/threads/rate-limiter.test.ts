@@ -59,7 +59,7 @@ test("a short batch costs a shorter wait, and lost time is made up by one batch 
   const limiter = createRateLimiter({ limit: () => 1000, turns: 1, turn: 0, batchSize: 100 });
   limiter.began(0, 12);
   t.is(limiter.waitMs(0), 12);
-  t.is(limiter.waitMs(5000), 0); // Its slots were full meanwhile.
+  t.is(limiter.waitMs(5000), 0); // Slots were full until now.
   limiter.began(5000, 100);
   t.is(limiter.waitMs(5000), 0);
   limiter.began(5000, 100);

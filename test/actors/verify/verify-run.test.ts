@@ -66,7 +66,7 @@ test.serial(
     t.true(whole.leaves.some(({ name }) => name === "metrics.history"));
     const onTwo = await verifyRun(directory, { from: checkpoints[2]?.manifest, devices: 2 });
     t.like(onTwo, { isEqual: true, devices: 2 });
-    t.deepEqual(readdirSync(directory, { recursive: true }).sort(), before, "it is only read");
+    t.deepEqual(readdirSync(directory, { recursive: true }).sort(), before, "no file is added");
 
     forge(directory, newest, "table-00001");
     const forged = await verifyRun(directory, { from: checkpoints[1]?.manifest });

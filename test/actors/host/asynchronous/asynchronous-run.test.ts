@@ -27,8 +27,8 @@ function asyncJob(place: TestCluster, overrides: Partial<JobOptions> = {}): JobO
 }
 
 /**
- * Kills the threads one by one, each at the first progress after a checkpoint: of a run whose last
- * killed thread was replaced before, as all threads save.
+ * Kills the threads one by one, each at the first progress after a checkpoint that was taken once
+ * the thread killed before had been replaced: all threads have saved parts of it.
  */
 function killEach(t: ExecutionContext, { threads }: TestCluster, names: readonly string[]) {
   const left = [...names];
@@ -52,7 +52,7 @@ onCluster.test(
   "a cancelled asynchronous run goes on where it ended, replaces killed threads, trains every " +
     "sample once an epoch, and its checkpoint is a model",
   async (t, place) => {
-    // Far fewer cuts than steps: a thread that is killed seldom saves. No wait is too long.
+    // Cuts are rare, so that a killed thread is hardly ever saving; the deadline allows long waits.
     const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 100_000 } };
     const job = asyncJob(place, { ...cuts, stepDeadlineMs: 60_000 });
     const begun = await runJob(place, inEpochs(job, 200), async ({ type }, run) => {
@@ -100,11 +100,11 @@ onCluster.test(
       updates,
       lost.reduce((sum, one) => sum + one.updates, 0),
     );
-    t.true((lost[1]?.updates ?? 0) > 0, "rows that were updated since the cut");
-    t.is(trained, epochs * samples, "batches that were in work are trained by the next thread");
+    t.true((lost[1]?.updates ?? 0) > 0, "rows were updated since the cut");
+    t.is(trained, epochs * samples, "the next thread trains batches in work");
     t.true(result.warnings.some(({ code }) => code === "NOT_REPRODUCIBLE"));
 
-    // The files, read by the code of synchronous training, are the model that trainers evaluated.
+    // The checkpoint, read by the code of synchronous training, has the model that was evaluated.
     const model = await loadModel(result.directory);
     const { logLoss, auc } = await model.evaluate();
     t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-5, `${logLoss}, ${result.logLoss}`);
@@ -127,7 +127,7 @@ test.serial(
     const lost = await startHost(t, place.cluster, { devices: 1 });
     const { url: nats, token } = place.cluster;
     await using client = await connect({ nats, ...(token !== undefined && { token }) });
-    // The rows and the trainer of the lost host: all go back to the last checkpoint.
+    // Rows and a trainer are lost with the host: the whole run goes back to the last checkpoint.
     const epochs = 6;
     const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 1000 } };
     const job = inEpochs(asyncJob(place, { ...cuts, async: { threads: 1 } }), epochs);
@@ -141,7 +141,7 @@ test.serial(
     const hosts = only(events, "run.started").map((one) => one.hosts.length);
     t.is(hosts[0], 2);
     t.is(hosts.at(-1), 1);
-    t.is(result.asynchronous?.samples, epochs * samples, "counted from the checkpoint on");
+    t.is(result.asynchronous?.samples, epochs * samples, "samples since the checkpoint count once");
     await using model = await loadModel(result.directory);
     const { logLoss } = await model.evaluate();
     t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-5, `${logLoss}, ${result.logLoss}`);

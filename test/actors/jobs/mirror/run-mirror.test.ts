@@ -141,7 +141,7 @@ testIf(natsServer).serial(
     live(over, 30);
     end(over);
     const runs = leader.registry.add(resolveJob(jobIn(directory, "runs")));
-    live(runs, 150); // More than one round of the mirror copies.
+    live(runs, 150); // More events than a round of the mirror.
     await leader.copied();
     const [first, second] = [`osiris.c1.stream.${over.run}`, `osiris.c1.stream.${runs.run}`];
     t.deepEqual(await readAll(url, first), over.since(0));

@@ -1,5 +1,5 @@
-// A training coordinator that adapts its plan, with hosts played by the test: its requests, its
-// events about the answer, and that an answer without a plan fails nothing.
+// A training coordinator that adapts its plan, with simulated hosts: its requests, its events about
+// the answer, and an answer without a plan, after which training continues.
 
 import test from "ava";
 import { trainingCoordinatorMachine } from "../../../../actors/run/control/training-coordinator.ts";
@@ -116,5 +116,5 @@ test("a search that finds no plan raises an alert, and the run continues", async
   );
   t.is(ends.error, undefined);
   for (const step of [12, 13]) await beat(step);
-  t.is(asked().length, 2, "it is tried again");
+  t.is(asked().length, 2, "a failed search is repeated");
 });

@@ -19,7 +19,7 @@ const cutOf = (command: number) => ({
 });
 
 test("a cut is saved once, by the requested devices, and an older cut is never saved", async (t) => {
-  // The store goes away after the commit: training goes on.
+  // The store becomes unreachable after the commit, and training continues.
   const collect = () => {
     throw new StoreFailedError("remove", "s3://bucket/run/checkpoints");
   };
@@ -69,7 +69,7 @@ test("a cut is saved once, by the requested devices, and an older cut is never s
   t.is(taken().length, 1, "a part is missing");
   savedOf(parts.slice(2));
   await pass(0);
-  t.is(taken().length, 2, "it is committed");
+  t.is(taken().length, 2, "cut 30 is committed");
   t.like(manifests[0], { cut: 30, arithmetic: "native-3", sets: ["avx2", "neon"] });
   const alert = { type: "run.alert", code: "CHECKPOINT_STORE_AWAY", step: 30 };
   t.like(record.since(0, 100).at(-1), alert);

@@ -65,7 +65,7 @@ async function asksAgain(t: ExecutionContext, { place, train, first, job }: Scen
   const again = await trained(place, job());
   t.true(again.alreadyFinished);
   t.like(again, { digest: first.digest, auc: first.auc, step: first.step });
-  // Another modification time or other line ends do not make other data.
+  // The modification time and the kind of line breaks do not count as contents.
   const before = readFileSync(train, "utf8");
   utimesSync(train, 1, 1);
   t.is((await trained(place, job())).digest, first.digest);
@@ -114,7 +114,7 @@ async function changesEvaluation(t: ExecutionContext, scene: Scene) {
     const what = path === valid ? "has other contents" : `took the place of ${valid}, with other`;
     t.true(error.message.startsWith(`The evaluation file ${path} ${what}`));
   }
-  // The model is not evaluated on held-out data that has changed, either.
+  // An evaluation of the model refuses changed held-out data, too.
   await t.throwsAsync(model.evaluate(), { code: "DATA_CHANGED" });
   t.is((await model.evaluate({ paths: [valid] })).samples, 200);
 }

@@ -118,7 +118,7 @@ test("too many bad lines, or labels of one class only, fail a run before it trai
   const named = await refused(lines, { positive: "yes" });
   t.regex(named?.message ?? "", /all 300 good lines of .* have the label 0 \(positive: "yes"\)/);
   const { job } = startJob(t, ones, { positive: 2 });
-  t.is((await prepared(job)).contents.training.samples, 300, "each label is 2 or it is not");
+  t.is((await prepared(job)).contents.training.samples, 300, "both classes: 2, and others");
 });
 
 test("evaluation data of one class cause a warning, and early stopping on AUC is refused", async (t) => {

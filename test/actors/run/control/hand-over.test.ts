@@ -1,4 +1,4 @@
-// Who takes over what a leaving host has, and when the host may go.
+// The hosts that take over the parts of a leaving host, and when that host may exit.
 
 import test from "ava";
 import {
@@ -23,7 +23,7 @@ test("a leaving host's parts go to its buddy, or to the nearest host before it t
     [6, 3],
     [7, 3],
   ]);
-  t.deepEqual(adopters(1, 2, 3, 4), [], "no host is left to take them");
+  t.deepEqual(adopters(1, 2, 3, 4), [], "no host stays");
 });
 
 test("a leaving host may exit once every part of its devices is replicated or saved", (t) => {
@@ -35,10 +35,10 @@ test("a leaving host may exit once every part of its devices is replicated or sa
   };
   t.deepEqual(note(first, 2, "dense"), []);
   t.deepEqual(note(first, 2, "dense"), [], "a repeated message counts once");
-  t.deepEqual(note(first, 2, "table-00000"), [], "its other device has reported nothing");
+  t.deepEqual(note(first, 2, "table-00000"), [], "the host's other device is missing");
   t.deepEqual(note(second, 3, "table-00001", "table-00002"), []);
   t.deepEqual(note(second, 3, "table-00003", "table-00001"), [3]);
-  t.deepEqual(handedHosts(hosts, [], secured), [], "a host that stays is not let go");
+  t.deepEqual(handedHosts(hosts, [], secured), [], "only leaving hosts are released");
   t.deepEqual(
     handedHosts(hosts, [3], afterSecured(new Map(), { device: 4, of: 0, names: [] })),
     [],

@@ -1,5 +1,5 @@
-// Links between hosts: measured before the first plan for some machines, kept for later ones, and
-// never in the way of a run.
+// Links between hosts: measured before the first plan for a set of machines, kept for later plans;
+// a failed measurement does not stop a run.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

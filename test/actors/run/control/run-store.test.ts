@@ -12,7 +12,7 @@ import { diskOver, testJob } from "../../../helpers/stores/checkpoints.ts";
 
 const opened = { directory: "s3://bucket/run", ...testJob };
 
-/** A thread of the test: it answers when the test says so. */
+/** A simulated thread, which answers when the test calls `answer`. */
 interface Started {
   readonly calls: StoreCall[];
   answer(answer: Omit<StoreAnswered, "number">): void;

@@ -1,5 +1,5 @@
-// Warnings about the data of a run, and that the run reports them by code: in its events and its
-// result, and again when it is submitted after its end.
+// Warnings about the data of a run, which the run reports by code in its events and its result, and
+// again when it is submitted after its end.
 
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -52,7 +52,7 @@ test("a model past its best evaluation causes an overfitting warning, the best o
   });
   t.regex(divergenceWarnings(points(0.2), past)[0]?.message ?? "", /held-out ones, once 0\.2685;/);
   t.deepEqual(divergenceWarnings(points(0.2), best), []);
-  t.deepEqual(divergenceWarnings(points(0.55), past), [], "it remembers nothing");
+  t.deepEqual(divergenceWarnings(points(0.55), past), [], "the training loss has not fallen");
 });
 
 test("a log loss that is not finite counts as divergence, even after a round trip through JSON", (t) => {
@@ -84,7 +84,7 @@ test("in regression, an MSE far above that of the mean label causes a warning wi
     t.regex(none?.message ?? "", /its MSE on the held-out samples is not a finite number/);
   }
   for (const evaluation of [found(() => 0), restored(found((i) => i % 4))]) {
-    t.deepEqual(warningsOf([], pointOf(0.6), evaluation), [], "little, or all, is learned");
+    t.deepEqual(warningsOf([], pointOf(0.6), evaluation), [], "little, or everything, is learned");
   }
 });
 

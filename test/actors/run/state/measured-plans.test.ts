@@ -25,7 +25,7 @@ test("a plan is adopted if its gain is large enough and saves twice the time of 
   t.false(isTaken(5, { stepsLeft: 1e9 }), "a plan that is worse");
   const anyGain = { gainMin: 0, margin: 0 };
   t.true(assessMove({ now: 4, planned: 3.99 }, run, anyGain).isTaken);
-  t.false(assessMove({ now: 4, planned: 4 }, run, anyGain).isTaken, "no gain is none");
+  t.false(assessMove({ now: 4, planned: 4 }, run, anyGain).isTaken, "an equal plan");
   t.is(assessMove({ now: 0, planned: 0 }, run, anyGain).gain, 0);
 });
 

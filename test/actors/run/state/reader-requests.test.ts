@@ -1,5 +1,4 @@
-// The limit of a run's readers is kept in the journal, so that another leader finds it, and its
-// removal, too.
+// The limit of a run's readers, and its removal, are kept in the journal for the next leader.
 
 import test from "ava";
 import { RunRecord } from "../../../../actors/run/state/run-record.ts";

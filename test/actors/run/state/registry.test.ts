@@ -23,7 +23,7 @@ test("the registry keeps the last finished runs and all unfinished ones", (t) =>
   const records = ["a", "b", "c", "d"].map((key) => registry.add(jobIn(key), { key }));
   for (const at of [3, 1, 0]) end(records[at] as RunRecord);
   registry.add(jobIn("e"), { key: "e" });
-  t.deepEqual(forgotten, ["r4"], "it was over first");
+  t.deepEqual(forgotten, ["r4"], "r4 finished first");
   t.deepEqual(
     registry.all().map(({ run }) => run),
     ["r1", "r2", "r3", "r5"],
@@ -60,7 +60,7 @@ test("waiting runs are counted as they change, and found by their job until they
   t.is(registry.find(jobIn("b"), { tenant: "t" }), undefined);
   mine.status = "running";
   t.deepEqual([active.waiting, active.waitingOf("t")], [1, 0]);
-  t.deepEqual([...active.inOrder()], [mine, other], "what ran comes first");
+  t.deepEqual([...active.inOrder()], [mine, other], "started runs come first");
   other.pause();
   t.deepEqual(active.stopping(), [other]);
   other.resume();
@@ -167,21 +167,18 @@ test("a run that ended two leaders before its first step is set aside; other run
     registry.get(good)?.append(1, { type: "run.started", ...started });
   };
   begin(first);
-  t.false(next().crashes.isSetAside(poison), "it has ended one leader");
+  t.false(next().crashes.isSetAside(poison), "it has ended only one leader");
   begin(next());
   const third = next();
   t.true(third.crashes.isSetAside(poison));
   t.false(third.crashes.isSetAside(good));
-  // A power loss may lose the event of the first step, but not what it reset.
+  // A power loss may lose the event of the first step, but not the reset of the count by it.
   kept = kept.filter((entry) => !("event" in entry));
   t.is(next().crashes.of(good), 0);
   // A compacted journal has the count, too.
   kept = [...third.entries()];
   t.true(next().crashes.isSetAside(poison));
-  t.false(
-    next(true).crashes.isSetAside(poison),
-    "a leader that stopped as it should was not ended",
-  );
+  t.false(next(true).crashes.isSetAside(poison), "a leader that stops in order is not counted");
   t.is(next().crashes.of(poison), 0);
 });
 

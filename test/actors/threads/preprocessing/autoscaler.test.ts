@@ -7,7 +7,7 @@ import test from "ava";
 import { Autoscaler, intervalMs } from "../../../../actors/threads/preprocessing/autoscaler.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
 
-/** Simulates a service in steps of 50 ms. Splits are a fluid, since the law sees only shares. */
+/** Simulates a service in steps of 50 ms, with fractions of splits: the law sees only shares. */
 function simulate(seed: number) {
   const stream = new RandomStream(seed, 91, 1);
   const tickMs = 50;
@@ -88,7 +88,7 @@ test("the autoscaler keeps its limits, and without a worker starts one if splits
   t.is(scaler.decide({ ...idle, atMs: 1000 }), 0);
   t.is(scaler.decide({ ...idle, atMs: 2000, buffered: 0, isWanted: true }), 1);
   const starving = { workers: 1, busy: 1, stalled: 0.9, buffered: 0, isWanted: true };
-  t.is(scaler.decide({ ...starving, atMs: 3000 }), 1, "the first one has only begun");
+  t.is(scaler.decide({ ...starving, atMs: 3000 }), 1, "the first worker has just started");
   t.is(scaler.decide({ ...starving, atMs: 8000 }), 2);
   t.is(scaler.decide({ ...starving, workers: 2, atMs: 20_000 }), 2, "no more than `most`");
   t.is(scaler.wanted, 2);

@@ -33,9 +33,9 @@ test("a starving reader adds workers, and full buffers with idle workers remove 
     workers = count.endInterval(workers, nowMs).wanted;
     return workers;
   };
-  t.is(pass(0, 0, 0), 1, "what a reader had waited before counts for nothing");
+  t.is(pass(0, 0, 0), 1, "waits before the first report do not count");
   const starved = [1, 2, 3, 4, 5].map(() => pass(0.75, 1, 0));
-  t.is(starved.at(-1), 4, "three quarters of the time: four times as many");
+  t.is(starved.at(-1), 4, "readers wait 3/4 of the time: fourfold");
   const settled = Array.from({ length: 30 }, () => pass(0, 0.9, 8));
   t.is(settled.at(-1), 4);
   const idle = Array.from({ length: 40 }, () => pass(0, 1.4 / workers, 8));
@@ -59,10 +59,10 @@ test("a worker pool starts, drains and replaces its threads", async (t) => {
   await scale(3);
   t.is(threads.length, 3);
   await scale(3);
-  t.is(threads.length, 3, "said again, it changes nothing");
+  t.is(threads.length, 3, "a repeated message changes nothing");
   threads[1]?.end({ kind: "lost", reason: "killed" });
   await place.pass(0);
-  t.is(threads.length, 3, "not at once");
+  t.is(threads.length, 3, "a lost worker is replaced later");
   await place.pass(60);
   t.is(threads.length, 4);
   await scale(1);

@@ -56,7 +56,7 @@ test.serial("a command sets the exit code of its process", async (t) => {
     const alone = await startCli(args, directory).ended;
     t.is(alone.code, wanted, alone.stderr);
     t.regex(alone.stderr, sentence);
-    t.deepEqual(await runCli(args, directory), alone, "as in the session of other tests");
+    t.deepEqual(await runCli(args, directory), alone, "the tests' shared session prints the same");
   }
 });
 

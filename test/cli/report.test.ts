@@ -244,7 +244,7 @@ test("an incident is printed as first cause, consequences, actions and outcome",
     "   restored at generation 4, step 10, after 0.62 s",
   ]);
   const [first] = incidentLines({ ...incident, offender: "leader", generation: 0 });
-  t.regex(first ?? "", /: leader failed after step 17, at batch 17/, "it was in none");
+  t.regex(first ?? "", /: leader failed after step 17, at batch 17/, "no generation failed");
 });
 
 test("a curve is scaled to the available columns, from the lowest block to the highest", (t) => {

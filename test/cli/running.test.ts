@@ -165,7 +165,7 @@ async function checkLists(
     const ended = await runCli(["ls", ...more, ...at, "--json"], directory);
     return lastJson<{ runs: { run: string }[] }>(ended).runs.map(({ run }) => run);
   };
-  t.deepEqual(await listed(), runs, "one that was over, and one that came after it");
+  t.deepEqual(await listed(), runs, "the last finished run, and the run after it");
   t.deepEqual(await listed("--last", "1"), runs.slice(1));
   const [, last = ""] = runs;
   const told = await runCli(["events", last, ...at], directory);
@@ -236,7 +236,7 @@ test.serial(
       );
     }
     const again = await runCli([...submit, ...at], directory);
-    t.is(lastJson<{ run: string }>(again).run, run, "the same key is the same run");
+    t.is(lastJson<{ run: string }>(again).run, run, "the same key names the same run");
     const events = startCli(["events", run, "-f", ...at, "--json"], directory);
     await events.line((line) => line.includes('"run.progress"'));
     const saved = await runCli(["checkpoint", "now", run, ...at, "--json"], directory);
@@ -256,7 +256,7 @@ test.serial(
     const logs = await runCli(["logs", run, ...at, "--json"], directory);
     t.true(logs.stdout.includes(run), logs.stderr);
     events.kill("SIGINT");
-    t.is((await events.ended).code, 130, "it ends by itself, and leaves the terminal as it was");
+    t.is((await events.ended).code, 130, "Ctrl-C ends it with its own exit code");
     cluster.kill("SIGINT");
     const { code, stdout } = await cluster.ended;
     t.is(code, 0, stdout);

@@ -34,8 +34,8 @@ test("a grid sweep expands to every combination, each a separate job", (t) => {
   for (const what of [(one: { key: string }) => one.key, directoryNameOf, nameOf]) {
     t.is(new Set(jobs.map((one) => what(one))).size, 6);
   }
-  t.deepEqual(sweptJobsOf(job, sweep), jobs, "the same sweep is the same jobs");
-  t.deepEqual(job, jobOf("checkpoints"), "the job is left as it was");
+  t.deepEqual(sweptJobsOf(job, sweep), jobs, "the same sweep gives the same jobs");
+  t.deepEqual(job, jobOf("checkpoints"), "the given job is unchanged");
 });
 
 const directoryNameOf = (one: { job: JobOptions }) => one.job.checkpoint?.directory;
@@ -63,12 +63,12 @@ test("a random search draws from its ranges by its seed", (t) => {
   t.is(jobs.length, 200);
   t.deepEqual(drawn({}), jobs);
   t.notDeepEqual(drawn({ seed: 2 }), jobs);
-  t.deepEqual(drawn({ trials: 7 }), jobs.slice(0, 7), "more trials leave the first as they were");
+  t.deepEqual(drawn({ trials: 7 }), jobs.slice(0, 7), "further trials do not change the first");
   const rates = jobs.map(({ values }) => Number(values["optimizer.sparse.learningRate"]));
   t.true(rates.every((rate) => rate >= 1e-4 && rate <= 1e-1));
   const low = rates.filter((rate) => rate < Math.sqrt(1e-5)).length;
   t.true(low > 70 && low < 130, `${low} of 200 below the middle of the logarithm`);
-  t.notThrows(() => jobs.map((one) => resolveJob(one.job)), "the job names no optimizer");
+  t.notThrows(() => jobs.map((one) => resolveJob(one.job)), "valid without an optimizer");
   const sizes = jobs.map(({ job: { data } }) => data.batchSize);
   t.true(sizes.every((size) => Number.isInteger(size) && size >= 16 && size <= 64));
 });
@@ -141,7 +141,7 @@ test.serial(
     t.true((values[0] ?? 0) > 0.5 && new Set(values).size > 1);
     t.deepEqual(first.trials.map(({ trial }) => trial).sort(), [0, 1]);
     t.deepEqual(await report(), first, "no trial is trained again");
-    t.is((await cluster.list()).length, 3, "that which was cancelled is tried once more");
+    t.is((await cluster.list()).length, 3, "the cancelled trial ran once more");
     t.false(first.trials.some(({ run }) => run === before.run));
 
     const table = await runCli(args, directory);

@@ -1,4 +1,4 @@
-// From a shell: `osiris transform` shows what the rows of a file become by a job's transforms.
+// From a shell: `osiris transform` shows the rows of a file after a job's transforms.
 
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// What a person reads after a mistake: each wrong input ends with exit code 2 and one sentence per
+// The messages about a user's mistakes: each wrong input ends with exit code 2 and one sentence per
 // mistake, printed once.
 
 import test, { type ExecutionContext } from "ava";
@@ -35,7 +35,7 @@ for (const input of thinned("wrong input of the command line", cases, 5)) {
       else t.regex(sentence, wanted);
     }
     t.is(code, 2);
-    t.notRegex(stdout, /failed|\w+:\d/, "nothing is told twice, and no actor is named");
+    t.notRegex(stdout, /failed|\w+:\d/, "stdout names no failure and no actor");
   });
 }
 

@@ -1,5 +1,4 @@
-// Calibration and predictions as commands: what `osiris calibrate` and `osiris predict` write,
-// print and refuse.
+// `osiris calibrate` and `osiris predict` as commands: their files, output and refusals.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// What `osiris eval` prints of a model: its metrics, the metrics of slices, and feature importance.
+// The output of `osiris eval`: metrics of a model, metrics of slices, and feature importance.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

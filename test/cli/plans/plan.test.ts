@@ -1,4 +1,4 @@
-// `osiris plan` as a command: what it prints, writes, reads back and refuses.
+// `osiris plan` as a command: its output, the plans that it writes and reads, and its refusals.
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -165,7 +165,7 @@ test.serial("if no plan fits, the message says what lacks memory, and each remed
   t.is(json.unmet[0]?.kind, "table");
   t.true((json.unmet[0]?.lacksBytes ?? 0) > 20e6);
 
-  // Each remedy has the stated effect: this one allows one more scheme.
+  // The remedy in the message helps: it allows one more scheme.
   const allowed = [...args, "--schemes", "table-wise,data-parallel,column-wise"];
   t.is((await runCli(allowed, directory)).code, 0);
 });

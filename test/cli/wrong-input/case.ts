@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** A job or a file with one mistake, and the sentence that a person reads. */
+/** A job or a file with one mistake, and the sentence about it. */
 export interface WrongInput {
   /** The mistake, as the end of the test's title. */
   readonly title: string;

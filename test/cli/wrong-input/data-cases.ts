@@ -1,4 +1,4 @@
-// Data that no job, or not this job, can train on.
+// Data on which no job, or not this job, can train.
 
 import type { WrongInput } from "./case.ts";
 

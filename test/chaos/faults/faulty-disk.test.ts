@@ -60,7 +60,7 @@ test("a flipped bit silently changes one bit of one write", (t) => {
 test("bytes whose sync was lost are gone when the power fails", (t) => {
   const { path, told, write } = startDisk(t, "lost-sync");
   write("12345678");
-  t.is(textOf(path), "", "its name is durable, its bytes are not");
+  t.is(textOf(path), "", "the file's name is durable, its bytes are not");
   t.deepEqual(told, { hits: 1, deaths: 1 });
 });
 

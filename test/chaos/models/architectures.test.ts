@@ -1,6 +1,6 @@
 // Every architecture: no bit depends on the number of devices, on the kernels of a placement or on
-// a kill, and the trained model scores as the run did. In virtual time in `npm test`, and on real
-// threads in `npm run test:all`.
+// a kill, and the trained model has the scores of the run's evaluation. In virtual time in `npm
+// test`, on real threads in `npm run test:all`.
 
 import { type JobOptions, loadModel } from "../../../index.ts";
 import { runJob, smallData } from "../../helpers/clusters/clusters.ts";
@@ -80,8 +80,8 @@ const lists = { seen: { idsPerBag: { min: 0, max: 9 } } };
 const hasLists = (model: JobOptions["model"]) => model.kind === "din" || model.kind === "bst";
 
 /**
- * The architecture that `npm test` simulates. It trains the others on several devices in
- * test/training/step/zoo.test.ts, and sequences of a model module in own-model.test.ts.
+ * The architecture that `npm test` simulates here. Its other tests train the others on several
+ * devices (test/training/step/zoo.test.ts), and sequences of a model module (own-model.test.ts).
  */
 const usual = ["dlrm with batch normalisation"];
 

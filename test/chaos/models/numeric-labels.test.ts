@@ -119,7 +119,7 @@ async function numberIsPredicted(t: ExecutionContext, place: EitherCluster): Pro
   const { result } = await runJob(place, numberJob(place));
   t.true((result.r2 ?? 0) > 0.1, `R² ${result.r2}`);
   t.is(result.rmse, Math.sqrt(result.mse ?? 0));
-  t.false(Number.isFinite(result.auc), "JSON has null");
+  t.false(Number.isFinite(result.auc), "no AUC: JSON has null");
   t.is(result.evaluations?.best.metric, "rmse");
   const evaluated = result.history.flatMap(({ evaluation }) => evaluation?.rmse ?? []);
   t.is(result.evaluations?.best.evaluation.rmse, Math.min(...evaluated));
@@ -198,7 +198,7 @@ async function ratingsArePredicted(t: ExecutionContext, place: EitherCluster): P
   const model = await loadModel(result.directory);
   const out = join(directory, "scored.csv");
   const report = await predictFile(model, path, out);
-  t.is(report.bad, 0, "a line needs no label to be predicted");
+  t.is(report.bad, 0, "predictions need no label");
   const [head, , ...scored] = readFileSync(out, "utf8").trimEnd().split("\n");
   t.is(head, "stars,user,item,prediction");
   const off = scored.map((line) => {

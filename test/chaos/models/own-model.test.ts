@@ -1,6 +1,6 @@
 // A model module of the user keeps the promises of the built-in models: the same digest on any
-// number of devices, after a kill and with other kernels; and its runs fail rather than continue
-// with a changed module.
+// number of devices, after a kill and with other kernels. A run fails rather than continues with a
+// changed module.
 
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -115,7 +115,7 @@ test.serial(
       message:
         /`model.path` to be the module that the job began with, whose contents have the SHA-256/,
     });
-    // Other contents are another model, to which the checkpoints do not belong.
+    // A module with other contents is another model: the checkpoints do not belong to it.
     copyFileSync(twoTowers.path, path);
     writeFileSync(path, "\n// Another module.\n", { flag: "a" });
     await t.throwsAsync(runJob(place, job), {
@@ -124,7 +124,7 @@ test.serial(
     });
     copyFileSync(twoTowers.path, path);
     const { result } = await runJob(place, job);
-    t.true((await verifyRun(result.directory)).isEqual, "what it committed can be trained again");
+    t.true((await verifyRun(result.directory)).isEqual, "its checkpoints can be verified");
   },
 );
 

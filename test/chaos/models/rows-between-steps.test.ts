@@ -1,6 +1,6 @@
 // Rows that change in steps which do not access them, in whole runs: moving averages of rows, and
 // tables whose rows all decay. No bit depends on the devices, on a kill, on when cuts are made or
-// on where the rows are stored; the saved model predicts as the run did, and exports averages.
+// on where the rows are stored; the saved model has the run's scores, and exports averages.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -62,7 +62,7 @@ function jobOn(place: EitherCluster, recipe: Recipe, checkpoint: JobOptions["che
 }
 
 for (const [at, [name, recipe]] of Object.entries(recipes).entries()) {
-  // `npm test` runs only the first of them.
+  // `npm test` runs only the first case.
   testIf(...(at === 0 ? [] : [testAll])).serial(
     `${name}: the same simulated model on 1, 2 and 3 devices, and after a loss`,
     async (t) => {
@@ -112,7 +112,7 @@ test.serial(
     const dim = (vectors[0]?.length ?? 0) - 1;
     let furthest = 0;
     for (const [i, row] of rows.entries()) {
-      t.is(row.length, 1 + dim + dim + 2); // Lags, the optimizer's state, and their steps.
+      t.is(row.length, 1 + dim + dim + 2); // Lags, optimizer state, step of the lags.
       const [steps, lags] = [row.at(-1) ?? 0, row.slice(1 + dim, 1 + 2 * dim)];
       t.true(steps > 0 && steps <= cut && row[1 + 2 * dim] !== 0);
       const expected = lags.map((lag, c) => (row[1 + c] ?? 0) + ema.decay ** (cut - steps) * lag);

@@ -73,7 +73,7 @@ test.serial(
       const trained = await loadModel(result.directory);
       const { auc, gauc } = await trained.evaluate();
       t.deepEqual([auc, gauc], [result.auc, result.gauc]);
-      // The user's level is unknown to the model: it harms the AUC, and no ranking within a user.
+      // The model does not see the user's level, which lowers its AUC but not its ranking per user.
       t.true((gauc ?? 0) > auc + 0.05, `AUC ${auc}, GAUC ${gauc}`);
       await trained.close();
       t.is(result.evaluations?.best.metric, "gauc");

@@ -46,7 +46,7 @@ testIf(testAll).serial(
       if (event.type === "run.started" && event.generation === 2) mend();
       if (event.type !== "run.buddies") return;
       if (event.generation === 1 && event.step === 120) {
-        second?.kill("SIGSTOP"); // No step completes meanwhile.
+        second?.kill("SIGSTOP"); // No step completes from here on.
         mend = damageParts(join(job.checkpoint?.directory ?? "", "checkpoints"));
         second?.kill("SIGKILL");
       }

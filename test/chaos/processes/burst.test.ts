@@ -69,7 +69,7 @@ testIf(testAll).serial(
     };
     await start();
 
-    // Killed while the jobs arrive, then twice while they run.
+    // The leader is killed while the jobs arrive, then twice while they run.
     const taken = new Map<number, string>();
     const submitting = Promise.all(
       Array.from({ length: jobs }, async (_, at) => {
@@ -98,7 +98,7 @@ testIf(testAll).serial(
       generations += records.filter((name) => name.endsWith(".json")).length;
       if (at % 10 === 0) digests.add((await client.run(run).result()).digest);
     }
-    t.is(digests.size, 1, "and all to the same model");
+    t.is(digests.size, 1, "all runs have the same model");
     const again = generations - jobs;
     t.true(again <= kills * devices, `${again} generations more than jobs`);
     t.log(`${jobs} jobs, ${again} of them interrupted`);

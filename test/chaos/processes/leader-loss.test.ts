@@ -1,4 +1,4 @@
-// The leader of a cluster dies, hangs, or is told to end: another process leads, and the runs
+// The leader of a cluster dies, hangs, or gets a signal to end: another process leads, and the runs
 // continue to the same model.
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -21,8 +21,8 @@ interface Story {
 }
 
 /**
- * Follows a run to its end; calls `act` once in mid-run, when `isTime` first holds: at a commit by
- * default.
+ * Follows a run to its end; calls `act` once in mid-run, at the first event for which `isTime`
+ * holds, by default a commit.
  */
 async function follow(
   run: Run,
@@ -64,7 +64,7 @@ async function assertTakenOver(
   t.deepEqual(
     numbers,
     numbers.map((_, at) => at),
-    "events are numbered on, without a gap",
+    "event numbers continue without a gap",
   );
   const { taken, goingOn } = seconds;
   t.log(`taken over after ${taken.toFixed(1)} s, first step after ${goingOn.toFixed(1)} s`);
@@ -122,7 +122,7 @@ testIf(testAll).serial(
     const stand = async () => {
       root.kill("SIGSTOP");
       await standby.line((line) => line.includes('"report":"leading"'));
-      await sleep(3000); // Meanwhile its successor claims a generation.
+      await sleep(3000); // Its successor claims a generation in this time.
       root.kill("SIGCONT");
     };
     // Ten steps after a commit without the next one: the parts of the next cut are being written.

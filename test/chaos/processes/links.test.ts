@@ -30,10 +30,10 @@ test.serial(
     const events = faulted.events.map(({ event }) => event);
     t.true(faulted.faults.every(({ injected }) => injected));
     t.is(only(events, "run.started")[0]?.links?.way, "direct");
-    // The host at the other end of a cut link has a reason of its own, and may tell it first.
+    // The host at the other end of a cut link may report a reason, too, and earlier.
     const reasons = only(events, "run.link").flatMap((link) => link.reasons);
     t.true(reasons.some(({ reason }) => reason === "the link was cut by a fault"));
-    // No link and no broker costs a generation; a busy machine may starve a host until it is lost.
+    // The loss of a link or broker costs no generation; on a busy machine, a starved host may.
     const lost = only(events, "run.incident").map(({ offender }) => offender.replace(/\d+/, ""));
     t.deepEqual(lost, new Array((faulted.result?.generation ?? 0) - 1).fill("host:"));
     t.is(faulted.result?.digest, (await calmRun()).digest);

@@ -55,7 +55,7 @@ function alone(epochs: number): Promise<string> {
 }
 
 /**
- * A network with a machine of the bucket and one of the broker; the root of a cluster on a third.
+ * A network with one machine for the bucket, one for the broker, and one for each root and host.
  */
 async function startPlace(t: ExecutionContext, minDevices: number, cable?: Cable) {
   const network = await startNetwork(t, cable);
@@ -70,7 +70,7 @@ async function startPlace(t: ExecutionContext, minDevices: number, cable?: Cable
   const least = ["--devices", "0", "--min-devices", `${minDevices}`];
   return {
     store,
-    /** Starts a root: it leads, or stands by with the same lease in the bucket. */
+    /** Starts a root, which leads or stands by; all roots have the same lease in the bucket. */
     async root(isStandby = false) {
       const machine = await start();
       const lease = ["--lease", "s3://bucket/lead"];
@@ -85,8 +85,8 @@ async function startPlace(t: ExecutionContext, minDevices: number, cable?: Cable
       return machine;
     },
     /**
-     * Submits the job, and follows its run from the store's machine. Its readers read so many
-     * samples a second at most: it lasts while machines are lost and started.
+     * Submits the job, and follows its run from the store's machine. Readers are limited to
+     * `samplesPerSecond`, so that the run lasts while machines are lost and started.
      */
     async submit(epochs: number, samplesPerSecond: number): Promise<Running> {
       const job = jobAt("s3://bucket/clicks", "s3://bucket/run", epochs);
@@ -99,7 +99,7 @@ async function startPlace(t: ExecutionContext, minDevices: number, cable?: Cable
   };
 }
 
-/** Accepts the lines of the events of a type. A busy machine may have lost a host before. */
+/** Accepts the lines of events of a type; of any run: a busy machine may have lost a host. */
 function isOf(type: RunEvent["type"]): (line: string) => boolean {
   return (line) => line.startsWith(`{"type":"${type}"`);
 }
@@ -118,7 +118,7 @@ async function endOf(running: Running) {
 const hostsOf = (events: readonly RunEvent[]) =>
   only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host));
 
-/** The bytes that a machine has got of the objects below a prefix. */
+/** The bytes that the store has sent to a machine of the objects below a prefix. */
 function gotBy(store: Machine, machine: Machine, prefix: string): number {
   const ask = "fetch('http://127.0.0.1/').then((r) => r.text()).then((s) => console.log(s))";
   const sent = JSON.parse(store.shell(`${process.execPath} -e "${ask}"`)) as Sent;
@@ -129,8 +129,8 @@ function gotBy(store: Machine, machine: Machine, prefix: string): number {
 type Sent = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /**
- * Asserts that a host fetched each range once over all epochs, because its cache has what it read.
- * The first read of a file fetches its last 64 KiB, all of a small file; further ones its columns.
+ * Asserts that a host's cache saves requests: over all epochs the host fetched less than twice the
+ * files. The first read of a file fetches its last 64 KiB, all of a small file; later ones columns.
  */
 function checkFetched(t: ExecutionContext, store: Machine, host: Machine): void {
   const bytes = Array.from({ length: files }, (_, file) => clickFile(file, rows).length);
@@ -154,7 +154,7 @@ testIf(testAll, natsServer, separateMachines).serial(
     second.cut();
     await running.line(isOf("run.incident"));
     await second.kill();
-    const third = await place.host(); // Makes its index, its durable rows and its tables anew.
+    const third = await place.host(); // Has no index, durable rows or tables yet.
     const { digest, events } = await endOf(running);
     t.is(digest, calm);
     t.deepEqual(hostsOf(events)[0], [1, 2]);
@@ -230,7 +230,7 @@ testIf(testAll, natsServer, separateMachines, python3).serial(
   "links of 1 Gb/s with 1 % loss and 20 ms round trips change no bit of the model",
   async (t) => {
     const calm = await alone(2);
-    // A frame passes two cables.
+    // A frame passes two cables, so delay and loss count twice.
     const place = await startPlace(t, 4, { bitsPerSecond: 1e9, delayMs: 5, lossShare: 0.005 });
     await place.root();
     for (let host = 0; host < 2; host++) await place.host();

@@ -72,7 +72,7 @@ for (const arithmetic of ["auto", "reference"] as const) {
       const { result, events } = await runJob(place, place.job({ ...job, ...below }));
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);
-      // One generation, unless a busy machine starved a host until it counted as lost.
+      // There is one generation, unless a busy machine starved a host until it counted as lost.
       const codes = only(events, "run.incident").map(({ error }) => error.code);
       t.deepEqual(codes, new Array(result.generation - 1).fill("PEER_LOST"));
       t.deepEqual(only(events, "run.started")[0]?.hosts, [
@@ -197,7 +197,7 @@ testIf(testAll).serial(
     });
     t.is(brokerless.result.digest, calm.digest);
     t.deepEqual(brokerless.result.history, calm.history);
-    t.deepEqual(only(brokerless.events, "run.incident"), [], "nothing of a step is lost");
+    t.deepEqual(only(brokerless.events, "run.incident"), [], "a lost broker costs no step");
 
     const { result, events } = await runJob(place, place.job(waits), (event) => {
       if (event.type === "run.started" && event.generation === 1) threads.kill("reader:1");
@@ -218,7 +218,7 @@ testIf(testAll).serial(
     t.true(threads.running().includes("device:1"));
     await place.cluster.close();
     while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));
-    t.pass("nothing is left running on the host");
+    t.pass("no thread of the host is left");
   },
 );
 

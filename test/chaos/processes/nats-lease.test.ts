@@ -65,7 +65,7 @@ testIf(natsServer).serial(
     const codes = only(events, "run.incident").map(({ error }) => error.code);
     t.deepEqual(codes, ["LEADER_REPLACED"]);
     const numbers = events.map(({ seq }) => seq);
-    t.deepEqual(numbers, [...numbers.keys()], "events are numbered on, without a gap");
+    t.deepEqual(numbers, [...numbers.keys()], "event numbers continue without a gap");
     const again = await submitted(place.client, job);
     t.is(again.run, run.run, "the next leader knows the key of the finished run");
     const other = await place.client.submit(inEpochs(place.job({ data }), 1));
@@ -75,7 +75,7 @@ testIf(natsServer).serial(
       (await place.client.list()).map((line) => line.run),
       [run.run, other.run],
     );
-    t.deepEqual(readdirSync(standby.home), [], "a leader keeps nothing on its disk");
+    t.deepEqual(readdirSync(standby.home), [], "a leader with this lease writes no file");
     const seconds = (at.takenMs - at.killedMs) / 1000;
     t.log(`taken over after ${seconds.toFixed(1)} s`);
     t.true(seconds < 15, `${seconds} s on a machine that does other things, too`);

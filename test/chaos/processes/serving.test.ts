@@ -43,7 +43,7 @@ function startLoad(url: string, clients: number) {
         lost++; // The server was killed with the request.
         await sleep(20);
       }
-      // Requests without a pause would only keep the processor from the server's other work.
+      // Without a pause, requests would take the processor time of the server's other work.
       await sleep(5);
     }
   };

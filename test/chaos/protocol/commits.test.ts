@@ -1,6 +1,6 @@
-// Every interleaving of two roots and their hosts over one object store, with requests that are
-// late, repeated or without an answer: claims, commits and removals of checkpoints, by the real
-// code. Then the same with faults planted, each of which must be found.
+// Every interleaving of two roots and their hosts over one object store, up to 14 requests (30 in
+// `npm run test:all`), some of them late, repeated or without an answer: claims, commits and
+// removals of checkpoints, by the real code. Then the same with planted faults, each to be found.
 
 import test, { type ExecutionContext } from "ava";
 import type { StoreAnswer, StoreRequest } from "../../../src/objects/requests.ts";
@@ -20,11 +20,11 @@ import { factsAlone, type Objects, type Scene, StoreModel, textOfObjects } from 
 const openAt = ({ disk }: Machine) => openStore({ directory: address, disk, ...testJob });
 
 interface RootOptions extends Partial<Program> {
-  /** Checkpoints that it keeps; left out: all. */
+  /** The number of checkpoints that the root keeps; left out: all. */
   readonly keep?: number;
-  /** Whether it writes the part itself, instead of its host. */
+  /** Whether the root writes the part itself, instead of its host. */
   readonly isAlone?: boolean;
-  /** A fault: it removes what a list has besides its own checkpoint. */
+  /** A fault: the root removes every listed object that is not of its own checkpoint. */
   readonly collectsByList?: boolean;
 }
 
@@ -70,7 +70,7 @@ function host(of: string): Program {
   };
 }
 
-/** Claims, commits and removals as the log has them, in its order. */
+/** The log's records of claims, commits and removals, in its order. */
 function recordsOf(objects: Objects): LogRecord[] {
   const keys = [...objects.keys()].filter((key) => /log\/\d+\.json$/.test(key));
   return keys.map((key) => unseal(objects.get(key) ?? new Uint8Array(0), key) as LogRecord);
@@ -78,7 +78,7 @@ function recordsOf(objects: Objects): LogRecord[] {
 
 const idsOf = ({ chain }: LogRecord) => chain.map(({ sha256 }) => sha256);
 
-/** What the log says that it must not say. */
+/** A violation of the log's rules, if there is one. */
 function wrongInLog(records: readonly LogRecord[]): string | undefined {
   for (const [at, record] of records.entries()) {
     const { number, kind, generation, writer } = record;
@@ -100,7 +100,7 @@ function wrongInLog(records: readonly LogRecord[]): string | undefined {
   return undefined;
 }
 
-/** An object that a checkpoint of the chain needs, and that is gone. */
+/** An object that a checkpoint of the chain needs and that does not exist, if there is one. */
 function missing(record: LogRecord | undefined, objects: Objects): string | undefined {
   const paths = pathsOf(address);
   const keyOf = (path: string) => path.replace(/^s3:\/\/bucket\//, "");
@@ -116,7 +116,7 @@ function missing(record: LogRecord | undefined, objects: Objects): string | unde
   return undefined;
 }
 
-/** Whether the process of a fact had claimed a generation, and a newer one has begun. */
+/** Whether the process that stated a fact has claimed a generation that is no longer the newest. */
 function isFenced(fact: string, facts: readonly string[], records: readonly LogRecord[]): boolean {
   const [name = ""] = fact.split(":");
   const of = name.replace("host of ", "");
@@ -145,17 +145,17 @@ async function violation(
 }
 
 const lastingLog = /^p\/(log\/\d+\.json|jobs\/)/;
-/** Where nothing removes checkpoints. */
+/** For scenes in which no process removes checkpoints. */
 const lastingAll = /^p\/(log\/\d+\.json|jobs\/|checkpoints\/)/;
 const depth = rounds("depth", 14, 30);
 
 type Explored = Pick<Scene, "programs"> &
   Partial<Pick<Scene, "isUnfenced" | "lasting" | "faultsMax">>;
 
-/** Explores a scene that begins with a committed checkpoint. Returns what is wrong. */
+/** Explores a scene that begins with a committed checkpoint. Returns the violation, if any. */
 async function exploreScene(t: ExecutionContext, given: Explored): Promise<string | undefined> {
   const recoveries = new Map<string, string | undefined>();
-  /** Whether a new root goes on from these objects, if nothing else happens. */
+  /** The reason why a new root cannot continue alone from these objects; undefined: it can. */
   const goesOn = async (objects: Objects) => {
     const key = textOfObjects(objects);
     if (!recoveries.has(key)) {
@@ -183,7 +183,7 @@ async function exploreScene(t: ExecutionContext, given: Explored): Promise<strin
 const two = (more: RootOptions = {}) => [
   ...[root("A", more), host("A"), root("B", more), host("B")],
 ];
-/** The same, where the first root is about to commit. */
+/** The same programs, except that the first root begins just before its commit. */
 const late = (more: RootOptions = {}) => [
   ...[root("A", { ...more, until: /CREATE log.*4/ }), { ...host("A"), until: /$^/ }],
   ...[root("B", more), host("B")],

@@ -1,7 +1,7 @@
 // Explicit-state exploration: visits every state that is reachable within a number of transitions,
 // breadth first, and checks each. A violated invariant is reported with a shortest trace to it.
 
-/** A transition, for people, and the state after it. */
+/** A transition as text, and the state after it. */
 export interface Transition<State> {
   readonly label: string;
   readonly to: State;
@@ -9,10 +9,10 @@ export interface Transition<State> {
 
 export interface Model<State> {
   readonly initial: State;
-  /** Two states with one key are the same state. */
+  /** The key of a state: states with equal keys are the same. */
   keyOf(state: State): string;
   next(state: State): Promise<readonly Transition<State>[]>;
-  /** What is wrong in a state; undefined: nothing. */
+  /** The violation of an invariant in a state, if there is one. */
   violation(state: State): Promise<string | undefined>;
 }
 

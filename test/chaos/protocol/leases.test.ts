@@ -1,6 +1,6 @@
-// Every interleaving of processes that want to lead one cluster over one object store: terms, and
-// the journals of their leaders, by the real code. Any process may find the lease expired at any
-// time. Then the same with faults planted, each of which must be found; in `npm test` some of them.
+// Every interleaving of processes that want to lead one cluster over one object store, up to 14
+// requests (30 in `npm run test:all`): terms and journals of leaders, by the real code. Any process
+// may find the lease expired at any time. Then the same with planted faults, which must be found.
 
 import test, { type ExecutionContext } from "ava";
 import { LeadershipLostError, StoreFailedError } from "../../../src/errors/errors.ts";
@@ -16,11 +16,11 @@ import { factsAlone, type Objects, type Scene, StoreModel, textOfObjects } from 
 
 /** Faults of a leader's program. */
 interface Faults {
-  /** It acknowledges without having looked for a newer term. */
+  /** The leader acknowledges entries without a check for a newer term. */
   readonly confirmsNothing?: boolean;
-  /** It removes former journals without having looked for a newer term. */
+  /** The leader removes former journals without a check for a newer term. */
   readonly removesAtOnce?: boolean;
-  /** It reads the former journal before it claims its term. */
+  /** The leader reads the former journal before it claims its term. */
   readonly readsFirst?: boolean;
 }
 
@@ -35,7 +35,7 @@ function leader(name: string, options: LeaderOptions = {}): Program {
     new StoredJournal<string>({ objects, term, confirm });
   return {
     name,
-    attemptsMax: 1, // The journal itself tries again.
+    attemptsMax: 1, // The journal repeats requests itself.
     async run({ objects, note }) {
       const lease = new StoredLease({ objects, claimant: name, onForgotten() {} });
       const patient = async <Result>(body: () => Promise<Result>) => await untilAnswered(body);
@@ -52,7 +52,7 @@ function leader(name: string, options: LeaderOptions = {}): Program {
       const { entries } = early ?? (await journal.readFormer());
       try {
         await patient(() => journal.begin(entries));
-        note(`reads ${term} ${namesOf(entries).join(" ")}`); // And is the newest leader.
+        note(`reads ${term} ${namesOf(entries).join(" ")}`); // `begin` has confirmed the term.
         for (let at = 1; at <= count; at++) {
           const entry = `${name}${at}`;
           journal.append([{ kind: "run", run: entry, job: {} }]);
@@ -68,7 +68,7 @@ function leader(name: string, options: LeaderOptions = {}): Program {
   };
 }
 
-/** Tries again while the store does not answer. */
+/** Repeats a call until the store answers. */
 async function untilAnswered<Result>(body: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {
@@ -119,7 +119,7 @@ async function exploreScene(
   const former = leader("former");
   const said = await factsAlone(former, new Map());
   const recoveries = new Map<string, readonly string[]>();
-  /** What another process finds that leads after this, if nothing else happens. */
+  /** The facts of another process that becomes leader on these objects, alone. */
   const successor = async (objects: Objects) => {
     const key = textOfObjects(objects);
     const facts = recoveries.get(key) ?? (await factsAlone(leader("next"), objects));
@@ -146,7 +146,7 @@ async function exploreScene(
   return found?.what;
 }
 
-/** Two processes; the first has claimed its term, and is about to write. */
+/** Two processes, of which the first has claimed its term and is about to begin its journal. */
 const two = (options: LeaderOptions = {}) => [
   leader("A", { ...options, until: /PUT runs.*begun/ }),
   leader("B", options),
@@ -169,7 +169,7 @@ testIf(testAll)(
   async (t) => {
     const programs = [
       leader("A", { confirmsNothing: true, until: /PUT runs.*000001/ }),
-      leader("B", { until: /GET runs.*000001/ }), // It reads as many objects as may be there.
+      leader("B", { until: /GET runs.*000001/ }), // B has read the objects before this one.
     ];
     const found = await exploreScene(t, { programs, faultsMax: 0 }, 20);
     t.regex(found ?? "", /the leader of term \d does not find A1/);

@@ -1,5 +1,5 @@
 // Runs the program of a process over the answers that it got so far, up to its next request. The
-// code is the real one; only what is below the object store's client is replaced.
+// code is the real one, except for the network below the object store's client.
 
 import { blockingStoreOf } from "../../../src/objects/blocking-store.ts";
 import { openObjectStore } from "../../../src/objects/open-object-store.ts";
@@ -11,13 +11,13 @@ import { seal, unseal } from "../../../storage/disk/sealed-json.ts";
 
 export const address = "s3://bucket/p";
 
-/** What a process has: a store, and a way to tell the model and other processes what happened. */
+/** The means of a process: a store, and facts that the model and other processes can read. */
 export interface Machine {
   readonly disk: Disk;
   readonly objects: ObjectStore;
   /** States a fact, which holds from now on. */
   note(fact: string): void;
-  /** Waits until a process has stated a fact that begins so; returns the rest of it. */
+  /** Waits until a process has stated a fact with this beginning; returns the rest of the fact. */
   wait(beginning: string): string;
 }
 
@@ -30,7 +30,7 @@ export interface Program {
   readonly planted?: (store: BlockingObjectStore) => BlockingObjectStore;
   /** A fault of the client, planted between it and the network. */
   readonly misheard?: (request: StoreRequest, answer: StoreAnswer) => StoreAnswer;
-  /** Before the exploration, it runs alone up to its first request whose text matches. */
+  /** The exploration begins with this program just before its first request that matches. */
   readonly until?: RegExp;
 }
 
@@ -87,8 +87,8 @@ export async function replay(program: Program, answers: readonly StoreAnswer[]) 
 }
 
 /**
- * Records of a log hold a number that counts all records of the process that runs the model. Each
- * program gets numbers of its own instead, so that it sends the same bytes each time.
+ * The records of a log have numbers, counted over the whole process that runs the model. Here each
+ * program gets numbers of its own instead, so that each replay sends the same bytes.
  */
 class Records {
   readonly #name: string;

@@ -5,11 +5,11 @@
 // A transition is one request that the store carries out. With faults, a write also
 //   - gets no answer, and arrives later or never ("no answer"; the client repeats it), or
 //   - is answered and arrives once more later ("twice").
-// A process that never moves again is one that died, so deaths need no transition.
+// A process that sends no further request is a dead process, so deaths need no transition.
 //
-// A read of an object that is never changed has the same answer whenever it is carried out, so the
-// model answers it at once and explores fewer orders. Where a process sends several requests at
-// once, the model carries them out in their order.
+// A read of an object that never changes has the same answer at any time, so the model answers it
+// at once and explores fewer orders. Requests that a process sends at the same time are carried
+// out in their order.
 
 import { MemoryBucket } from "../../../chaos/objects/memory-bucket.ts";
 import type { StoreAnswer, StoreRequest } from "../../../src/objects/requests.ts";
@@ -17,12 +17,12 @@ import type { Model, Transition } from "./explore.ts";
 import { latin, type Program, replay, textOf } from "./replay.ts";
 
 export interface Scene {
-  /** The objects at first. @default none */
+  /** The initial objects. @default none */
   readonly objects?: Objects;
-  /** Run one after the other before the exploration, without faults. */
+  /** Programs that run one after the other before the exploration, without faults. */
   readonly before: readonly Program[];
   readonly programs: readonly Program[];
-  /** Faults in all. */
+  /** Most faults in all processes together. */
   readonly faultsMax: number;
   /** Keys of objects that are never changed or removed once they exist. */
   readonly lasting: RegExp;
@@ -37,7 +37,7 @@ export interface Scene {
 
 export type Objects = ReadonlyMap<string, Uint8Array>;
 
-/** All values are indices of interned ones. */
+/** All values are indices of interned values. */
 interface State {
   readonly objects: number;
   /** Requests that may still arrive. */
@@ -47,7 +47,7 @@ interface State {
   readonly faults: number;
 }
 
-/** Where a process has come to. */
+/** The next request of a process, or the fact for which it waits, and its facts so far. */
 interface Outcome {
   readonly request: number | undefined;
   /** The beginning of the fact that it waits for. */
@@ -55,7 +55,7 @@ interface Outcome {
   readonly facts: readonly string[];
 }
 
-/** Numbers equal values. */
+/** Gives equal values the same number. */
 class Interned<Value> {
   readonly #numbers = new Map<string, number>();
   readonly #values: Value[] = [];
@@ -101,7 +101,7 @@ export class StoreModel implements Model<State> {
     return model;
   }
 
-  /** Runs programs that begin later than at their first request. They may wait for each other. */
+  /** Runs programs up to their `until`. They may wait for each other. */
   async #advance(): Promise<void> {
     let state = await this.#settled(this.#initial);
     for (let at = 0; at < this.#scene.programs.length; ) {
@@ -194,7 +194,7 @@ export class StoreModel implements Model<State> {
         at++;
         continue;
       }
-      at = 0; // Its next fact may be one that another process waits for.
+      at = 0; // Another process may wait for its next fact.
     }
     return state;
   }
@@ -230,7 +230,7 @@ export class StoreModel implements Model<State> {
     return this.#histories.number(`${history} ${answer}`, answers);
   }
 
-  /** What the store makes of a request. */
+  /** The objects after a request, and the store's answer. */
   #effect(objects: number, request: number) {
     const key = `${objects} ${request}`;
     const known = this.#effects.get(key);

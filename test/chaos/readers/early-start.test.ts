@@ -1,5 +1,5 @@
-// A run that begins while its files are still being indexed trains the model of one that waits for
-// the index, though the index stands still and the run begins again with a half of it.
+// A run that begins while its files are still being indexed trains the same model as a run that
+// waits for the index, even if indexing stalls and the run restarts with half of the index.
 
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ function jobOf(place: Pick<EitherCluster, "job">, home: string, data: object) {
 }
 
 /**
- * A launcher whose first preparation never tells of files that are indexed after the first ones.
+ * A launcher whose first preparation reports no files that are indexed later.
  */
 function silent(launcher: Launcher): Launcher {
   let preparations = 0;
@@ -67,7 +67,7 @@ test.serial("a run that begins before its files are indexed trains the same mode
   t.is(result.generation, 2);
   t.true(wholeAt.some((name) => name.endsWith(".early.index.cache")));
   const [incident] = only(events, "run.incident");
-  // It has trained the steps of the first file, or of the first two, and none of the next one.
+  // The run has trained the steps of the first one or two files, and waits for the next file.
   t.regex(
     JSON.stringify(incident),
     /the index of the files of a step after step (13|29) from host:0/,
@@ -77,5 +77,5 @@ test.serial("a run that begins before its files are indexed trains the same mode
     events.findIndex(({ type }) => type === "run.incident"),
   );
   const last = only(before, "run.checkpointed").at(-1)?.step ?? 0;
-  t.true(last > 0 && last < 38, "it has trained, and not all");
+  t.true(last > 0 && last < 38, "it has trained some steps, not all");
 });

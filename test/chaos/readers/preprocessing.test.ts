@@ -1,5 +1,5 @@
 // Runs whose samples are made by preprocessing workers: the model is the same as with readers that
-// make the samples themselves, whichever worker makes a split, and whatever dies.
+// make the samples themselves, whichever worker makes a split, and whichever thread dies.
 
 import { statSync, utimesSync } from "node:fs";
 import type { ExecutionContext } from "ava";
@@ -89,7 +89,7 @@ testIf(testAll).serial(
     const offenders = only(events, "run.incident").map(({ offender }) => offender);
     t.true(offenders.includes("master:0"), offenders.join());
     // Splits made by threads travel through shared memory.
-    t.true(seen.want > 0 && seen.done > 0, "what is asked for and done goes through the broker");
+    t.true(seen.want > 0 && seen.done > 0, "requests and reports cross the broker");
     t.is(seen.data, 0);
   },
 );

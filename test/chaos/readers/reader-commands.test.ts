@@ -16,7 +16,7 @@ import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
-/** Pauses after `step` steps, long enough for the steps to be reported and for a request. */
+/** Pauses device 0 after `step` steps, until these are reported and a request has arrived. */
 const rest = (generation: number, step: number) =>
   ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
 

@@ -145,7 +145,7 @@ test.serial(
       ),
     );
     t.false(waits.some(({ waiter }) => waiter === "device:1"));
-    // One record of the incident, with its actions and its outcome.
+    // The incident has one record, with its actions and its outcome.
     const [record, ...others] = result.incidents;
     t.is(others.length, 0);
     const [, next] = only(events, "run.started");

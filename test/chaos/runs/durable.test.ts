@@ -57,7 +57,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
       const second = await runJob(place, inEpochs(leftOut, 2));
       t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
       t.is(second.result.digest, calm.digest);
-      t.deepEqual(second.result.stores, [ssd], "what is on disk decides");
+      t.deepEqual(second.result.stores, [ssd], "the store of the rows on disk is used");
       t.is(allPersisted(job).length, 1, "persisted again, under the last stamp");
       const other = ssd === "file" ? "rocksdb" : "file";
       const refused = runJob(place, inEpochs({ ...job, tiers: { ...small, ssd: other } }, 3));
@@ -68,7 +68,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
           `^Expected \`tiers.ssd\` to be left out, or \`${ssd}\`, whose rows this run has in \\S+, or delete that directory, got \`${other}\``,
         ),
       );
-      t.is(allPersisted(job).length, 1, "the rows are still there");
+      t.is(allPersisted(job).length, 1, "the refused run removes no rows");
       await place.cluster.close();
       t.deepEqual(readdirSync(tiersOf(job)).length, 1);
     },

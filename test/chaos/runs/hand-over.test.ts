@@ -1,5 +1,5 @@
-// Hosts that leave hand their parts of the last cut over to hosts that stay: they need not wait for
-// the store, no step is done twice, and the model stays the same.
+// Leaving hosts hand their parts of the last cut over to hosts that stay: they need not wait for
+// the store, no step is done twice, and the model is the same.
 
 import test, { type ExecutionContext } from "ava";
 import { type RunEvent, verifyCheckpoints } from "../../../index.ts";
@@ -16,12 +16,12 @@ const isSaving = (actor: string) => /^(writer|adopter):/.test(actor);
 interface Drain {
   readonly options?: Parameters<typeof startVirtualCluster>[1];
   readonly buddyBytes?: number;
-  /** The step at which they leave, and the pause there. Checkpoints are every 10 steps. */
+  /** The step at which hosts leave, and the pause there. Checkpoints are every 10 steps. */
   readonly step?: number;
   readonly pauseMs?: number;
   /** The joined hosts that leave, from 1. */
   readonly leaving: readonly number[];
-  /** Whether a host joins once the run goes on without the others. */
+  /** Whether a new host joins once the run continues without the hosts that left. */
   readonly isReplaced?: boolean;
   /** Called when a leaving host has ended. */
   readonly onGone?: (guests: readonly JoinedHost[]) => void;
@@ -75,7 +75,7 @@ async function drain(t: ExecutionContext, given: Drain) {
   t.deepEqual(history, calm.history);
   const { checkpoints, isIntact } = await verifyCheckpoints(job.checkpoint?.directory ?? "");
   t.true(checkpoints.length > 3);
-  t.true(isIntact, "each has the digest of its parts");
+  t.true(isIntact, "each checkpoint matches its digest");
   t.is(types.filter((type) => type === "gone").length, leaving.length);
   return { types, events };
 }
@@ -100,7 +100,7 @@ test.serial(
     t.true(types.lastIndexOf("gone") < types.indexOf("run.checkpointed"));
     const [{ seconds } = { seconds: 0 }] = only(events, "run.scaled");
     t.true(seconds > storeMs / 1000, "the next generation waits for the store");
-    t.true(seconds < (storeMs + readMs) / 1000, "and restores from memory");
+    t.true(seconds < (storeMs + readMs) / 1000, "it restores from memory");
   },
 );
 
@@ -109,8 +109,8 @@ test.serial("the messages of a hand-over may be lost, repeated and reordered", a
     const subjects = `osiris.*.*.*.${role}.*.*`;
     return { subjects, drop: 0.3, duplicate: 0.3, reorder: 0.3 };
   });
-  // After a checkpoint, so that the parts are increments on those of it.
-  // Copies whose messages are lost are read from the store, which takes no time here.
+  // The hosts leave after a checkpoint, so that their parts are increments on its parts. Parts
+  // whose messages are lost are read from the store, which takes no time here.
   const syncMsOf = (actor: string) => (isSaving(actor) ? 500 : 0);
   const options = { faults, syncMsOf, readMsOf: () => 0 };
   const { types, events } = await drain(t, { leaving: [1, 3], step: 15, pauseMs: 3000, options });
@@ -124,7 +124,7 @@ test.serial(
   async (t) => {
     const { events } = await drain(t, {
       leaving: [2, 3],
-      onGone: ([first]) => first?.kill(), // The only buddy of both.
+      onGone: ([first]) => first?.kill(), // Kills the host that took over the parts of both.
     });
     t.like(only(events, "run.incident")[0]?.error, { code: "PEER_LOST" });
     t.deepEqual(

@@ -164,7 +164,7 @@ test.serial(
     t.log(changed.error.message);
     t.is(changed.error.code, "DATA_CHANGED");
     const touched = await damageWithText((path) => utimesSync(path, 1, 1));
-    t.is(touched.at(-1)?.type, "run.finished", "the same text, written again");
+    t.is(touched.at(-1)?.type, "run.finished", "the same text with another time");
   },
 );
 

@@ -1,5 +1,5 @@
 // One run on real threads, in which each kind of part is lost once. The other files of this folder
-// try the many ways to lose one, in virtual time.
+// lose parts in many more ways, in virtual time.
 
 import test from "ava";
 import { type JobOptions, readRunLog, type ThreadFault, throwIn } from "../../../internal.ts";

@@ -37,7 +37,7 @@ async function assertUndisturbed(t: ExecutionContext, story: Story, devices: rea
   t.log(`scaled, s: ${scaled.map(({ seconds }) => seconds.toFixed(2)).join(" ")}`);
 }
 
-/** Pauses after `step` steps, long enough for the steps to be reported. */
+/** Pauses device 0 after `step` steps, long enough for the steps to be reported. */
 const rest = (generation: number, step: number) =>
   ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
 

@@ -49,10 +49,10 @@ test.serial(
   "in the split order the model is the same on 1 to 3 devices, and not that of global order",
   async (t) => {
     const result = await calm();
-    // Splits of 32 samples, with the evaluation's samples among them, overlap two or three blocks.
+    // Splits of 32 training samples, between which evaluation samples lie, overlap 2 or 3 blocks.
     const { overRead = 0, waitMs = 0 } = result.times?.splits ?? {};
     t.true(overRead > 1.2 && overRead < 3.2, `${overRead}`);
-    t.true(waitMs > 0 || !isTestAll, "in virtual time reading takes none");
+    t.true(waitMs > 0 || !isTestAll, "reading takes no virtual time");
     for (const devices of [1, 3]) t.is((await undisturbed(devices)).digest, result.digest);
     t.not(result.digest, (await calmRun(2)).digest);
   },
@@ -70,7 +70,7 @@ test.serial("readers and devices may end in mid-split: same model", async (t) =>
   });
   t.is(result.digest, expected.digest);
   t.deepEqual(result.history, expected.history);
-  t.is(result.generation, 2, "a reader is replaced, a device is restored");
+  t.is(result.generation, 2, "only the lost device costs a generation");
 });
 
 test.serial("a cache block that is damaged in mid-split is made again: same model", async (t) => {

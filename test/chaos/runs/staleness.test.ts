@@ -1,5 +1,5 @@
 // Stale tables in whole runs: the same bits and counts on any devices and after any kill; a
-// cancelled and resumed run reads fresh rows in one more step, and counts it.
+// cancelled and resumed run reads fresh rows in one more step, which counts as fresh.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";

@@ -162,7 +162,7 @@ test.serial(
     await t.throwsAsync(() => run.result(), { message: /was cancelled/ });
     await following;
     t.like(only(told, "run.alert"), [{ code: "CHECKPOINT_DISK_FULL" }]);
-    t.deepEqual(only(told, "run.incident"), [], "it waited for no deadline");
+    t.deepEqual(only(told, "run.incident"), [], "no deadline ended a generation");
   },
 );
 

@@ -72,7 +72,7 @@ test.serial("a partial recovery keeps the residuals of the surviving devices", a
   };
   t.deepEqual(recovery?.devices, [0]);
   t.is(slicesAt(20), 8);
-  t.is(slicesAt(recovery?.step), 6, "without those of the lost device, which begin at 0");
+  t.is(slicesAt(recovery?.step), 6, "the lost device's residuals begin at 0");
   t.is(slicesAt(40), 8);
   t.true((await verifyCheckpoints(directory)).isIntact);
 });

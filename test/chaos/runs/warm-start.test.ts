@@ -107,7 +107,7 @@ test.serial(
     t.like(JSON.parse(store.jobText).warmStart, { from: join(days.home, "first"), step: 20 });
     rmSync(join(days.home, "first"), { recursive: true });
     t.is((await runJob(place, job)).result.digest, result.digest);
-    // Its first checkpoint has the rows of the source, and names the kernels behind them.
+    // The first checkpoint has the rows of the source, and the instruction set that trained them.
     const adopted = store.list().manifests.find(({ cut }) => cut === 20);
     t.deepEqual(adopted?.sets, [openKernels("auto").set]);
     await runJob(place, days.jobOf("first", ["tuesday"]));

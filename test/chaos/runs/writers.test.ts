@@ -79,7 +79,7 @@ test.serial(
     // Each part is synced, and each writer has several.
     const stalls = saved.map(({ stallMs }) => stallMs);
     t.true(Math.max(...stalls) < syncMs, `${stalls}`);
-    // On a busy machine ten steps may take as long as the disk: then a cut does not wait.
+    // On a busy machine ten steps may take as long as the disk, and then a cut does not wait.
     const waits = saved.map(({ waitedMs }) => waitedMs);
     t.true(
       waits.some((waitedMs) => waitedMs > syncMs),

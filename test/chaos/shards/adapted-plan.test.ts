@@ -39,7 +39,7 @@ test.serial("a run adopts a plan derived from its meters, and no bit changes", a
   const taken = sought.filter(({ isTaken }) => isTaken);
   t.true(taken.length > 0, JSON.stringify(sought));
   const adapted = only(events, "run.adapted");
-  // A plan adopted in the last steps comes too late: the run is over.
+  // A plan that is adopted in the last steps is not used: the run ends before.
   t.true(adapted.length >= 1 && adapted.length >= taken.length - 1);
   t.like(adapted[0], { generation: 2 });
   const plans = only(events, "run.started").map(({ plan }) => plan?.sha256);

@@ -1,5 +1,5 @@
-// A user moves shards while a run trains: same model, no step done twice, and whatever dies
-// meanwhile, the shard ends up on the requested device.
+// A user moves shards while a run trains: the model is the same, no step is done twice, and after
+// any loss during the move the shard is on the requested device.
 
 import test, { type ExecutionContext } from "ava";
 import { Host, type JobOptions, type Run, type ShardReport } from "../../../internal.ts";
@@ -219,7 +219,7 @@ test.serial("a frozen shard stays on its device while the run is scaled", async 
     if (generation === 3) await run.scale({ devices: 3 });
   });
   await assertSame(t, story, "row-wise");
-  t.deepEqual(seen, [1, 0, 1]); // A single device holds the parts of tables that it had before.
+  t.deepEqual(seen, [1, 0, 1]); // On a single device, pins do not matter.
   const reasons = only(story.events, "run.started").map(({ pins }) =>
     pins?.map((one) => one.reason),
   );

@@ -57,18 +57,14 @@ test.serial("a tier reports which rows are where, and flushes them on request", 
         `${hbm.hits} ${hbm.requested}`,
       );
       t.is(hbm.hitRate, hbm.hits / hbm.requested);
-      t.is(
-        hbm.rows,
-        hbm.requested - hbm.hits - hbm.evicted,
-        "what came and did not leave is there",
-      );
+      t.is(hbm.rows, hbm.requested - hbm.hits - hbm.evicted, "rows: misses without evictions");
       t.true(hbm.rows > 0 && hbm.rows <= Math.min(rows, hbm.slots));
       t.true(ddr !== null && ddr.rows <= ddr.slots && ddr.dirty <= ddr.rows && ddr.rows > 0);
       dirty += ddr?.dirty ?? 0;
       const missed = hbm.requested - hbm.hits;
       t.true(
         (ddr?.requested ?? 0) >= missed,
-        "what one tier misses is asked of the next, ahead of need",
+        "the next tier is asked for each missed row, before a step needs it",
       );
       t.true(ssd.rows <= rows && ssd.written >= ssd.rows);
     }

@@ -46,7 +46,7 @@ const causes: readonly {
   },
   {
     what: "a whole host is gone",
-    // The process whose device is device:1 has the index 1, as each host has one device.
+    // Kills the process of device:1; each host has one device.
     breakIt: (cluster) => {
       const device = cluster.threads.running.find(({ name }) => name.endsWith("/device-1"));
       cluster.kill(Number(/^host(\d)/.exec(device?.name ?? "")?.[1]));
@@ -111,7 +111,7 @@ test.serial("later failures in a generation are consequences of its first one", 
 
   const successor = new RunRecord({ run: "r1", job }, () => {}, keeper);
   for (const event of events) successor.restore({ kind: "event", run: "r1", event });
-  t.deepEqual(successor.incidents.all(), record.incidents.all(), "the journal has all of it");
+  t.deepEqual(successor.incidents.all(), record.incidents.all(), "the journal has all incidents");
 });
 
 test.serial("a reader that is replaced is an incident that ended at once", async (t) => {

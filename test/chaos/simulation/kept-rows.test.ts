@@ -1,5 +1,5 @@
-// What a recovery reads: rows in the memory of hosts that live are put back to the checkpoint where
-// they are, and only the rows of lost hosts are read.
+// The bytes that a recovery reads: hosts that live reset the rows in their memory to the
+// checkpoint, and only the rows of lost hosts are read.
 
 import test from "ava";
 import type { SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
@@ -44,7 +44,7 @@ const lostThread: StoryOptions = {
 };
 let readAll: number | undefined;
 
-/** Bytes that a recovery reads which keeps no rows: all rows, however many devices there are. */
+/** Bytes that a recovery without kept rows reads: all rows, whatever the number of devices. */
 async function bytesOfAll(): Promise<number> {
   readAll ??= (await readWith(lostThread, { undoBytes: 0 })).read;
   return readAll;
@@ -80,7 +80,7 @@ test.serial("increments of a replicated table continue from its hashed copy", as
   const number = addJob({ ...plain, checkpoint, model });
   const reference = await referenceOf(number);
   for (const seed of [1, 2, 3]) {
-    // Generation 2 reads all rows: no cut has noted the hashes of the other device's copy.
+    // Generation 2 reads all rows, because no cut has hashes of the other device's copy.
     const breakIt = (cluster: SimulatedCluster) => {
       cluster.kill(0);
       let isLost = false;
@@ -102,7 +102,7 @@ test.serial("a thread that ends in a step that others have left changes no bit",
   for (const devices of [[2], [1, 1]]) {
     let isLost = false;
     const breakIt = (cluster: SimulatedCluster) => {
-      /** Rounds of dense gradients that device 0 has the sums of, and that device 1 waits for. */
+      /** The last rounds of dense gradients that device 0 has summed and device 1 waits for. */
       let [left, reached] = [0, 0];
       cluster.threads.cellsOver = (cells, thread) => {
         const [isFirst, isLast] = ["0", "1"].map((rank) => thread.name.endsWith(`/device-${rank}`));

@@ -1,5 +1,5 @@
-// A server holds rows and runs no samples; rows in host memory end with their process. Losing
-// either changes no bit, whatever takes its place.
+// The loss of a server, which holds rows and trains no samples, or of rows in host memory, which
+// end with their process, changes no bit.
 
 import test from "ava";
 import { addJob, jobs } from "../../../chaos/simulation/jobs.ts";

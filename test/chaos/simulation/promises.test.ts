@@ -44,7 +44,7 @@ async function runJob(
     faults: [fault],
   });
   t.is(verdict.failure, undefined, verdict.reason);
-  t.is(verdict.injected[fault.kind], 1, "it was injected");
+  t.is(verdict.injected[fault.kind], 1, "the fault was injected");
   return verdict.last.map((line) => {
     const [at = "", ...words] = line.split(" ");
     return { sinceMs: Number(at) - atMs, text: words.join(" ") };
@@ -55,8 +55,8 @@ const after = (lines: readonly Line[], what: RegExp): Line | undefined =>
   lines.find(({ sinceMs, text }) => sinceMs > 0 && what.test(text));
 
 test.serial("P1: the actor that a step waits for is named within two step deadlines", async (t) => {
-  // A bridge, a device, its two readers. Writers are not part of a step, and have separate
-  // deadlines.
+  // The picked threads: a bridge, a device, and its two readers. Writers are not part of a step,
+  // and have separate deadlines.
   for (const pick of someOrAll("threads that stand still", [3], [0, 2, 3, 4])) {
     const lines = await runJob(t, { kind: "thread.pause", atMs, forMs: 60_000, pick });
     const incident = after(lines, / run\.incident: /);
@@ -114,7 +114,7 @@ test.serial(
       t.is(verdict.terms, 2, "another process leads");
       const news = verdict.last.filter((line) => line.includes(" run.workers"));
       const generations = new Set(news.map((line) => / receives \S+ (\d+) /.exec(line)?.[1]));
-      t.true(generations.size > 1, "both masters told of their workers");
+      t.true(generations.size > 1, "the masters of both generations reported workers");
     }
   },
 );
@@ -149,7 +149,7 @@ test.serial("a power failure leaves one gap in event numbers, which is reported"
   t.is(lines.filter(({ text }) => text.includes("run.renumbered")).length, 1);
   const lost = numbersOf(lines);
   const jumps = lost.filter((seq, at) => at > 0 && seq !== (lost[at - 1] ?? 0) + 1);
-  t.is(jumps.length, 1, "and the numbers jump nowhere else");
+  t.is(jumps.length, 1, "the numbers jump only once");
 });
 
 test.serial("P10: if the broker is away for 60 s, the job pauses and continues", async (t) => {
@@ -165,14 +165,14 @@ test.serial(
     const flips = [0, 1, 2].map((pick) => ({ kind: "disk.flip", atMs, pick, bit: 9000 }) as const);
     const told: string[] = [];
     for (const flip of flips) {
-      if (told.length > 0 && !isTestAll) break; // The cache was flipped, not another file.
+      if (told.length > 0 && !isTestAll) break; // The flipped bit was in the cache.
       const faults: SimulatedFault[] = [flip, { kind: "process.kill", atMs: atMs + 1, pick: 1 }];
       const verdict = await simulate({ seed: 1, job, shape, faultsMs: 100_000, faults });
       t.is(verdict.failure, undefined, verdict.reason);
       t.is(verdict.injected["disk.flip"], 1);
       told.push(...verdict.last.filter((line) => / run\.cache/.test(line)));
     }
-    t.true(told.length > 0, "one of the first files is a data cache");
+    t.true(told.length > 0, "one of the flipped files is a data cache");
   },
 );
 

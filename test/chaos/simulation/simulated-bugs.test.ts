@@ -174,9 +174,9 @@ for (const { what, scenario } of found) {
 test.serial(
   "seed 15: a counter slightly below zero made heartbeats invalid, and a host was lost",
   async (t) => {
-    // The whole input dist was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is below zero in floating
-    // point.
-    const times = [0, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4]; // The first is read as the meter is made.
+    // The input dist consisted of waiting only, and 0.4 - (0.4 - 0.1) - 0.1 is below zero in
+    // floating point.
+    const times = [0, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4]; // The first: at the meter's creation.
     const words = new BigInt64Array(meterWords);
     const clock: Clock = Object.assign(new SimulatedClock(), {
       now: () => times.shift() ?? 0.4,

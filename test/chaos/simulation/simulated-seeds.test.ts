@@ -30,7 +30,7 @@ test.serial(
     const { faults, failures } = await simulateHere(own, kinds);
     t.deepEqual(failures, []);
     t.true((faults["run.move"] ?? 0) > moves / 4 && (faults["run.freeze"] ?? 0) > moves / 4);
-    // Requested moves are executed: each of these moves a shard from another device.
+    // Requested moves are executed: each of these two moves the shard to the other device.
     const speed = { turnMs: 0.1, startMs: 1 };
     const shape = { devices: [2], speed, delayMs: [0, 0.1] } as const;
     const asked = [8, 16].map((atMs, device) => {
@@ -91,7 +91,7 @@ test.serial(
     t.deepEqual(failures, []);
     t.log(JSON.stringify(kinds));
     t.true(Object.values(kinds).reduce((sum, count) => sum + count, 0) > 2 * services);
-    // The actors of the service are restarted alone, and no generation fails.
+    // Only the actors of the service restart, and no generation fails.
     const shape = { devices: [1, 1], speed: { turnMs: 4, startMs: 1 }, delayMs: [0, 0.1] } as const;
     const faults = [
       { kind: "actor.throw", atMs: 200, role: "master", index: 0 },

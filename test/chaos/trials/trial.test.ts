@@ -50,13 +50,13 @@ testIf(testAll).serial(
     t.deepEqual(
       faulted.faults.slice(0, 3).map(({ step }) => step),
       [12, 17, 25],
-      "each at its step",
+      "each fault at its step",
     );
-    t.is(faulted.submissions, 2, "the leader's list of runs went with it");
+    t.is(faulted.submissions, 2, "submitted again, as the list of runs was lost");
     t.deepEqual(trial.ledger, [{ samples: 2700, once: 2700, never: 0, twice: 0 }]);
     t.is(trial.committedStepsLost, 0);
     t.is(trial.recoveries[0]?.offender, "device:1", "first cause first");
-    t.false(existsSync("unused"), "the job's own directory is left alone");
+    t.false(existsSync("unused"), "the job's own directory is not used");
 
     // The verdict reports a model that differs from the reference run's, with tables, blocks and
     // steps.
@@ -146,8 +146,8 @@ testIf(testAll).serial(
       trial.incidents.map(({ reason }) => reason.code),
       ["PEER_LOST", "CHECKPOINT_CORRUPT"],
     );
-    t.is(trial.submissions, 1, "nobody has to do anything about it");
-    t.is(trial.committedStepsLost, 10, "the disk had taken them");
+    t.is(trial.submissions, 1, "the run recovers without a second submission");
+    t.is(trial.committedStepsLost, 10, "the damaged checkpoint had these steps");
   },
 );
 

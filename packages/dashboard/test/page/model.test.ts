@@ -26,7 +26,7 @@ test("a curve of 100,000 points has bounded memory, even spacing, and its first 
   t.deepEqual(points.at(-1), [99_999, 49_999.5]);
   const steps = points.slice(0, -1).map(([step = 0]) => step);
   const gaps = new Set(steps.slice(1).map((step, at) => step - (steps[at] ?? 0)));
-  t.is(gaps.size, 1, "every point is as far from the next");
+  t.is(gaps.size, 1, "points are equally spaced");
 });
 
 test("each part of a step belongs to one stage, so that the stages add up to the step", (t) => {
@@ -61,8 +61,8 @@ test("recomputed steps are compared where the same step was reported both times"
     replaySentence(last()),
     "Steps 11 to 30 were computed again: different at 1 of 2 compared steps",
   );
-  t.false(check.note("loss", 40, 1).isAgain, "what lies behind was not done before");
-  // Another recovery starts another stretch; without a compared step it is no contradiction.
+  t.false(check.note("loss", 40, 1).isAgain, "step 40 was not done before");
+  // Another recovery starts another stretch; without compared steps, its sentence claims nothing.
   check.begin(39);
   check.note("loss", 41, 1);
   t.is(
@@ -238,7 +238,7 @@ test("a run's story has its recomputed steps, its incidents, and when it caught 
     story.loss.points().map(([step]) => step),
     [10, 25, 30],
   );
-  t.deepEqual(story.different.points(), [], "what is equal is not drawn again");
+  t.deepEqual(story.different.points(), [], "equal losses are not drawn again");
   t.like(story.replays[0], { from: 21, to: 25, compared: 3, different: 0, isOver: true });
   t.deepEqual(story.marks, [
     { step: 25, text: "device:1 failed", isFailure: true },

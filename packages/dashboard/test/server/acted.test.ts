@@ -86,7 +86,7 @@ withBrowser.test(
     await tree.page.waitForSelector(device(1));
     await timeline.page.waitForSelector("p.empty");
 
-    t.true(threads.kill("device:0"), "its worker runs");
+    t.true(threads.kill("device:0"), "device:0 runs");
     await tree.page.waitForSelector(`${device(0)} .badge.bad:text("restarted ×1")`);
     await timeline.page.waitForSelector(
       'article[aria-label="Incident 1"] h3:text("device:0 failed")',

@@ -117,7 +117,7 @@ test("a long history is thinned of progress beyond a chart's resolution, and of 
   t.true(events.length < 1600, `${events.length} events`);
   t.is(events.length + left, all.length);
   t.true(events.includes(incident));
-  t.true(events.includes(all[4000] as never), "the last step before the incident");
+  t.true(events.includes(all[4000] as never), "the last step before the incident is kept");
   t.is(events.at(-1), all.at(-1));
 });
 

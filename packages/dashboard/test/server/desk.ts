@@ -1,5 +1,5 @@
-// What the browser tests of this folder share: one browser, and one cluster with a run that
-// outlasts the tests.
+// Shared by the browser tests of this folder: one browser, and one cluster with a run that lasts
+// longer than the tests.
 
 import type { Browser } from "playwright-core";
 import type { Run } from "../../../../index.ts";

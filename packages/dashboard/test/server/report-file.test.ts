@@ -40,7 +40,7 @@ test.serial(
     const asked = ["--nats", url, "--token", token, "-o", "live.html", "--json"];
     const live = await runCli(["report", "reported", ...asked], directory);
     t.is(live.code, 0, live.stderr);
-    // Without a browser no picture is made, and the error says what helps.
+    // Without a browser no picture is made, and the error names a remedy.
     const without = ["env", `OSIRIS_BROWSER=${join(directory, "none")}`];
     const pictured = ["report", kept, "--png", "a.png"];
     const { code, stderr } = await startCli(pictured, directory, without).ended;
@@ -51,7 +51,7 @@ test.serial(
     const left = await runCli(["report", kept, "-o", "kept.html"], directory);
     t.is(left.code, 0, left.stderr);
     const text = readFileSync(join(directory, "live.html"), "utf8");
-    t.is(text.match(/<\/script>/gi)?.length, 2, "no name ends a script");
+    t.is(text.match(/<\/script>/gi)?.length, 2, "no name closes a script element");
     t.notRegex(text, /src="http|href="http/);
     if (leavesOut(t, realBrowser)) return;
     const browser = await startBrowser();

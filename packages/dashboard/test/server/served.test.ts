@@ -116,7 +116,7 @@ onCluster.test(
       t.notRegex(policy, /unsafe|https?:/);
       const text = await response.text();
       packed += gzipSync(text).length;
-      if (path === "page.js") t.regex(text, /--dashboard-allow faults/, "the flag, by its name");
+      if (path === "page.js") t.regex(text, /--dashboard-allow faults/, "it names the flag");
       t.notRegex(text, /<script>|src="http|@import|url\(http/);
       const etag = response.headers.get("etag") ?? "";
       t.is((await fetch(`${url}${path}`, { headers: { "if-none-match": etag } })).status, 304);

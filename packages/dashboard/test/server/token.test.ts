@@ -9,7 +9,7 @@ test("the token in the dashboard's link opens the page, and is not the token of 
     const settings = await dashboardSettings({ ...options, ...more }, broker, hasTenants);
     return settings.token;
   };
-  t.is(await of({}), undefined, "only this machine looks");
+  t.is(await of({}), undefined, "local and read-only: no token");
   for (const token of [
     await of({ dashboardAllow: ["control"] }),
     await of({ dashboardHost: "0.0.0.0" }),
@@ -18,7 +18,7 @@ test("the token in the dashboard's link opens the page, and is not the token of 
     t.is(
       token,
       tokenFor(broker, "dashboard"),
-      "the link stays good when the cluster is started again",
+      "the link stays valid after a restart of the cluster",
     );
     t.not(token, broker);
   }

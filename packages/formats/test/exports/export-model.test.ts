@@ -1,5 +1,5 @@
-// The export of a model as one safetensors file: the numbers that the model computes with, however
-// the checkpoint was sharded.
+// The export of a model as one safetensors file: it has the numbers with which the model computes,
+// whatever the sharding of the checkpoint.
 
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Safetensors beside the official library: its reader finds the model's tensors in our files, and
-// our reader reads the files of its writer.
+// Safetensors against the official library: its reader finds the model's tensors in Osiris's files,
+// and Osiris reads the files of its writer.
 
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -1,6 +1,6 @@
 // The file beside an ONNX model: rules by which a client makes the model's inputs, and test
-// vectors. A client that has the rules alone makes the inputs of the vectors, and both the model
-// and ONNX Runtime predict from them what the vectors say.
+// vectors. A client that has only the rules makes the vectors' inputs, and both the model and ONNX
+// Runtime predict the vectors' outputs from them.
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

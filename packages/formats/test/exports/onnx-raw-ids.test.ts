@@ -1,5 +1,5 @@
 // ONNX models that take the ids of the data's columns and compute the rows themselves: ONNX Runtime
-// predicts what the model predicts. The export reports which features take rows instead.
+// predicts the same as the model. The export reports which features take rows instead.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

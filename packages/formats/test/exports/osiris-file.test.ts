@@ -95,7 +95,7 @@ test("rows keep their precision, and parts begin at page boundaries", async (t) 
   await exportModel(directory, file);
   const { parts: own } = modelFileAt(file, realDisk);
   t.true(own.every(({ start }) => start % 4096 === 0));
-  // Each table is one part, with the bytes of its parts except for the chunk framing.
+  // Each table is one part of the file, as large as its parts in the checkpoint but for framing.
   t.is(own.length, 1 + tables.length);
   for (const [i, { name }] of tables.entries()) {
     const whole = own.find((one) => one.name === `table-0000${i}`)?.bytes ?? 0;
@@ -187,7 +187,7 @@ test("a proof with invalid part names or hashes is damage, even with a valid sea
 
 testIf(python3)("Python's zipfile lists, tests and extracts a model file", async (t) => {
   const run = (...args: string[]) => execFileSync("python3", args, { encoding: "utf8" });
-  // Without its state of elements, an Adagrad row has no state at all.
+  // An Adagrad row, whose state is not exported, has no state at all.
   const adagrad: JobOptions["optimizer"] = { sparse: { kind: "adagrad", learningRate: 0.1 } };
   for (const optimizer of [adam, adagrad]) {
     const { home, directory } = await trainedTables(t, { optimizer });
@@ -260,7 +260,7 @@ test("a file whose table digests do not prove the run's digest fails verificatio
   const { home, directory } = await trainedTables(t, { optimizer: rowWise });
   const file = join(home, "model.osiris");
   await exportModel(directory, file);
-  // Every hash of the file matches, but the digests are of other rows.
+  // Every hash of the file matches, but its digests belong to other rows.
   const { proof } = modelFileAt(file, realDisk);
   const bytes = readFileSync(file);
   const entries = unzipped(bytes);

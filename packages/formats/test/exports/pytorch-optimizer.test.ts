@@ -1,6 +1,6 @@
-// The optimizer state of a model is exported with it and imported again: the numbers that PyTorch
-// itself saved of the same models (test/fixtures/pytorch), bit for bit, from which PyTorch
-// continues to train.
+// The optimizer state of a model is exported with it and imported again: it equals, bit for bit,
+// the state that PyTorch saved for the same model (test/fixtures/pytorch), and PyTorch continues to
+// train from it.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";

@@ -1,6 +1,6 @@
-// The export of a model as a state dict of facebookresearch/dlrm or TorchRec: the tensors that
-// PyTorch itself wrote of the same model (test/fixtures/pytorch), bit for bit, in a file that
-// PyTorch reads.
+// The export of a model as a state dict of facebookresearch/dlrm or TorchRec, which PyTorch reads:
+// its tensors equal, bit for bit, those that PyTorch wrote for the same model
+// (test/fixtures/pytorch).
 
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -109,7 +109,7 @@ test("a stopped export to PyTorch resumes, and ends in the same bytes", async (t
       ...realDisk,
       rename(from: string, to: string) {
         realDisk.rename(from, to);
-        // Stops each export when it has saved one more mark than the export before.
+        // Stops each export after its third saved mark, so that each gets further than the last.
         if (to.endsWith(".json") && ++renames > 2) {
           saves++;
           controller.abort(new Error("stopped here"));

@@ -47,7 +47,7 @@ test("an import that is killed at any call leaves nothing half-written", async (
     await t.throwsAsync(importModel(file, { out, disk: killedAt(at) }), undefined, `${at}`);
     const before = await loadModel(out).catch((error: unknown) => error);
     if (!(before instanceof Error)) {
-      // The kill came after the commit: the whole model is there, and stays.
+      // The kill came after the commit: the directory has the whole model, and keeps it.
       t.is((before as { digest: string }).digest, digest);
       const message = /Expected .* to be new or empty/;
       const again = importModel(file, { out, disk: later });

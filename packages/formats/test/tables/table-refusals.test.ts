@@ -96,7 +96,7 @@ test("missing, existing and damaged files and checkpoints have distinct errors",
   await t.throwsAsync(exportTable(directory, "rows", path), {
     instanceOf: CheckpointCorruptError,
   });
-  t.is(readFileSync(path, "utf8"), text, "the former file is as it was");
+  t.is(readFileSync(path, "utf8"), text, "the former file is unchanged");
   const out = join(home, "out");
   const damaged = importTable(directory, "grid", { from: path, out });
   await t.throwsAsync(damaged, { instanceOf: CheckpointCorruptError });

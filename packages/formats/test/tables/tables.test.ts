@@ -1,5 +1,5 @@
-// Tables of a checkpoint become files and checkpoints again without a changed bit, for all tiles
-// and row formats.
+// Tables of a checkpoint are exported to files and imported again without a changed bit, for all
+// tiles and row formats.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -212,7 +212,7 @@ test("a run resumes from an imported checkpoint and reaches the digest of an unc
   const { parts } = openCheckpoint(first.directory).manifest;
   t.true(
     parts.some(({ base }) => base.length > 1),
-    "it is made of differences",
+    "the checkpoint has increments",
   );
   const from = join(home, "columns.parquet");
   await exportTable(first.directory, "columns", from, { state: true });

@@ -50,7 +50,7 @@ test("opcodes that make objects or call them are refused", (t) => {
     const hex = opcode.toString(16);
     isRefused(t, bytesOf("ccollections\nOrderedDict\n)", opcode), new RegExp(`opcode 0x${hex}`));
   }
-  // A storage that is called, a storage of a class that is none, a tensor with a state.
+  // A call of a storage, a storage of another class, and a tensor with a state.
   isRefused(t, bytesOf("ctorch\nFloatStorage\n)R"), /a call of the type of a storage/);
   isRefused(t, bytesOf(text("x"), "Q"), /a persistent id that is no storage of numbers/);
   const own = tensor({ count: 4, shape: [4], strides: [1] });
@@ -63,7 +63,7 @@ test("deep nesting, marks and memo bombs terminate, and take little memory", (t)
   const nested = bytesOf(Buffer.alloc(many, "]"), Buffer.alloc(many - 1, "a"), ".");
   t.true(Array.isArray(unpickle(bytesOf(head, nested), "model.pt")));
   isRefused(t, Buffer.alloc(many, "("), /1000 open marks/);
-  // Each list has the list before ten times: the value is shared, never copied.
+  // Each list has the list before it ten times. Values are shared, so memory does not explode.
   let bomb = bytesOf("]q", 0);
   for (let i = 1; i < 200; i++) {
     const again = Array.from({ length: 10 }, () => bytesOf("h", i - 1));

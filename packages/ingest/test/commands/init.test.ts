@@ -40,7 +40,7 @@ test.serial("init makes a job file from a data file, and the job trains", async 
   t.deepEqual(vocabulary.trimEnd().split("\n").sort(), ["hats", "home", "shoes"]);
   const trained = await runCli(["train", "job.yaml", "--devices", "1", "--json"], directory);
   t.is(trained.code, 0, trained.stderr);
-  t.true(lastJson<{ auc: number }>(trained).auc > 0.9, "the pages tell the clicks");
+  t.true(lastJson<{ auc: number }>(trained).auc > 0.9, "pages predict clicks");
 
   // Evaluating on the training file, or on another file with its text, causes a warning.
   const header = "clicked,price,user,page,tags";

@@ -1,6 +1,6 @@
-// Ten logs as users bring them to `osiris init`, drawn by a seed: long tails, missing values,
+// Ten logs as users bring them to `osiris init`, drawn from a seed: long tails, missing values,
 // further outcomes, ratings, ids written as decimals, other delimiters and encodings. Each log has
-// a file to train on, one to test on, drawn alike, and the rows of both for a regression.
+// a training file and a test file of one distribution, and the rows of both for a regression.
 
 import { purposes, RandomStream } from "../../../../src/ports/random.ts";
 

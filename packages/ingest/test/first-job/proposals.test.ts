@@ -36,7 +36,7 @@ for (const [title, items] of Object.entries({ "few items": 200, "many items": 30
     });
     mkdirSync(home);
     for (const { path: file, bytes } of vocabularies) writeFileSync(file, bytes);
-    t.is(vocabularies.length, items === 200 ? 2 : 1, "items and tags, or tags alone");
+    t.is(vocabularies.length, items === 200 ? 2 : 1, "vocabularies of items and tags, or of tags");
     const { model } = resolveJob(job);
     t.deepEqual(
       shapesOf(model).map(({ name }) => name.replace(/_id$/, "")),

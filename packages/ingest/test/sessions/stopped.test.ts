@@ -53,7 +53,7 @@ test("killed before any disk change, the next call makes the same bytes", async 
     } catch (error) {
       t.is((error as Error).message, "the process died");
     }
-    if (existsSync(out)) t.deepEqual(bytesOf(out), expected, "never half a table");
+    if (existsSync(out)) t.deepEqual(bytesOf(out), expected, "the table is complete");
     const report = await clusterSessions([path], out, options);
     if (report.rowsResumed > 0) resumed++;
     t.deepEqual(bytesOf(out), expected, `killed before change ${deaths}`);

@@ -36,7 +36,7 @@ test("events within the window make the label; others are counted by reason", as
     request("after", 5000),
     request("before", 5000),
     request("none", 5000),
-    request("in", 5500), // Repeated.
+    request("in", 5500), // A repetition.
     request("in", 8000), // A new request, as the window of the first is over.
     request("late", 100),
     end,
@@ -75,8 +75,8 @@ test("events within the window make the label; others are counted by reason", as
 test("an event that was counted is not counted again when its stream is read again", async (t) => {
   const home = startDirectory(t);
   const features = [request("a", 100), request("b", 135), request("c", 140), end];
-  // When the window of `b` closes, the second event has been counted; the first is still held, and
-  // read again by the next process.
+  // When the window of `b` closes, event `y` has been counted. Event `x` is still held: the next
+  // process reads both again.
   const events = [event("x", 130), event("y", 112), { time: 200 }, { time: 2_000_000_000 }];
   const options = { windowMs: 10, latenessMs: 20, fileRows: 2 };
   const twice = join(home, "twice");

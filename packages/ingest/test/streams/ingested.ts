@@ -1,4 +1,4 @@
-// The rows that an ingestion of a test has written, and the hashes of its files.
+// Runs ingestions in tests, and reads the rows and the hashes of the files that they write.
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";

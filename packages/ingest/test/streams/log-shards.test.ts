@@ -12,7 +12,7 @@ test("messages of one key share a shard, and many keys spread evenly over all sh
     counts[shard] = (counts[shard] ?? 0) + 1;
   }
   t.true(Math.min(...counts) > 850 && Math.max(...counts) < 1150, counts.join());
-  t.is(logShardOf(17, 8), logShardOf("17", 8), "a number is its digits");
+  t.is(logShardOf(17, 8), logShardOf("17", 8), "a number is hashed as its digits");
   t.is(logShardOf("é", 1), 0);
 });
 

@@ -1,4 +1,4 @@
-// In-memory streams for a test, and the rows that the documented law makes of their messages.
+// In-memory streams for tests, and the rows of their messages by the law in docs/data.md.
 
 import type {
   ReadOptions,
@@ -11,11 +11,11 @@ import type {
 export type Messages = readonly (object | string | Uint8Array | undefined)[];
 
 export interface MemoryOptions {
-  /** Messages of each stream that exist so far. @default all */
+  /** The number of messages that each stream has so far. @default all */
   readonly shown?: { readonly features: number; readonly events: number };
   /** Event-loop turns before a message arrives. @default at once */
   readonly pauses?: () => number;
-  /** Messages that a stream redelivers after a message. @default 0 */
+  /** The number of messages that a stream redelivers after a message. @default 0 */
   readonly back?: () => number;
   /** The streams fail after so many messages were read, like the death of the process. */
   readonly diesAfter?: number;

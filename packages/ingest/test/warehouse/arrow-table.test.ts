@@ -52,7 +52,7 @@ test("every Arrow file of the same rows makes the same table, whatever its layou
   t.deepEqual(
     [...digests.values()].map(({ size }) => size),
     [1, 1, 1],
-    "one has its seconds in nanoseconds",
+    "three groups: one file has seconds as nanoseconds",
   );
 });
 

@@ -1,4 +1,4 @@
-// Parquet files as rows of stored values: they equal pyarrow's; damaged files are refused.
+// Parquet files as rows of stored values, which equal pyarrow's; damaged files are refused.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

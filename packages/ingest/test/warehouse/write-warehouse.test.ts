@@ -291,7 +291,7 @@ test("Ctrl-C leaves no file, and a process that dies leaves no table", async (t)
       .catch(() => true);
     if (!died) break;
     if (existsSync(out)) survived++;
-    // Once the table has its name it is complete: only the directory's sync can be missing.
+    // A table that has its name is complete: at most the sync of its directory is missing.
     if (existsSync(out)) t.is((await contentsOf(out)).rows, 400);
     realDisk.remove(out);
   }

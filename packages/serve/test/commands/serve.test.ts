@@ -1,4 +1,4 @@
-// `osiris serve` as a command: what it prints, what it refuses, and how it ends.
+// `osiris serve` as a command: its output, its refusals, and its end.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// A delta turns the earlier model into the later one: the served model then exports the full model
-// byte for byte, whatever the tables and however the checkpoints were cut.
+// A delta turns the earlier model into the later one: the served model then exports the later model
+// byte for byte, for all kinds of tables and checkpoints.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -229,7 +229,7 @@ test("requests during a delta are answered, each by the version that it names", 
 test("a stopped delta releases its slots for the next one, which is applied", async (t) => {
   const { directory, first, second, delta } = await twoCuts(t);
   await using served = await ServedModel.open(directory, { manifest: first.sha256 });
-  // Many times: leaked slots would run out.
+  // 40 times, because leaked slots would then run out.
   for (let turn = 0; turn < 40; turn++) {
     const controller = new AbortController();
     const stopped = served.applyDelta(delta, { signal: controller.signal });

@@ -113,12 +113,12 @@ for (const [name, more] of Object.entries(variants)) {
       ["a", "b", "c", "d"],
     );
     t.true(tiered.onDisk.every(({ rows, cachedRows }) => cachedRows < rows / 3));
-    t.deepEqual(readdirSync(tierDirectory), []); // Nothing that a killed process leaves.
+    t.deepEqual(readdirSync(tierDirectory), []); // Its files have no names.
     for (const delta of [undefined, ...deltas]) {
       if (delta !== undefined) {
         t.deepEqual(await tiered.applyDelta(delta), await whole.applyDelta(delta));
       }
-      // Concurrent requests: more rows than memory has room for, and rows that evict each other.
+      // Concurrent requests need more rows than fit into memory, and evict each other's rows.
       const batches = [1, 7, 300, 40].map((samples, turn) => batchOf(job, turn, samples));
       const answers = await Promise.all(batches.map((batch) => tiered.predictBatch(batch)));
       for (const [i, batch] of batches.entries()) {

@@ -160,8 +160,7 @@ test("no file is written where a file cannot be predicted, or the prediction is 
     instanceOf: InvalidOptionError,
     message: /`data\.categorical\[0\]` names the column `user`, which .*clicks\.csv does not have/,
   });
-  // The error must not count the label, which a file to predict may lack, as a column of the
-  // header.
+  // The error does not list the label among the missing columns: a file to predict may lack it.
   writeFileSync(short, "price;user;tags\n2;Zoë;t1\n");
   await t.throwsAsync(predictFile(model, short, out), {
     instanceOf: InvalidOptionError,

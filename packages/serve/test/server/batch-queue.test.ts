@@ -1,5 +1,5 @@
-// The queue of a served version: requests that wait together are scored as one batch, within
-// limits.
+// The queue of a served version: requests that wait at the same time are scored as one batch,
+// within limits.
 
 import test from "ava";
 import {
@@ -25,7 +25,7 @@ const job = resolveJob({
   checkpoint: { directory: "unused" },
 });
 
-/** A queue over an engine that a test can hold, and whose batches it sees. */
+/** A queue over an engine that a test can hold; `batches` lists the batches that it scored. */
 function startQueue({ samples = 100, batchMax = 8, latencyBudgetMs = 10 } = {}) {
   const clock = new SimulatedClock();
   const batches: number[][] = [];
@@ -106,7 +106,7 @@ test("requests that arrive while the engine is busy form the next batches, up to
 
 test("a batch takes no longer than the latency budget, by the engine's measured speed", async (t) => {
   const { submit, settle, batches, slow } = startQueue({ latencyBudgetMs: 10 });
-  slow(5); // The budget is two samples.
+  slow(5); // The budget allows two samples.
   await Promise.all([submit([1]), settle()]);
   const all = [submit([2]), submit([3]), submit([4])];
   await settle();

@@ -1,4 +1,4 @@
-// Hostile input: whatever the input, the answer is a sentence with a 4xx status, and the server's
+// Hostile input: each input gets a sentence with a 4xx status as its answer, and the server's
 // scores stay right.
 
 import { once } from "node:events";
@@ -135,7 +135,7 @@ test("every hostile body is refused in a sentence, and later scores are right", 
   t.is(({} as { A?: unknown }).A, undefined);
 });
 
-/** The bytes that a server answers `pieces` with, until it closes the connection. */
+/** The bytes with which a server answers `pieces`, until it closes the connection. */
 async function received(port: number, ...pieces: readonly string[]): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let text = "";
@@ -190,7 +190,7 @@ test("hostile bytes on a connection end only that connection", async (t) => {
   t.is((await post(predict, { instances })).status, 200);
 });
 
-/** A request that is hidden in what another server could take for a body. */
+/** A request that follows a head; another server could take it for the body of the head. */
 const hidden = "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const length = `Content-Length: ${hidden.length}`;
 const post = (headers: string, line = `POST ${predict} HTTP/1.1`) =>
@@ -256,7 +256,7 @@ test("no request is hidden in another one: ambiguous requests are refused, and e
     t.is(answer.match(/HTTP\/1\.1 \d/g)?.length, 1, `${name}: ${answer}`);
     t.notRegex(answer, /"live":true/, name);
   }
-  // One whole form names no path of the server; the hidden request is its body.
+  // A target in absolute form is unambiguous: no such path, and the hidden request is the body.
   const absolute = post(length, `POST http://elsewhere${predict} HTTP/1.1`);
   t.regex(await received(port, absolute + hidden), /^HTTP\/1\.1 404 /);
   t.regex(await received(port, hidden), /"live":true/, "the hidden request itself is answered");

@@ -31,7 +31,7 @@ test("a connection is closed if its client reads nothing, but not if the client 
   const slow = new SlowReaders({ stalledMs: 10_000, checkMs: 500, clock });
   const [stalled, sipping, quick] = [socketOf(1_000_000), socketOf(1_000_000), socketOf(0)];
   for (const socket of [stalled, sipping, quick]) slow.watch(socket);
-  t.is(slow.count, 2, "what has left is not looked at");
+  t.is(slow.count, 2, "a socket without buffered bytes is not watched");
   for (let second = 0; second < 100; second++) {
     clock.advance(1000);
     sipping.writableLength -= 1000;

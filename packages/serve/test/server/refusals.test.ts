@@ -1,4 +1,4 @@
-// Refusals stay short, however long the request is.
+// The messages of refusals stay short, whatever the length of the request.
 
 import test from "ava";
 import { z } from "zod";
@@ -48,7 +48,7 @@ test("a body with too many different names is refused before it is parsed", (t) 
     body(200_000, (i) => `I${i % 1000}`),
     1_000_000,
   );
-  t.is((instances as unknown[]).length, 200_000, "names that repeat are no burden");
+  t.is((instances as unknown[]).length, 200_000, "repeated names do not count");
 });
 
 test("a body with far more objects than a request may have is refused before it is parsed", (t) => {
@@ -57,6 +57,6 @@ test("a body with far more objects than a request may have is refused before it 
   };
   const tooMany = { instanceOf: RequestTooLargeError, message: /at most 100 samples, got 1000001/ };
   t.throws(() => jsonOf(body(1_000_000), 100), tooMany);
-  const { instances } = jsonOf(body(101), 100); // Counted later, as records are read.
+  const { instances } = jsonOf(body(101), 100); // Records are counted later, when they are read.
   t.is((instances as unknown[]).length, 101);
 });

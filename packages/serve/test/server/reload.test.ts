@@ -1,5 +1,5 @@
-// Newer checkpoints, several versions, traffic splits and shadows: which version answers, and that
-// the answer names that version.
+// Newer checkpoints, several versions, traffic splits and shadows: the right version answers, and
+// the answer names the version.
 
 import { cpSync, readdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -163,8 +163,8 @@ test("a refused delta or checkpoint is tried again once it or the served version
   const delta = watch.poll({ digest, step: 1 });
   t.like(delta, { kind: "delta", path: join(model.directory, "b.delta") });
   t.is(watch.poll({ digest, step: 1 }), undefined);
-  // Another delta has changed the served version: `b.delta` may follow it now, and the checkpoint
-  // is older.
+  // Another delta has changed the served version: `b.delta` may now apply to it, and the
+  // checkpoint is older than it.
   t.like(watch.poll({ digest: "sha256:77", step: 2 }), { kind: "delta" });
   t.is(watch.poll({ digest: "sha256:77", step: 2 }), undefined);
   await model.train({ cut: 3 });

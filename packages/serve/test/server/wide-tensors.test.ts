@@ -117,7 +117,7 @@ test("a shape with a zero cannot request more records than the server's limit", 
       1024,
     );
   const tooMany = { instanceOf: RequestTooLargeError, message: /at most 1024 samples, got \d+/ };
-  // An array of 2^53 records would fit into no memory, so the number of records is checked first.
+  // No memory has room for 2^53 records, so the number of records is checked first.
   for (const records of [1025, 100_000_000, Number.MAX_SAFE_INTEGER]) {
     t.throws(() => ask("I1", [records, 0]), tooMany);
     const lengths = { name: "I1.lengths", datatype: "INT32", shape: [records, 0], data: [] };

@@ -21,7 +21,7 @@ test("a plan is drawn at its measured and predicted cost, on the diagonal if the
   ]);
   const circles = [...drawn.matchAll(/cx="([\d.]+)" cy="([\d.]+)" r="3"/g)];
   const [same, below] = circles.map(([, x, y]) => ({ x: Number(x), y: Number(y) }));
-  // It is equally far from the left and the bottom axis.
+  // The point is equally far from the left and the bottom axis.
   t.true(Math.abs((same?.x ?? 0) - 64 - (372 - (same?.y ?? 0))) < 0.2);
   t.is(below?.y, same?.y);
   t.true((below?.x ?? 0) > (same?.x ?? 0));

@@ -100,7 +100,7 @@ test("a table of one quantum that fits no device is cut by rows, each block plac
     t.deepEqual(
       planJob(planned, { ...setting, source: learnedPlans({ costs }) }),
       found,
-      "there is no chance in it",
+      "the same search gives the same plan",
     );
   }
 });
@@ -151,7 +151,7 @@ test("tables that a job cuts by rows, copies or caches are planned so", (t) => {
   t.true(of("rows").length >= 2 && of("rows").every(({ scheme }) => scheme === "row-wise"));
   t.like(of("copied"), [{ scheme: "data-parallel", device: "all" }]);
   t.like(of("below"), [{ scheme: "table-wise", tier: "cached" }]);
-  t.true((of("below")[0]?.cache?.hbmBytes ?? 0) > 0, "its cache has a size");
+  t.true((of("below")[0]?.cache?.hbmBytes ?? 0) > 0, "the plan gives the cache a size");
 });
 
 test("where memory is scarce, a table is cached, if the job allows it", (t) => {
@@ -204,8 +204,8 @@ test("half the rows get their share of the ids; formulas add costs networks do n
     halves.map(({ table: { rows, poolingFactor } }) => [rows, rounded(poolingFactor)]),
     [0.8, 0.2].map((share) => [2000, rounded(share * (whole?.table.poolingFactor ?? 0))]),
   );
-  // With these constants the networks cover a whole table; sums of blocks, and the transfer of
-  // partial sums, are beyond them.
+  // With these constants the networks' costs cover a whole table; the costs of sums of blocks and
+  // of the transfer of partial sums come from formulas.
   t.is(whole?.formulaMs, 0);
   t.true((partsIn(popular, slow).whole?.formulaMs ?? 0) > 0);
   t.true(halves.every(({ formulaMs }) => formulaMs > 0));

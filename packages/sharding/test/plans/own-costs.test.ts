@@ -1,5 +1,5 @@
-// Runs plan by the learned costs of their machine if and only if a verdict says that these win on
-// this machine, and the file is that of the verdict; after a failure by the same costs.
+// Runs plan by the learned costs of their machine if and only if a verdict about this very file
+// says that it wins on this machine; after a failure they plan by the same costs.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -66,7 +66,8 @@ test.serial(
       note,
       /^this machine's learned costs decide: .* 4\.0 % faster .* between 1\.0 % and 7\.0 %/,
     );
-    // The record keeps what was found; a repeated submission equals the first, whatever it finds.
+    // The record keeps the costs that were found. A repeated submission with its key is the same
+    // run, even if other costs are found.
     t.deepEqual(resolveJob(JSON.parse(JSON.stringify(job))), job);
     const registry = new Registry("r", () => {});
     const record = registry.add(job, { key: "k" });
@@ -80,7 +81,7 @@ test.serial(
     for (const more of others) t.deepEqual(withOwnCosts(jobOf(more), realDisk), jobOf(more));
     t.is((await reportOf(jobOf({ planner: { costs: "formulas" } }))).note, undefined);
     setEnvironment(t, { OSIRIS_CONSTANTS: "v100" });
-    t.deepEqual(withOwnCosts(jobOf(), realDisk), jobOf(), "fixed constants");
+    t.deepEqual(withOwnCosts(jobOf(), realDisk), jobOf(), "fixed constants exclude learned costs");
   },
 );
 

@@ -1,5 +1,6 @@
-// Runs plan by the learned costs that their job names: the file for their devices decides, is known
-// by its hash, and is refused once it changed; without such a file, formulas decide and say why.
+// Runs plan by the learned costs that their job names: the file for the number of devices decides.
+// The job records its hash, and a changed file is refused. Without such a file, formulas decide,
+// and a note has the reason.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -73,7 +74,7 @@ test("the file for the run's devices plans it, the same way each time, and is na
     if (!expected.isFeasible || found.plan === undefined) return t.fail();
     t.is(writePlan(unpackPlan(found.plan, job.model.tables)).sha256, expected.sha256);
     const formulas = planRun(job, { hosts, constants: defaultConstants, memoryBytes });
-    t.not(formulas.report.sha256, found.report.sha256, "the costs decide");
+    t.not(formulas.report.sha256, found.report.sha256, "learned costs give another plan");
     t.is(formulas.report.costs, undefined);
   }
 });

@@ -1,6 +1,6 @@
 // DreamShard and AutoShard end to end, on tasks of six tables and two devices: a training repeats
-// bit for bit, plans are better than random ones by each method's measure, and no device gets more
-// than it has room for.
+// bit for bit, plans are better than random ones by each method's measure, and every device has
+// room for its tables.
 
 import test from "ava";
 import type { Kernels } from "../../../../src/kernels/contract/kernels.ts";

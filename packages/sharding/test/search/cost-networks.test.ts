@@ -1,5 +1,5 @@
-// Predictions of cost networks: they equal their definition, whatever was cached and in whatever
-// order tables came.
+// Predictions of cost networks: they equal their definition for any state of the cache and any
+// order of tables.
 
 import test from "ava";
 import {
@@ -58,7 +58,7 @@ test("a device's cost is computed from the sum of its tables' vectors, in any or
   );
   const { computed } = states.counts;
   t.is(placed([0, 1, 2, 3, 4, 5]), state);
-  t.is(states.counts.computed, computed, "a state that is known is not computed again");
+  t.is(states.counts.computed, computed, "a cached state is not computed again");
   const [first] = tables;
   if (first !== undefined) {
     t.is(known[0]?.cost, computeCost(networks, tableVector(networks, first)));
@@ -75,8 +75,8 @@ const plainStandard = (count: number) => {
 };
 
 /**
- * Networks by hand. Backward: a millisecond per column of the device. Forward: ten, and half of its
- * lateness.
+ * Networks by hand. Backward: a millisecond per column of the device. Forward: ten milliseconds,
+ * and half of the device's lateness.
  */
 const byHand: CostNetworks = {
   devices: 2,

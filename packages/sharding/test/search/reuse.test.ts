@@ -1,4 +1,4 @@
-// How often a window looks a distinct row up: Zipf's law against random draws.
+// The number of lookups of a distinct row in a window: Zipf's law against random draws.
 
 import test from "ava";
 import { reuseBins, reuseOf, windowSamples } from "../../../../src/planner/reuse.ts";

@@ -195,5 +195,5 @@ test("a stopped search has the best plan so far, and equal effort gives equal pl
   const whole = searchLearned(networks, tables, room);
   t.true(whole.isComplete);
   t.true((whole.best?.cost ?? Infinity) <= (stopped.best?.cost ?? 0));
-  t.true(whole.cache.computed < whole.cache.asked / 2, "most states are met again");
+  t.true(whole.cache.computed < whole.cache.asked / 2, "most states come from the cache");
 });

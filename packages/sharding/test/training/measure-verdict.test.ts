@@ -35,8 +35,8 @@ test("Student's t is that of published tables", (t) => {
 
 test("learned costs win only by a mean above the margin with an interval above 0", (t) => {
   t.like(verdictOf([0.03, 0.05, 0.04, 0.04]), { isFaster: true });
-  t.false(verdictOf([0.012, 0.013, 0.012, 0.011]).isFaster, "sure, but too little");
-  t.false(verdictOf([0.4, -0.3, 0.2, -0.1]).isFaster, "much, but not sure");
+  t.false(verdictOf([0.012, 0.013, 0.012, 0.011]).isFaster, "certain, but too small");
+  t.false(verdictOf([0.4, -0.3, 0.2, -0.1]).isFaster, "large, but uncertain");
   t.false(verdictOf([-0.03, -0.05, -0.04, -0.04]).isFaster, "slower");
   t.false(verdictOf([0, 0, 0, 0]).isFaster, "the same plans");
   t.throws(() => verdictOf([1, 1, 1]), { code: "INVALID_OPTION", message: /at least 4 sets/ });

@@ -1,5 +1,5 @@
-// The training of cost networks: ordinary runs, with the same result on any number of threads. In a
-// plan the networks predict what the trained models predict.
+// The training of cost networks: ordinary runs, with the same result on any number of threads. In
+// plans, the networks have the predictions of the trained models.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -101,7 +101,7 @@ testIf(testAll).serial("a plan's cost network predicts as the run's own model do
   };
   const { layersOf, unit, digest } = await trainNetwork(training, samples, kind);
   const seeded = { ...training, home: join(home, "seeded"), seed: 2 };
-  t.not((await trainNetwork(seeded, samples, kind)).digest, digest, "weights begin by the seed");
+  t.not((await trainNetwork(seeded, samples, kind)).digest, digest, "the seed draws weights");
   const networks = {
     ...drawnNetworks(2, 1),
     table: { standard, layers: layersOf("table", true) },

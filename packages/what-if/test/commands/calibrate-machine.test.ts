@@ -1,5 +1,5 @@
-// osiris calibrate --machine: the file that it writes is one that predictions read, and one run of
-// probes is behind all of its costs.
+// osiris calibrate --machine: predictions read the file that it writes, and all costs in the file
+// come from one run of probes.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

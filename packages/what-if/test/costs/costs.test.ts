@@ -116,7 +116,7 @@ for (const perHost of [1, 2, 4]) {
       const { classes } = costsOfCluster(job, plan, laptop, devices);
       t.is(classes.length, 1);
       const { setting } = costedCluster(job, plan, { hardware: laptop, devices });
-      // A core for each device: they share two cores of this machine in turns in the engine.
+      // Without `cores`: the planner then gives each device a core, as these costs do.
       const { cores: _, ...alone } = constants;
       const { stages } = assessPlan({ ...setting, constants: alone }, plan);
       const predicted = Object.values(stages).reduce((sum, own) => sum + own, 0) - stages.read;
@@ -146,7 +146,7 @@ test("rows that miss a cache cross the host link, host memory twice, and the dis
   const [whole] = planOf(job, devices).shards;
   const rowBytes = 4 * 64 + 1; // Weights, and the touched flag.
   const costsWith = (hbm: number, ddr: number, hardware = zionex) => {
-    const place = rowBytes + 4 * 4; // With its slot in the index, more or less.
+    const place = rowBytes + 4 * 4; // About a row with its slot in the index.
     const cache = { hbmBytes: hbm * rows * place, ddrBytes: ddr * rows * place };
     const shards = whole === undefined ? [] : [{ ...whole, tier: "cached" as const, cache }];
     const { classes } = costsOfCluster(job, { devices, shards }, hardware, devices);
@@ -161,7 +161,7 @@ test("rows that miss a cache cross the host link, host memory twice, and the dis
   near(t, disk, (2 * hostLink * 25e9) / 6e9);
   t.is(half.tasks.tiers?.seconds, 0);
   t.deepEqual([half.memory.host, half.memory.disk], [0, rows * rowBytes]);
-  // The host's memory also holds the rows of the device's.
+  // Host memory also holds the rows that are in device memory.
   const larger = costsWith(0.5, 0.75).tasks.tiers?.shared ?? {};
   t.is(larger.hostLink, hostLink);
   near(t, larger.disk ?? 0, disk / 2, 0.1);

@@ -50,7 +50,7 @@ test("each placement is costed on each kind of machine; servers run no samples",
       t.is(ranksOf(dense).size, trainers, what);
       const isOnServers = [...ranksOf(rows)].every((rank) => rank >= 8);
       t.is(isOnServers, placement.kind === "servers", what);
-      // Rows in host memory miss the device's cache, and rest nowhere else.
+      // Only the placement `host` has rows in host memory.
       const host = classes.reduce((sum, { memory }) => sum + memory.host, 0);
       t.is(host > 0, placement.kind === "host", what);
       if (isBeside)

@@ -44,7 +44,7 @@ const cases: readonly [title: string, table: object, options?: Partial<JobOption
   ["distinct rows", { dedup: true }],
 ];
 
-/** Of eight slices and row blocks, devices have unequal parts of the first and the last. */
+/** Eight slices and row blocks divide unequally among the devices of the first and last cluster. */
 const clusters = [
   { hosts: 1, perHost: 3 },
   { hosts: 2, perHost: 2 },
@@ -85,7 +85,7 @@ for (const [title, table, options] of cases) {
           hostOf,
         ),
       );
-      /** What a device has with the others of its host, and of other hosts. */
+      /** The sum of `part` over the other devices of the host, and over devices of other hosts. */
       const bytesOf = (rank: number, part: (other: number) => number) => {
         const sum = { ...none };
         for (const [other, host] of hostOf.entries()) {
@@ -93,7 +93,7 @@ for (const [title, table, options] of cases) {
         }
         return sum;
       };
-      // Shards of some rows, and distinct rows, have room for all ids.
+      // Room for ids is not exact for shards of some rows, nor for distinct rows.
       const isWhole = plan.shards.every(({ scheme }) => !scheme.includes("row"));
       const exact: readonly ChannelName[] =
         isWhole && title !== "distinct rows" ? ["ids", ...vectorChannels] : vectorChannels;
@@ -155,7 +155,7 @@ test("ids and dense gradients are those of the planner's traffic", (t) => {
         const { inside, across } = sent[channel] ?? none;
         return sum + ranks.length * (inside + across);
       }, 0);
-    const headers = 8 * 4 * 3; // Of a frame from each device to each other.
+    const headers = 8 * 4 * 3; // One frame from each device to each other.
     near(t, sumOf("ids") - headers, traffic.input);
     near(t, sumOf("gradients"), traffic.dense);
   }

@@ -1,5 +1,5 @@
 // Simulated steps against closed forms: Neo's equations of a step (arXiv 2104.05158), definitions
-// of bus bandwidth, queues by hand. Devices that are alike have the times of each on its own.
+// of bus bandwidth, queues by hand. Equal devices are simulated once, with the times of each.
 
 import test from "ava";
 import { chromeTrace, type StepFacts, stepGraph, stepTasks } from "../../../../internal.ts";
@@ -93,7 +93,7 @@ test("a step with streams takes as long as Neo's two equations say", (t) => {
     const backward = topBack + Math.max(allToAll + update, bottomBack);
     if (isExact) {
       near(t, step, forward + backward);
-      // What no stream has work for.
+      // Exposed: the time in which no stream has work.
       near(t, exposed.pooled ?? 0, bottom > lookup ? 0 : allToAll);
       near(t, exposed.dPooled ?? 0, 0);
     } else t.true(step < forward + backward && step >= top + topBack, `${step}`);
@@ -179,7 +179,7 @@ test("the tiers' thread, and threads that move bytes of links, take cores from d
     return simulateSteps(factsOf(), costs, on).exposed.pooled ?? 0;
   };
   near(t, waited({}), 6);
-  near(t, waited({ coreBandwidth: 1 }), 6 + 6); // Those that leave, and those that arrive.
+  near(t, waited({ coreBandwidth: 1 }), 6 + 6); // Bytes that leave, and bytes that arrive.
 });
 
 test("two cores are shared by their jobs: a queue by hand", (t) => {
@@ -209,7 +209,7 @@ test("two cores are shared by their jobs: a queue by hand", (t) => {
 
 test("an all-reduce has the bus bandwidth of its link, and buckets hide behind the pass", (t) => {
   const [n, bytes] = [4, 12];
-  const sent = (2 * (n - 1) * bytes) / n; // Of a ring.
+  const sent = (2 * (n - 1) * bytes) / n; // A ring's bytes.
   const ranks = [0, 1, 2, 3];
   const up = { ...link, allReduceShare: 0.5, latency: 0.25 };
   const hardware = machines({}, { scaleUp: up });
@@ -221,22 +221,22 @@ test("an all-reduce has the bus bandwidth of its link, and buckets hide behind t
     );
   const { inFlight, hidden } = stepOf({}, { backwardLate: 0, backwardEarly: 1 });
   const flight = (inFlight.gradients ?? 0) + (hidden.gradients ?? 0);
-  const seconds = flight - 2 * 2 * 0.25; // Both ways through a tree of four.
+  const seconds = flight - 2 * 2 * 0.25; // Up and down a tree of four.
   near(t, (bytes / seconds) * ((2 * (n - 1)) / n), 0.5);
-  // Of four buckets all but the last are ready before the end of the pass.
+  // Three of the four buckets are done before the end of the pass.
   const piped = stepOf({ backwardLate: 1000 }, { backwardLate: 4, backwardEarly: 0 });
   // The wait for dPooled, of three messages, comes first.
   near(t, piped.exposed.gradients ?? 0, seconds / 4 + 1 - 3 * 0.25);
 });
 
-/** Buckets of pieces, by hand: each piece waits its turn at its host's link, outside, and again. */
+/** Pieces queue at the link inside a host, at the link between hosts, and inside again. */
 function pieceByPiece(pieces: number, inside: number, across: number): number {
   const free = { inside: 0, across: 0 };
   const pass = (at: "inside" | "across", from: number, seconds: number) => {
     free[at] = Math.max(free[at], from) + seconds;
     return free[at];
   };
-  const near = inside / 2 / pieces; // There, and back.
+  const near = inside / 2 / pieces; // Half before, half after.
   const all = Array.from({ length: pieces }, () => pass("inside", 0, near));
   const ends = all.map((from) => pass("inside", pass("across", from, across / pieces), near));
   return Math.max(...ends);
@@ -306,7 +306,7 @@ test("a checkpoint is captured between two steps, and written during the next on
   const stepAt = (checkpointEvery: number) =>
     simulateSteps(factsOf(), costs, machines(), { checkpointEvery }).step;
   near(t, stepAt(4), 10 + 3 / 4);
-  near(t, stepAt(1), 15 + 3); // The next one waits until the disk has the last.
+  near(t, stepAt(1), 15 + 3); // The next checkpoint waits for the disk.
   t.throws(() => stepAt(65), { message: /65 steps: 64 at most/ });
 });
 

@@ -1,4 +1,4 @@
-// Hardware files: those of the package, wrong ones, and what the planner gets of them.
+// Hardware files: those of the package, invalid ones, and the constants that the planner gets.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -49,7 +49,7 @@ test("figures have units: bits and bytes, powers of 1000 and of 1024, and second
   t.is(quantityIn("5ks", "seconds"), undefined);
 });
 
-/** Changes of a good file, each with what its refusal says. */
+/** Changes of a valid file, each with the message of its refusal. */
 const wrong: readonly [path: string, value: unknown, refusal: RegExp][] = [
   ["host.devices", 0, /Expected `host\.devices` to be a number >= 1, got `0`/],
   ["host.memory.bytes", "lots", /Expected `host\.memory\.bytes` to be bytes > 0, as in .*16GB/],

@@ -1,4 +1,4 @@
-// Paper models as jobs: what the papers state of them holds of the jobs.
+// Models of papers as jobs: the figures that the papers state hold for the jobs.
 
 import test from "ava";
 import { InvalidOptionError, modelSize, resolveJob } from "../../../../internal.ts";

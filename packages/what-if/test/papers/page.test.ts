@@ -1,5 +1,5 @@
-// docs/papers.md: as `npm run papers` writes it, as far as that takes seconds. Figures of others
-// are in the documents that they are quoted from.
+// docs/papers.md equals the output of `npm run papers`, for the parts that take only seconds.
+// Quoted figures are in the documents from which they are quoted.
 
 import { readFileSync } from "node:fs";
 import test from "ava";

@@ -1,5 +1,5 @@
-// Predictions of small jobs on kinds of machines: what limits a step is what was made slow, and a
-// job that does not fit is refused with what would help.
+// Predictions of small jobs on kinds of machines: the bottleneck is the part that was made slow,
+// and a job that does not fit is refused with remedies.
 
 import test from "ava";
 import {

@@ -29,7 +29,7 @@ test("of several passes the faster half counts, and a single pass counts itself"
 
 test("two consecutive readings of a machine's clock level are of one level", (t) => {
   const read = levelReader();
-  read(); // The first compiles.
+  read(); // The first call compiles.
   const pairs = Array.from({ length: 5 }, () => [read(), read()] as const);
   t.true(pairs.some(([one, other]) => isOfLevel(one, other) && isOfLevel(other, one)));
 });

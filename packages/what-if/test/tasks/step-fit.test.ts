@@ -1,4 +1,4 @@
-// The planner's costs of a step: found by the fit from the steps of the probes.
+// The planner's costs of a step: the fit finds them from the steps of the probes.
 
 import { join } from "node:path";
 import test from "ava";

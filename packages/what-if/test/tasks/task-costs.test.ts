@@ -152,7 +152,7 @@ test("only waits beyond those of a probe's simulation are added to its tasks", (
   };
   const near = (found: number | undefined, expected: number) =>
     t.true(Math.abs((found ?? 0) - expected) <= 1e-9, `${found} for ${expected}`);
-  // The first device looks up for longer, and the other waits for it.
+  // The first device's lookup is longer, and the second one waits for it.
   const uneven = [
     probed(0, { ...tasks, lookup: 3e-3 }),
     probed(1, { ...tasks, "wait.pooled": 1e-3 }),
@@ -160,7 +160,7 @@ test("only waits beyond those of a probe's simulation are added to its tasks", (
   const [first, second] = withJitter(uneven);
   near(first?.times.lookup, 3e-3);
   near(second?.times.forwardLate, 3e-3);
-  // Both wait for a tenth of their tasks; the wait for a batch is no wait for the other.
+  // Both devices wait for a tenth of their tasks; the wait for a batch is not for the other device.
   const waits = { "wait.gradients": 1e-3, "wait.batch": 5e-3 };
   for (const { times } of withJitter([0, 1].map((rank) => probed(rank, { ...tasks, ...waits })))) {
     near(times.lookup, 1.1 * tasks.lookup);
@@ -214,7 +214,7 @@ test("a probe's figure is of the faster half of its passes at the faster clock l
   const { level = 0, tasks } = costsOf(1, probed);
   t.true(Math.abs(level - 90e9) < 100);
   const { step = 0, cold = 0 } = tasks.losses ?? {};
-  // Both are in each probe, so that the fit may divide the time between them.
+  // Each probe has both costs, so the fit may divide the time between them in any way.
   for (const { units } of probed) {
     const found = step + cold * (units[0]?.losses?.cold ?? 0);
     t.true(Math.abs(found - 1e-3) < 1e-5, `${found}`);

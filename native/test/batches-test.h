@@ -91,7 +91,7 @@ inline void testBatches() {
   const int64_t asked = copyBatch(out, words.data(), starts.data(), samples, shape);
   expect(asked == ids, "any", "copyBatch, without room");
   if (samples == 0) return;
-  starts.back()++;  // The last record is longer than its bags; it must not be read to its end.
+  starts.back()++;  // Makes the last record longer than its bags; the rest must not be read.
   const int64_t damaged = copyBatch(out, words.data(), starts.data(), samples, shape);
   expect(damaged == -1, "any", "copyBatch, a record that is none");
 }

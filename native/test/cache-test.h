@@ -37,7 +37,7 @@ struct TestCache {
   }
 };
 
-/// Places rows, and unpins all ways or none after each call, until the spare slots run out.
+/// Places rows, and releases all pinned ways or none after each call, until spare slots run out.
 inline void testCache(const Kernels& k) {
   const int64_t sets = 1 + below(4), spares = below(100), rows = 50 + below(500);
   const int64_t counts = below(2) == 0 ? 0 : below(2) == 0 ? rows : 32;
@@ -81,7 +81,7 @@ inline void testRecords(const Kernels& k, Precision precision) {
   Table table{};
   if (precision == Precision::float32) table.weights = reinterpret_cast<float*>(codes.data());
   else table.codes = codes.data();
-  // As in a served model, which has no state: there is then no memory for it.
+  // Without state, as in a served model: no memory is allocated for it.
   table.state = width == 0 ? nullptr : state.data();
   table.touched = touched.data();
   table.rows = rows;
@@ -112,7 +112,7 @@ inline void testRecords(const Kernels& k, Precision precision) {
   }
 }
 
-/// Appends rows of some tiles to a log of exact size, until it has no room, and compares them.
+/// Appends rows of some tiles to a log of exact size until it is full, and compares them.
 inline void testUndo(const Kernels& k) {
   const int64_t lines = 1 + below(400), tiles = 1 + below(3);
   std::vector<std::vector<char>> arrays;

@@ -137,7 +137,7 @@ inline void testRecordBags() {
   std::vector<int32_t> own{0}, shared{0}, runOf;
   for (int64_t row = 0; row < rows; row++) {
     own.push_back(own.back() + static_cast<int32_t>(below(5)));
-    runOf.push_back(static_cast<int32_t>(below(runs + (below(9) == 0 ? 1 : 0))));  // Or invalid.
+    runOf.push_back(static_cast<int32_t>(below(runs + (below(9) == 0 ? 1 : 0))));  // Or `runs`.
   }
   for (int64_t run = 0; run < runs; run++) {
     shared.push_back(shared.back() + static_cast<int32_t>(below(5)));

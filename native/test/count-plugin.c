@@ -1,5 +1,5 @@
-// A plugin of qemu that prints the number of instructions that a program executed. It declares what
-// it uses of qemu's interface, version 1, whose header Debian's qemu-user does not have.
+// A plugin of qemu that prints the number of instructions that a program executed. It declares the
+// parts of qemu's interface, version 1, that it uses, because Debian's qemu-user lacks the header.
 
 #include <stdint.h>
 #include <stdio.h>

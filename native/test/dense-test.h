@@ -146,7 +146,7 @@ inline void testBfloat16(const Kernels& k) {
   }
 }
 
-/// A sum that rounds up to the smallest normal number stays; one that rounds below it becomes 0.
+/// A sum that rounds up to the smallest normal number is kept; one that rounds below becomes 0.
 inline void testLeastNormal(const Kernels& k) {
   const int64_t samples = 1 + below(20), outputs = 4 * (1 + below(10));
   Buffer x(samples), w(outputs), b(outputs), out(samples * outputs);

@@ -69,8 +69,8 @@ inline void testFold(const Kernels& k) {
   for (int64_t i = 0; i < n; i++) expect(out[i] == a[i] + (b[i] + c[i]), k.name, "foldSubtrees");
 }
 
-/// Selects the largest elements into memory of exact size: none that stays is larger, and what is
-/// selected and what stays add up to what there was.
+/// Selects the largest elements into memory of exact size: no remaining element is larger, and
+/// selected and remaining elements add up to the original vector.
 inline void testLargest(const Kernels& k) {
   const int64_t n = 1 + below(1300), count = 1 + below(n);
   Buffer residual(n), sum(n), out(n);

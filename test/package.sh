@@ -1,9 +1,9 @@
 #!/bin/sh
-# Tests the package as a user gets it: packs it, installs it into an empty project, and runs the
-# README's program: with the shipped kernels, with the reference kernels of a platform without
-# shipped ones, and with native kernels that the user compiles. The shipped kernels run on old
-# systems, and give the bits of kernels that a clone compiles. They have the instruction sets that
-# PACKAGE_SETS names, by default all.
+# Tests the package as a user installs it: packs it, installs it into an empty project, and runs the
+# README's program with the shipped kernels, with the reference kernels, as on a platform without
+# shipped ones, and with native kernels that the user compiles. Checks that the shipped kernels run
+# on old systems, and give the same bits as kernels that a clone compiles. PACKAGE_SETS names their
+# instruction sets, by default all.
 set -eu
 shipped=none
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -42,7 +42,8 @@ run() {
 }
 
 shown=$(grep -o '^native-[0-9]*' "$root/README.md")
-# is_native FILE: the output names native kernels as the README does, with no hint to build them.
+# is_native FILE: checks that the output names native kernels like the README, without a hint to
+# build them.
 is_native() {
   if ! grep -q "^$shown" "$1"; then
     echo "The README shows $shown where the program says $(head -n 1 "$1")"
@@ -56,7 +57,7 @@ is_native() {
 
 installed=node_modules/osiris-train
 if [ -f "$installed/$shipped" ]; then
-  # Fetching a Node waits for the network, so this runs beside what follows.
+  # Runs in the background, because fetching a Node waits for the network.
   sh "$root/test/smoke-nodes.sh" . >"$place/nodes" 2>&1 &
   nodes=$!
   echo "-- on the kernels that the package ships"

@@ -29,7 +29,7 @@ test -f "$project/node_modules/osiris-train/package.json" || {
   echo "osiris-train is not installed in $project" >&2
   exit 2
 }
-# The first program of the README, unchanged, and the last line of its output.
+# Extracts the first program of the README, and the last line of its output.
 sed -n '/^```js$/,/^```$/p' "$root/README.md" | sed '1d;/^```$/,$d' >"$place/program.mjs"
 grep -q 'from "osiris-train"' "$place/program.mjs"
 expected=$(grep -E -m 1 '^AUC 0\.[0-9]+, digest sha256:[0-9a-f]{64}$' "$root/README.md")
@@ -51,7 +51,7 @@ smoke() {
     return
   fi
   node=$place/$1/package/bin/node
-  # A copy of the program beside a link to the package; checkpoints and caches go there, too.
+  # A copy of the program, a link to the package, and the program's checkpoints and caches.
   mkdir "$place/$1/run"
   ln -s "$project/node_modules" "$place/$1/run/node_modules"
   cp "$place/program.mjs" "$place/$1/run"

@@ -122,7 +122,7 @@ test.serial("a finished run on two hosts is traced: threads, frames, arrows", as
   t.true(new Set(arrows.map(({ pid }) => pid)).size === 2, "arrows leave both hosts");
   t.true(
     events.some(({ ph }) => ph === "t"),
-    "an arrow ends a wait",
+    "some arrow ends a wait",
   );
 
   const unknown = await runCli(["trace", "nobody", ...at], directory);

@@ -156,7 +156,7 @@ test("docs/tutorial.md has six kinds of data, and commands from a check to a pre
   t.is(
     shown,
     clicks(directoryOf(t)).header[0] ?? "",
-    "the file that is shown is the one generated",
+    "the page shows the header of the generated file",
   );
 });
 

@@ -116,12 +116,12 @@ for (const choice of ["reference", "auto"] as const) {
     t.is(
       k.recorded(() => void k.read(x)),
       undefined,
-      "what the caller does with it is not known",
+      "a result that the caller reads cannot be repeated",
     );
     t.throws(() => k.recorded(() => void k.recorded(() => {})), { message: /already runs/ });
     t.truthy(
       k.recorded(() => {}),
-      "a failed recording has ended",
+      "a recording can begin after a failed one",
     );
   });
 }

@@ -89,7 +89,7 @@ test("further threads index files, and claim the files of a thread that ended", 
   await pass(0);
   t.true(
     helpers.slice(1).every(({ isKilled }) => isKilled),
-    "none outlives the preparation",
+    "the preparation's end kills them",
   );
   t.is(prepared().length, 1);
 });

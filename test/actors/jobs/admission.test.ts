@@ -123,7 +123,7 @@ test("no path of a job leads out of the roots, whatever symbolic links it contai
   t.deepEqual(
     several.problems.map(({ option }) => option),
     ["data.paths[0]", "data.paths[2]", "checkpoint.directory"],
-    "all of them at once",
+    "all forbidden paths at once",
   );
   t.deepEqual(withinRoots(job, { roots: {}, tenants: {} }, "acme"), job);
   const all = { roots: { data: "/" }, tenants: {} };

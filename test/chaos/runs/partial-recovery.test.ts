@@ -47,7 +47,7 @@ test.serial(
     t.like(manifests[0]?.metrics, { lost });
     t.true(recoveries.every(({ step }) => manifests.some(({ cut }) => cut === step)));
     const { checkpoints, isIntact } = await verifyCheckpoints(directory);
-    t.true(isIntact, `digests are those of the rows: ${JSON.stringify(checkpoints)}`);
+    t.true(isIntact, `digests match the rows: ${JSON.stringify(checkpoints)}`);
     // The model is near the reference run's, but not equal.
     t.not(result.digest, calm.digest);
     const [own = 0, other = 0] = [result.logLoss, calm.logLoss];

@@ -128,7 +128,7 @@ test("a part that a dying worker was writing is never read, and its successor co
     });
     await t.throwsAsync(writerOf(world, 1).send(0, split, half), { message: "the thread ended" });
     for (let looks = 0; looks < 5; looks++) world.clock.runNext();
-    t.is(came.length, 0, `nothing came of what ended at byte ${dies}`);
+    t.is(came.length, 0, `no part of a copy that ended at byte ${dies}`);
   }
   await sent(world, writerOf(world, 1).send(0, split, whole));
   await pass(world, () => came.length > 0);
@@ -148,7 +148,7 @@ test("a reader that is gone delays a worker briefly; its successor gets the comp
   t.deepEqual(
     came.map(({ part }) => part.at).sort((a, b) => a - b),
     Array.from({ length: slotsOfShelf }, (_, slot) => slot * slotBytes),
-    "what fits into the shelf, and no more",
+    "the parts that fit into the shelf",
   );
   await sent(world, writer.send(1, splitAt(2), bytesOf(splitAt(2), 10)));
   await pass(world, () => came.length > slotsOfShelf);

@@ -264,7 +264,7 @@ testIf(testAll).serial(
     t.true(chain.length > 3);
     t.true(
       chain.some(({ baseBytes }) => baseBytes > 0),
-      "some are differences",
+      "some checkpoints are increments",
     );
     const middle = chain[2];
     if (middle === undefined) return t.fail();

@@ -109,7 +109,7 @@ test("parts written by 2 devices restore on 3 with their residuals, bit for bit"
   for (const state of second.states) {
     const needed = partsNeeded(state, [...parts.keys()]);
     const own = needed.filter((name) => residualsOfPart(name) !== undefined);
-    t.is(own.length, state.rank === 1 ? 2 : 1, `device ${state.rank} reads what it needs: ${own}`);
+    t.is(own.length, state.rank === 1 ? 2 : 1, `device ${state.rank} reads ${own}`);
     for (const name of needed) {
       await restorePart(state, name, [[parts.get(name) ?? new Uint8Array()]]);
     }

@@ -111,7 +111,7 @@ for (const [ending, options] of someOrAll("killed exports", formats.slice(0, 3),
       t.false(existsSync(second));
     }
     t.true(kills > 3, `${kills}`);
-    t.true(resumed > 2 ** 18, `went on from ${resumed} of ${bytes}`);
+    t.true(resumed > 2 ** 18, `resumed at ${resumed} of ${bytes}`);
     // Each model has the name of its data file, the only difference between the two.
     const named = (file: string) =>
       readFileSync(file, "latin1").replaceAll(/[12]\.onnx\.data/g, "N.onnx.data");

@@ -61,7 +61,7 @@ test("killed before any disk change, the next call makes the same bytes", async 
     rmSync(out, { recursive: true });
   }
   t.true(deaths > 60, `${deaths} changes`);
-  t.true(every * resumed > 0.5 * deaths, `${resumed} of ${deaths / every} went on`);
+  t.true(every * resumed > 0.5 * deaths, `${resumed} of ${deaths / every} resumed`);
 });
 
 test("killed again and again, clustering still ends, with the same bytes", async (t) => {

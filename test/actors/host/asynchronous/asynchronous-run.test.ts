@@ -86,7 +86,7 @@ onCluster.test(
     t.deepEqual(
       started.map(({ fromStep }) => fromStep),
       [step],
-      "the others trained on",
+      "the other threads trained on",
     );
     const lost = only(events, "run.lost");
     t.is(lost.length, roles.length);

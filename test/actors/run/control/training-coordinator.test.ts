@@ -89,7 +89,7 @@ test("the command to run is repeated until heartbeats show it, and again when it
   const asked = countOf(await beats([0, 0, 0, 0, 0]));
   t.true(
     asked.every((count) => count >= 2),
-    "no step is done: the command may be lost",
+    "no step was done, so the command is repeated: it may be lost",
   );
   const during = countOf(await beats([1, 2, 3, 4, 5, 6, 7, 8, 9]));
   t.deepEqual(during, asked);
@@ -98,7 +98,7 @@ test("the command to run is repeated until heartbeats show it, and again when it
   const done = await beats(new Array(10).fill(toStep));
   t.true(
     countOf(done).every((count, i) => count > (during[i] ?? 0)),
-    "the answer may be lost",
+    "the window is over, so the command is repeated: the answer may be lost",
   );
   for (const runs of done) {
     t.is(new Set(runs.map(({ body }) => (body as { command: number }).command)).size, 1);

@@ -1,5 +1,5 @@
 // A tier reports for its device the rows in device memory, in host memory and on disk, with
-// consistent numbers; and it may be told to flush its rows at any time.
+// consistent numbers; and it writes its dirty rows to the disk on request.
 
 import test from "ava";
 import type { JobOptions, TierReport } from "../../../internal.ts";

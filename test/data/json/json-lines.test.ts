@@ -1,4 +1,4 @@
-// JSON Lines: they have the samples of the same rows as CSV, and errors say what is wrong with a
+// JSON Lines: the samples equal those of the same rows as CSV, and errors name the fault of a
 // line.
 
 import { writeFileSync } from "node:fs";

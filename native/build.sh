@@ -1,16 +1,16 @@
 #!/bin/sh
 # Builds native/build/osiris.node, only when a source is newer or an instruction set is missing.
-# Prints its progress on stdout, and the compiler's errors on stderr. Without a compiler it prints a
-# message and exits with success: the prebuilt kernels are used then, or the reference kernels.
+# Prints its progress on stdout, and the compiler's errors on stderr. Without a compiler of C++17 it
+# prints a message and exits with success: the prebuilt or the reference kernels are used then.
 #
 #   sh native/build.sh [--sets SETS] [--to FILE]
 #
 # SETS: `native`, the sets that this processor runs (the default); `all`; or names, as "portable
-# avx2". FILE: the addon to write. OSIRIS_SETS has the effect of --sets. CXX names another compiler,
-# OSIRIS_JOBS the number of parts compiled at the same time (default: one per core).
-# OSIRIS_VERBOSE=1 prints every command.
+# avx2". FILE: the addon to write. OSIRIS_SETS has the effect of --sets. CXX names the compiler
+# (default: g++, else c++ or clang++), OSIRIS_JOBS the number of parts compiled at the same time
+# (default: one per core). OSIRIS_VERBOSE=1 prints every command.
 set -eu
-wanted=${OSIRIS_SETS:-native}
+wanted=${OSIRIS_SETS:-}
 addon=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -23,20 +23,22 @@ done
 cd "$(dirname "$0")"
 : "${addon:=build/osiris.node}"
 record=${addon%.node}.sets # file that lists the sets of the addon
-compiler=${CXX:-g++}
+compiler=${CXX:-$(command -v g++ || command -v c++ || command -v clang++ || echo g++)}
 . ./parts.sh
-has_compiler() { command -v "$compiler" >/dev/null 2>&1; }
+# Compiles a line, as g++ of a Mac without the command line tools is a program that always fails.
+has_compiler() { echo '#include <string_view>' | "$compiler" -std=c++17 -fsyntax-only -x c++ -; }
 if [ -f "$addon" ]; then
   newer=$(find . -path ./build -prune -o -type f \( -name '*.cc' -o -name '*.h' -o -name '*.sh' \) \
     ! -name sanitize.sh ! -name package.sh ! -name cross.sh ! -path './test/*' -newer "$addon" -print)
   if [ -z "$newer" ]; then
-    has_compiler || exit 0
+    has_compiler 2>/dev/null || exit 0
     sets=$(choose_sets "$wanted")
     are_among "$(cat "$record" 2>/dev/null)" "$sets" && exit 0
   fi
 fi
-if ! has_compiler; then
-  echo "osiris: there is no C++ compiler ($compiler); the kernels are not compiled here" >&2
+if ! said=$(has_compiler 2>&1); then
+  echo "osiris: there is no C++ compiler ($(echo "$said" | head -n 1)): the kernels are not compiled." \
+    "Install g++ (on macOS: xcode-select --install), or name another compiler in CXX" >&2
   exit 0
 fi
 # Resolved from the package's own folder, so that node_modules of an outer project work too.

@@ -17,12 +17,12 @@ portable
 SETS
 }
 
-# choose_sets WANTED: `all` that the compiler knows, `native` those that this processor runs, or
-# names. `native` means `all` where the processor cannot be probed, as with a cross compiler.
+# choose_sets WANTED: `all` that the compiler knows, `native` or blanks for those that this processor
+# runs, or names. `native` means `all` where the processor cannot be probed, as by a cross compiler.
 choose_sets() {
-  case $1 in
+  case $(echo $1) in
     all) instruction_sets ;;
-    native) sets_of_processor || instruction_sets ;;
+    native | "") sets_of_processor || instruction_sets ;;
     *)
       known=$(instruction_sets)
       if ! are_among "portable $known" "$1"; then
@@ -81,7 +81,6 @@ list_parts() {
   echo threads/threads:
 }
 
-# The number of cores: by default, one part is compiled on each.
 count_cores() {
   nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1
 }

@@ -11,5 +11,4 @@ int main() {
   else if (osiris::hasAvx2()) std::puts("avx2");
   else if (osiris::hasNeon()) std::puts("neon");
   else std::puts("portable");
-  return 0;
 }

@@ -20,10 +20,12 @@ import { testAll, testIf } from "../helpers/needs.ts";
 
 /**
  * A fake compiler: it reports two instruction sets, takes TRIED_SECONDS for one part, and fails for
- * the source in TRIED_FAILS.
+ * the source in TRIED_FAILS; with TRIED_STUB it does nothing but fail.
  */
 const compiler = `#!/bin/sh
+[ -z "\${TRIED_STUB:-}" ] || { echo "tried: no developer tools" >&2; exit 1; }
 case "$*" in
+  *-fsyntax-only*) exit 0 ;;
   --version) echo "tried 1.2.3"; exit 0 ;;
   *"-E -P"*) echo "portable avx2"; exit 0 ;;
   *\${TRIED_FAILS:-nothing}*) echo "tried: no such thing" >&2; exit 1 ;;
@@ -74,6 +76,28 @@ test("a build of all sets serves every processor", (t) => {
   t.regex(build({ OSIRIS_SETS: "all" }).stdout, /^osiris: 19 parts, for portable avx2, on/m);
   t.is(build({ TRIED_RUNS: "avx2" }).stdout, "");
   t.is(build({ OSIRIS_SETS: "portable" }).stdout, "");
+});
+
+test("a compiler that always fails, or is missing, fails no build: its words are printed", (t) => {
+  const { build, addon } = startBuild(t);
+  const { status, stdout, stderr } = build({ TRIED_STUB: "1" });
+  t.is(status, 0);
+  t.is(stdout, "");
+  t.regex(
+    stderr,
+    /^osiris: there is no C\+\+ compiler \(tried: no developer tools\): .* Install g\+\+ /,
+  );
+  t.false(existsSync(addon));
+  const missing = build({ CXX: "no-compiler" });
+  t.is(missing.status, 0);
+  t.regex(missing.stderr, /^osiris: there is no C\+\+ compiler \(.*no-compiler: .*not found\)/);
+});
+
+test("an OSIRIS_SETS of blanks chooses this processor's sets", (t) => {
+  t.regex(
+    startBuild(t).build({ OSIRIS_SETS: " ", TRIED_RUNS: "avx2" }).stdout,
+    /12 parts, for avx2,/,
+  );
 });
 
 test("a set that the compiler does not know is refused by name", (t) => {

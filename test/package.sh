@@ -82,7 +82,11 @@ if ! command -v "${CXX:-g++}" >/dev/null; then
   echo "-- there is no C++ compiler here: the native kernels were not built"
   exit 0
 fi
-echo "-- npx osiris build-native, and on the native kernels"
+echo "-- npx osiris build-native, which replaces a torn file, and on the native kernels"
+mkdir "$installed/native/build"
+: >"$installed/native/build/osiris.node"
+npx osiris doctor >torn.txt && exit 1
+grep -q '^fail *kernels .*cannot be loaded (file too short)' torn.txt
 OSIRIS_SETS=native npx osiris build-native
 run program.mjs native.txt
 is_native native.txt

@@ -18,7 +18,7 @@ import {
 import { availableParallelism, totalmem } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
-import { InstructionSetError } from "../../src/errors/errors.ts";
+import { InputUnusableError, InstructionSetError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { recordBytesOf } from "../../src/kernels/contract/records.ts";
 import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
@@ -68,8 +68,10 @@ function kernelCheck(): Check {
   try {
     ({ arithmetic } = openKernels("auto"));
   } catch (error) {
-    if (!(error instanceof InstructionSetError)) throw error;
-    return check("kernels", "fail", error.message, "change OSIRIS_SETS");
+    if (error instanceof InstructionSetError || error instanceof InputUnusableError) {
+      return check("kernels", "fail", error.message);
+    }
+    throw error;
   }
   const notice = kernelNotice();
   const origin = addonOrigin();

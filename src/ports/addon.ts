@@ -5,6 +5,7 @@ import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { InputUnusableError } from "../errors/errors.ts";
 
 /**
  * The folder native/ of this package, from src/ports, dist/src/ports or the rollups in
@@ -61,21 +62,27 @@ export interface AddonOrigin {
 let loaded: { readonly addon: Addon; readonly path: string } | undefined;
 
 /** Version of the calling convention: native/bindings/running.h has the same number. */
-const callForm = 17;
+export const callForm = 17;
 
-/** Checks the addon's calling convention. @throws Error where it was built for another version */
+/**
+ * Checks the addon's calling convention.
+ * @throws InputUnusableError where it was built for another version
+ */
 export function ofThisVersion(addon: AnyAddon, path: string): Addon {
   if (addon.callForm?.() === callForm) return addon as Addon;
-  const message =
-    `The native kernels in ${path} were built for another version of Osiris: build them again with ` +
-    "`osiris build-native`";
-  throw new Error(message);
+  throw unusable(path, "were built for another version of Osiris");
+}
+
+function unusable(path: string, reason: string, options?: ErrorOptions): InputUnusableError {
+  const advice = "build them again with `osiris build-native`, or remove the file";
+  const message = `The native kernels in ${path} ${reason}: ${advice}`;
+  return new InputUnusableError(path, message, options);
 }
 
 /**
  * Loads the addon of this process: the addon built on this machine, else the prebuilt addon;
  * undefined where neither has kernels for this processor.
- * @throws Error where the addon built on this machine cannot be loaded
+ * @throws InputUnusableError where the addon built on this machine cannot be loaded
  */
 export function loadAddon(): Addon | undefined {
   if (loaded !== undefined) return loaded.addon;
@@ -112,7 +119,12 @@ function prebuilt(path: string): typeof loaded {
 }
 
 function requireAddon(path: string): AnyAddon {
-  return createRequire(import.meta.url)(path) as AnyAddon;
+  try {
+    return createRequire(import.meta.url)(path) as AnyAddon;
+  } catch (cause) {
+    const [reason] = String((cause as Error).message).split("\n");
+    throw unusable(path, `cannot be loaded (${reason?.replace(`${path}: `, "")})`, { cause });
+  }
 }
 
 function builtAs(addon: Addon): readonly (string | undefined)[] {

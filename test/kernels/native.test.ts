@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import test, { type ExecutionContext } from "ava";
-import { InstructionSetError } from "../../src/errors/errors.ts";
+import { InputUnusableError, InstructionSetError } from "../../src/errors/errors.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
@@ -153,9 +153,10 @@ testIf(nativeKernels)("the notice of slow kernels obeys OSIRIS_SETS", async (t) 
 test("an addon that was built for another version is refused", (t) => {
   for (const addon of [{}, { callForm: () => 1 }]) {
     t.throws(() => ofThisVersion(addon, "build/osiris.node"), {
+      instanceOf: InputUnusableError,
       message:
         "The native kernels in build/osiris.node were built for another version of Osiris: build " +
-        "them again with `osiris build-native`",
+        "them again with `osiris build-native`, or remove the file",
     });
   }
 });

@@ -1,9 +1,9 @@
 // Builds the native kernels inside the package: `osiris build-native`. Installing never builds.
 
 import { spawnSync } from "node:child_process";
-import { statSync } from "node:fs";
+import { existsSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { addonPath, nativeFolder } from "../../ports/addon.ts";
+import { addonPath, callForm, nativeFolder } from "../../ports/addon.ts";
 
 /**
  * Builds the native kernels, unless they are newer than their source. Blocks for up to a minute,
@@ -23,6 +23,11 @@ export function buildNative({
   readonly verbose?: boolean;
 } = {}): { built: boolean; message: string } {
   const script = join(nativeFolder(), "build.sh");
+  try {
+    removeUnusable(addonPath());
+  } catch (error) {
+    return { built: false, message: (error as Error).message };
+  }
   const before = addonTime();
   const complaints = verbose && progress !== undefined ? progress : "pipe";
   const result = spawnSync("sh", [script], {
@@ -34,12 +39,24 @@ export function buildNative({
     return { built: false, message: `Cannot run ${script}: ${result.error.message}` };
   }
   const built = result.status === 0 && addonTime() !== undefined;
-  const complaint = (result.stderr ?? "").trim();
+  const complaint = (result.stderr ?? "").trim().replaceAll(/^osiris: /gm, "");
   if (complaint !== "" || !built) {
     return { built, message: complaint === "" ? "see the compiler's output above" : complaint };
   }
   const what = addonTime() === before ? "are up to date" : "are built";
   return { built, message: `The native kernels ${what}: ${addonPath()}` };
+}
+
+/**
+ * Removes an addon that this Node cannot load, or of another version: the script compares only the
+ * times of files. Another process loads it, as a torn file may end the process.
+ */
+function removeUnusable(path: string): void {
+  if (!existsSync(path)) return;
+  const load =
+    "process.exit(require(process.argv[1]).callForm() === Number(process.argv[2]) ? 0 : 1)";
+  const { status } = spawnSync(process.execPath, ["-e", load, path, String(callForm)]);
+  if (status !== 0) rmSync(path, { recursive: true });
 }
 
 /** Modification time of the addon's file; undefined if there is no file. */

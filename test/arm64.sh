@@ -44,12 +44,13 @@ has_same_bits ./clang.node
 
 echo "-- a training that continues on arm64 from a checkpoint of this processor"
 # train DIRECTORY NODE...: trains the job, with checkpoints after 20 and 36 steps, or continues it.
+# Its deadlines are ten times the usual ones, as an emulator on a busy machine is slow.
 train() {
   directory=$1
   shift
   "$@" train "$root/examples/synthetic.yaml" --devices 2 --json --log-level error \
     --set data.samples=20480 --set "data.cache=$place/cache" --set checkpoint.everySteps=20 \
-    --set "checkpoint.directory=$place/$directory" >"$directory.txt"
+    --set stepDeadlineMs=300000 --set "checkpoint.directory=$place/$directory" >"$directory.txt"
 }
 osiris="$root/dist/cli/main.js"
 # newest DIRECTORY: prints the instruction sets and the digest of its newest checkpoint.

@@ -51,6 +51,9 @@ import { refuseSecondLeader } from "./election.ts";
 import { intensity, Leader } from "./leader.ts";
 import { type LeasePlace, openLeasePlace } from "./lease-place.ts";
 
+/** Deadline of a connection to the embedded broker, which is known to run: only load delays it. */
+const embeddedMs = 60_000;
+
 /** A running cluster. Close it, or declare it with `await using`. */
 export class Cluster implements AsyncDisposable {
   /** Address for clients: `nats://127.0.0.1:41234`. */
@@ -183,7 +186,8 @@ export class Cluster implements AsyncDisposable {
     const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
     const { linkAddress, linkEncryption } = options;
     const token = tokenOf(broker) ?? options.token;
-    const credentials = { token, user, pass, nkey, creds, tls };
+    const deadlineMs = broker === undefined ? undefined : embeddedMs;
+    const credentials = { token, user, pass, nkey, creds, tls, deadlineMs };
     const watched = { log, tracing: options.tracing };
     const observer = await openObserver(watched, [token, user, pass], onIncident).catch(
       async (error: unknown) => {

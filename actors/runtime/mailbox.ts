@@ -40,6 +40,8 @@ export interface Address {
  */
 export interface Connection extends Credentials {
   readonly servers: string;
+  /** Longest wait for the first connection, in milliseconds. @default 10000 */
+  readonly deadlineMs?: number | undefined;
 }
 
 /** The process-wide services and settings that every actor receives. */

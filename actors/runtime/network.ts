@@ -12,7 +12,7 @@ import { pacedTransport } from "../../src/wire/transports/paced-transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
 import { WaitBook } from "./wait-graph.ts";
 
-/** Deadline of a connection attempt. */
+/** Default deadline of a connection. */
 const connectMs = 10_000;
 
 /** Clock, disk, memory and measured links of a process; a test or a simulation replaces them. */
@@ -88,7 +88,8 @@ export function dial(
   onError: (error: unknown) => void,
 ): Promise<Transport> {
   const own = `${name}-${process.pid}`;
-  return connectNats({ ...connection, name: own, deadlineMs: connectMs, onError });
+  const { deadlineMs = connectMs } = connection;
+  return connectNats({ ...connection, name: own, deadlineMs, onError });
 }
 
 /** Logs when the broker connection is lost and when it is back. */

@@ -104,7 +104,10 @@ const survival = {
   noAsyncTraces: true,
 } satisfies ConnectionOptions;
 
-/** Longest handshake of one dial: a broker that accepts and then stays silent is skipped. */
+/**
+ * Longest handshake of one dial, or a fifth of the deadline if that is more: a broker that accepts
+ * and then stays silent is skipped.
+ */
 const handshakeMs = 2000;
 const redialMs = 200;
 
@@ -118,7 +121,8 @@ async function connectWithin(
   const untilMs = clock.now() + deadlineMs;
   let isRunning = false; // The client library does not report a refusal such as a connection limit.
   for (;;) {
-    const timeout = Math.min(Math.max(1, untilMs - clock.now()), handshakeMs);
+    const longest = Math.max(handshakeMs, deadlineMs / 5);
+    const timeout = Math.min(Math.max(1, untilMs - clock.now()), longest);
     try {
       // The client would hang on a silent server, so probe the servers first.
       const ordered = await byReachability(servers, timeout, clock);

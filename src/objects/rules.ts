@@ -51,7 +51,10 @@ export interface StoreLimits {
   readonly backoffMs: number;
 }
 
-/** Nine attempts take about a minute, as a store that rebalances its load refuses for long. */
+/**
+ * A store that rebalances its load refuses for long: nine attempts have pauses of 23 s in all, and
+ * end after almost two minutes if none is answered.
+ */
 export const usualStoreLimits: StoreLimits = { attemptsMax: 9, attemptMs: 10_000, backoffMs: 100 };
 const backoffMsMax = 10_000;
 

@@ -126,6 +126,21 @@ test("requests are repeated for each transient HTTP status, and fail at once for
   }
 });
 
+test("nine attempts at a store that refuses each at once pause for 23 s in all", (t) => {
+  const place = { address, prefix: "", limits: usualStoreLimits } as StorePlace;
+  const rule = put(place, "one", Buffer.from("1"));
+  const refusal = { status: 503, headers: {}, body: Buffer.from("") };
+  let pausedMs = 0;
+  rule.next();
+  for (let attempt = 1; attempt < usualStoreLimits.attemptsMax; attempt++) {
+    const { value } = rule.next(refusal) as { value: { readonly ms: number } };
+    pausedMs += value.ms;
+    rule.next();
+  }
+  t.is(pausedMs, 22_700);
+  t.throws(() => rule.next(refusal), { code: "STORE_FAILED" });
+});
+
 test("in a bucket in memory only lists lag behind", (t) => {
   const { store } = startStore({ listLag: 2 });
   for (const key of ["a", "b", "c"]) store.put(key, Buffer.from(key));

@@ -24,7 +24,7 @@ const withThread = new Set(["device", "tier", "writer", "reader", "bridge"]);
 /** The row of docs/failure.md that tells about an actor, by how its first cell begins. */
 const failureRows: Readonly<Record<string, string>> = {
   "cluster supervisor": "cluster supervisor",
-  host: "host |",
+  host: "host actor",
   device: "device actor",
   shard: "shard actor",
   tier: "tier's thread or actor",

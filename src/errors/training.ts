@@ -136,10 +136,6 @@ export class ArithmeticMismatchError extends errorClass(
   "ARITHMETIC_MISMATCH",
   "stop",
   (expected: string, actual: string, directory?: string) => {
-    // Every process has the reference kernels.
-    const mend = expected.startsWith("reference")
-      ? "Set `arithmetic: reference` to go on"
-      : "Run `osiris build-native`";
     const [where, others] =
       directory === undefined
         ? ["", ""]
@@ -149,10 +145,18 @@ export class ArithmeticMismatchError extends errorClass(
           ];
     return (
       `Expected the arithmetic \`${expected}\`${where}, this process has \`${actual}\`: ` +
-      `they differ in bits. ${mend}; or start a new run${others}`
+      `they differ in bits. ${mendOf(expected, actual)}; or start a new run${others}`
     );
   },
 ) {}
+
+/** How a process gets the expected arithmetic; each has the reference kernels. */
+function mendOf(expected: string, actual: string): string {
+  if (expected.startsWith("reference")) return "Set `arithmetic: reference` to go on";
+  if (expected.endsWith("-portable")) return "Set `OSIRIS_SETS=portable` to go on";
+  const isSlow = actual.endsWith("-portable"); // Chosen by OSIRIS_SETS, or nothing else is compiled.
+  return `${isSlow ? "Leave OSIRIS_SETS out, or run" : "Run"} \`osiris build-native\``;
+}
 
 /**
  * This process can run none of the instruction sets in OSIRIS_SETS (`asked`). `found`: the sets

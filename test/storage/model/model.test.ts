@@ -285,6 +285,18 @@ test("a model predicts with another arithmetic only if the caller asks for it", 
   t.true(found.every((value, i) => Math.abs(value - (expected[i] ?? 0)) < 1e-5));
 });
 
+test("the error of another arithmetic names what brings the expected one", (t) => {
+  for (const [expected, actual, mend] of [
+    ["reference-3", "native-3", "Set `arithmetic: reference`"],
+    ["native-3-portable", "native-3", "Set `OSIRIS_SETS=portable`"],
+    ["native-3", "native-3-portable", "Leave OSIRIS_SETS out, or run `osiris build-native`"],
+    ["native-3", "reference-3", "Run `osiris build-native`"],
+  ] as const) {
+    const { message } = new ArithmeticMismatchError(expected, actual);
+    t.true(message.includes(`they differ in bits. ${mend}`), message);
+  }
+});
+
 test("a bad value is refused with its record and its column", async (t) => {
   const { trained, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });

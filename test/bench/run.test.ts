@@ -3,16 +3,16 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { CommanderError } from "commander";
 import { benchCommand } from "../../bench/command.ts";
 import type { BenchRow } from "../../bench/row.ts";
 import { runSession } from "../../bench/session.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 
 const program = fileURLToPath(new URL("../../bench/run.js", import.meta.url));
@@ -47,12 +47,6 @@ async function bench(words: readonly string[], directory?: string): Promise<Ende
   }
 }
 
-function directoryOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
-
 testIf(testAll).serial(
   "--list prints the names that --only selects, and measures nothing",
   async (t) => {
@@ -77,7 +71,7 @@ test.serial("a pattern that matches no row is refused in one sentence", async (t
 });
 
 test.serial("each row is a line of JSON, the last line has the machine and all rows", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const words = ["planner", "--tables", "10", "--devices", "4", "--rounds", "2", "--json"];
   const { code, stdout, stderr } = await bench(words, directory);
   t.is(code, 0);
@@ -114,7 +108,7 @@ echo "torch 9.9: 3 steps, samples/s p10 1 median 2 p90 3"
 `;
 
 testIf(testAll)("Ctrl-C prints the rows so far, and leaves no process and no file", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const python = join(directory, "python");
   writeFileSync(python, fakePython, { mode: 0o755 });
   const only = ["--only", "train.a.*.sgd.float32"];

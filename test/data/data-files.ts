@@ -16,7 +16,7 @@ import { realDisk } from "../../src/ports/disk.ts";
 import { dataHome } from "../helpers/needs.ts";
 
 /** Makes a directory that is removed after the test. */
-export function startDirectory(t: ExecutionContext): string {
+export function startDirectory(t: Pick<ExecutionContext, "teardown">): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-data-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   return directory;

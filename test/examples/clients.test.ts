@@ -3,12 +3,12 @@
 // a substitute sends the same messages. The `nats` command is always a substitute.
 
 import { execFile } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../index.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { smallData, smallModel } from "../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../helpers/nats/nats.ts";
 import { leavesOut, natsPy, natsServer, testAll, testIf } from "../helpers/needs.ts";
@@ -29,8 +29,7 @@ testIf(testAll, natsServer).serial("over a nats-server they submit and follow jo
 });
 
 async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: string }) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   await using cluster = await Cluster.start({ devices: 1, ...broker });
   const { url, token = "" } = cluster;
   const isReal = !leavesOut(t, natsPy);

@@ -12,6 +12,7 @@ import test from "ava";
 import { parse } from "yaml";
 import { resolveServer } from "../../packages/serve/server/models/server-options.ts";
 import { resolveJob } from "../../src/job/job.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { packageTypes, testIf } from "../helpers/needs.ts";
 import { listTree, textOf } from "../helpers/tree.ts";
 
@@ -115,8 +116,7 @@ test.serial(
   "the job of docs/jobs.md trains, and the program of docs/models.md predicts with its model",
   async (t) => {
     t.timeout(600_000);
-    const cwd = mkdtempSync(join(tmpdir(), "osiris-test-"));
-    t.teardown(() => rmSync(cwd, { recursive: true }));
+    const cwd = startDirectory(t);
     const lines = Array.from({ length: 2000 }, (_, i) => {
       const age = i % 7 === 0 ? "" : 20 + (i % 50);
       return `${Number(i % 3 === 0)},${age},${i % 90}.5,u${i % 40},i${i % 11}`;

@@ -2,13 +2,13 @@
 // `run.renumbered` says so. The test's own job service publishes the events.
 
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import test from "ava";
 import { connect } from "nats";
 import { startBroker } from "../../src/wire/broker/broker.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { leavesOut, natsPy } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
@@ -21,8 +21,7 @@ const happened = [
 ];
 
 test("the examples follow a run across a gap in its event numbers", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const token = "correct-horse";
   const tokenFile = join(directory, "token");
   writeFileSync(tokenFile, token);

@@ -2,14 +2,14 @@
 // point can be trained.
 
 import { execFile } from "node:child_process";
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { writeSamples } from "../../examples/planted-interactions.ts";
 import { fitPowerLaw, lawAt } from "../../examples/power-law.ts";
 import { drawScalingLaw } from "../../examples/scaling-law-picture.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { textOf } from "../helpers/tree.ts";
 
@@ -68,14 +68,8 @@ test("the fit recovers the parameters of a power law", (t) => {
   t.true(fitPowerLaw(noisy).residuals.some((one) => Math.abs(one) > 2e-4));
 });
 
-function homeOf(t: ExecutionContext): string {
-  const home = mkdtempSync(join(tmpdir(), "osiris-law-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
-  return home;
-}
-
 test("generated samples depend only on their seed, and can be predicted better than a constant", (t) => {
-  const home = homeOf(t);
+  const home = startDirectory(t);
   const made = [2, 2, 3].map((seed, i) => {
     const path = join(home, `${i}.csv`);
     const { bestLogLoss, constantLogLoss } = writeSamples(path, 5000, seed);
@@ -87,7 +81,7 @@ test("generated samples depend only on their seed, and can be predicted better t
 });
 
 testIf(testAll)("a point with a recorded result is not trained again", async (t) => {
-  const home = homeOf(t);
+  const home = startDirectory(t);
   const results = join(home, "results.jsonl");
   const run = (...more: string[]) =>
     execute(process.execPath, [

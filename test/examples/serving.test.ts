@@ -2,10 +2,10 @@
 // and Python and curl get the predictions of `osiris predict`.
 
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
+import { startDirectory } from "../data/data-files.ts";
 import { curl, testAll, testIf } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
@@ -14,8 +14,7 @@ const execute = promisify(execFile);
 testIf(curl, testAll)(
   "a model trained, exported, verified and served gives Python and curl the same numbers",
   async (t) => {
-    const home = mkdtempSync(join(tmpdir(), "osiris-serving-"));
-    t.teardown(() => rmSync(home, { recursive: true, force: true }));
+    const home = startDirectory(t);
     const env = {
       ...{ OSIRIS_CONSTANTS: "v100", OSIRIS_CALIBRATION: "brief", ...process.env },
       OSIRIS: `${process.execPath} ${resolve("dist/cli/main.js")}`,

@@ -1,9 +1,8 @@
 // The fuzzer finds nothing in some cases of every target, and finds planted faults.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import test, { type ExecutionContext } from "ava";
+import { startDirectory } from "../data/data-files.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { changedBytes, changedValue, streamOf } from "./mutate.ts";
 import { type Finding, runSession, type SessionOptions } from "./session.ts";
@@ -14,8 +13,7 @@ async function fuzzed(
   t: ExecutionContext,
   options: Pick<SessionOptions, "catalogue" | "names" | "seed" | "end"> & Partial<SessionOptions>,
 ) {
-  const folder = mkdtempSync(join(tmpdir(), "osiris-fuzz-test-"));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = startDirectory(t);
   const findings: Finding[] = [];
   const counts = await runSession({
     ...{ folder, addon: undefined, first: 0, caseMsMax: 60_000, memoryBytesMax: 2 ** 31 },

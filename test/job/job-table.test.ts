@@ -1,13 +1,13 @@
 // docs/jobs.md against the schema of a job: the table has each option once, with its default; and
 // the jobs in the documents are valid.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { loadJob, loadSweep } from "../../cli/support/job-file.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { jobJsonSchema } from "../../src/job/job-json-schema.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { wholeJobSchema } from "../helpers/job-json-schema.ts";
 import { textOf } from "../helpers/tree.ts";
 
@@ -79,8 +79,7 @@ test("the JSON Schema has a description of every option of a job", (t) => {
 });
 
 test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swept", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const blockOf = (document: string, form: string) =>
     new RegExp(`^\`\`\`${form}\\n(.*?)^\`\`\``, "ms").exec(textOf(document))?.[1] ?? "";
   const fileOf = (name: string, text: string) => {

@@ -7,15 +7,14 @@ import {
   copyFileSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { startDirectory } from "../data/data-files.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 
 /**
@@ -43,8 +42,7 @@ esac
 
 /** Makes a folder with the build script and the fake compiler. */
 function startBuild(t: ExecutionContext) {
-  const home = mkdtempSync(join(tmpdir(), "osiris-build-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   mkdirSync(join(home, "native"));
   for (const file of ["build.sh", "parts.sh"]) {
     copyFileSync(resolve("native", file), join(home, "native", file));

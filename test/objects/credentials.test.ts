@@ -1,16 +1,16 @@
 // Credentials of a store's client: each source, with servers of this test in place of the machine's
 // metadata, of STS and of a container's agent; renewal before and after they expire.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { CredentialChain } from "../../src/objects/credentials.ts";
 import { siteOf } from "../../src/objects/environment.ts";
 import { openObjectStore } from "../../src/objects/open-object-store.ts";
 import { SimulatedClock } from "../../src/ports/clock.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { setEnvironment } from "../helpers/environment.ts";
 import { same } from "../suites/object-store.ts";
 import { quickLimits, startBucketServer } from "./bucket-server.ts";
@@ -47,8 +47,7 @@ async function startSource(t: ExecutionContext, answer: (got: Got) => Answer) {
 }
 
 function startHome(t: ExecutionContext): string {
-  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   mkdirSync(join(home, ".aws"));
   return home;
 }

@@ -2,8 +2,7 @@
 // are compiled anew.
 
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import test, { type ExecutionContext } from "ava";
@@ -16,6 +15,7 @@ import {
   scriptOf,
 } from "../../src/ports/code-cache.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
+import { startDirectory } from "../data/data-files.ts";
 
 test("V8 accepts the code cache of every thread rollup", (t) => {
   const entry = fileURLToPath(entryFile("threads", "actors/threads/thread-entry.js"));
@@ -61,9 +61,8 @@ function rejectedOf(folder: string): unknown {
 
 /** Makes a folder with a rollup of two files and its cache; `run` returns the rollup's output. */
 function folderOf(t: ExecutionContext) {
-  const folder = join(mkdtempSync(join(tmpdir(), "osiris-code-")), "threads");
+  const folder = join(startDirectory(t), "threads");
   mkdirSync(folder);
-  t.teardown(() => rmSync(join(folder, ".."), { recursive: true, force: true }));
   const said: unknown[] = [];
   (globalThis as { sayCached?: unknown }).sayCached = (value: unknown) => said.push(value);
   const write = (name: string, content: string | Uint8Array, seconds: number) => {

@@ -1,13 +1,13 @@
 // Directories are created with their parents; a refusal by the system is classified as lasting or
 // temporary.
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { isFull, lastingRefusal } from "../../src/ports/disk-refusals.ts";
 import { replaceDurably } from "../../storage/disk/durable-files.ts";
+import { startDirectory } from "../data/data-files.ts";
 
 function refusalOf(path: string): unknown {
   try {
@@ -19,8 +19,7 @@ function refusalOf(path: string): unknown {
 }
 
 test("a directory is created with its parents, and again without an error", (t) => {
-  const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
-  t.teardown(() => rmSync(home, { recursive: true }));
+  const home = startDirectory(t);
   const path = join(home, "a", "b", "c");
   realDisk.makeDirectory(path);
   realDisk.makeDirectory(path);
@@ -28,8 +27,7 @@ test("a directory is created with its parents, and again without an error", (t) 
 });
 
 test("a lasting refusal is reported at once, with its reason", (t) => {
-  const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
-  t.teardown(() => rmSync(home, { recursive: true }));
+  const home = startDirectory(t);
   writeFileSync(join(home, "file"), "");
   t.is(lastingRefusal(refusalOf(join(home, "file"))), "a file is in the place of a directory");
   const below = refusalOf(join(home, "file", "below"));
@@ -51,8 +49,7 @@ test("a full disk may get space later, and a failing disk may recover", (t) => {
 });
 
 test("on a full disk a write leaves no temporary file, and keeps the file before", (t) => {
-  const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
-  t.teardown(() => rmSync(home, { recursive: true }));
+  const home = startDirectory(t);
   const path = join(home, "record.json");
   replaceDurably(realDisk, path, Buffer.from("before"));
   const refusal = Object.assign(new Error("ENOSPC"), { code: "ENOSPC", syscall: "write" });

@@ -1,15 +1,14 @@
 // The entry file of threads: the rollup, unless a module was compiled after it.
 
-import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import test from "ava";
 import { entryFile } from "../../src/ports/entry-file.ts";
+import { startDirectory } from "../data/data-files.ts";
 
 test("threads start with the rollup, unless a module was compiled after it", (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-threads-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const compiled = pathToFileURL(`${directory}/`);
   const write = (name: string, seconds: number) => {
     writeFileSync(join(directory, name), "");

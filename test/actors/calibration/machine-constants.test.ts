@@ -1,8 +1,7 @@
 // The constants of this machine: measured once, cached in a file of the user, and measured again if
 // the file is damaged or belongs to another machine.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import {
@@ -11,11 +10,11 @@ import {
   measuredDevices,
 } from "../../../actors/calibration/machine-constants.ts";
 import { defaultConstants } from "../../../src/planner/cost/constants.ts";
+import { startDirectory } from "../../data/data-files.ts";
 
 /** A machine that records why it was measured each time. */
 function machineIn(t: ExecutionContext, path = "deep/machine.json") {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const reasons: string[] = [];
   const file = join(directory, path);
   const known = (isRenewed = false) =>

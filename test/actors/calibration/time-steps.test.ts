@@ -1,7 +1,5 @@
 // Timed steps: jobs train on threads of their own, one after another.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { quietest, timeSteps } from "../../../actors/calibration/time-steps.ts";
@@ -11,6 +9,7 @@ import { resolveJob } from "../../../src/job/job.ts";
 import { realClock } from "../../../src/ports/clock.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
+import { startDirectory } from "../../data/data-files.ts";
 
 const ports = { launcher: workerLauncher, clock: realClock };
 const counting = { warmUpMs: 20, warmUpSteps: 5, longestMs: 1000, sampleMs: 4, samples: 5 };
@@ -25,8 +24,7 @@ test("a probe's figure is the median of its fastest pass; unsampled values (0) a
 });
 
 test.serial("a probe thread that fails rejects the measurement with its error", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const job = resolveJob({
     model: { kind: "dlrm", tables: [{ name: "T", rows: 10, dim: 8 }], top: [1] },
     data: { kind: "synthetic", samples: 64, dense: 0, batchSize: 16 },
@@ -44,8 +42,7 @@ test.serial("a probe thread that fails rejects the measurement with its error", 
 });
 
 test.serial("consecutive probe generations train on the same threads", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const started: string[] = [];
   const launcher: Launcher = {
     start(entry, task, name) {

@@ -1,7 +1,5 @@
 // A trial trains some steps of a job and scales the constants so that they predict those steps.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { tryJob } from "../../../actors/calibration/try-job.ts";
@@ -10,12 +8,12 @@ import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { areKnown, serverConstants } from "../../../src/planner/cost/constants.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { planJob } from "../../../src/training/planning/plan-job.ts";
+import { startDirectory } from "../../data/data-files.ts";
 
 const times = { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 3 };
 
 test("a trial scales all constants by one factor: the prediction changes, the plan does not", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const options: JobOptions = {
     model: {
       ...{ kind: "dlrm", dense: 4, bottom: [8], top: [1] },

@@ -1,7 +1,6 @@
 // The doctor: its findings on this machine, at both kinds of brokers, and in directories.
 
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { brokerChecks } from "../../../actors/doctor/doctor-checks.ts";
@@ -9,6 +8,7 @@ import { diagnosisLines } from "../../../cli/commands/cluster/doctor.ts";
 import { type Diagnosis, diagnose, type JobOptions } from "../../../internal.ts";
 import { clusterDeadlines, deadlinesOf, deadlineTree } from "../../../src/ports/deadlines.ts";
 import type { ServerProbe } from "../../../src/wire/transports/probe.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { leavesOut, nativeKernels, natsServer, testIf } from "../../helpers/needs.ts";
@@ -20,8 +20,7 @@ const stateOf = ({ checks }: Pick<Diagnosis, "checks">, name: string) =>
   checks.find((one) => one.name === name)?.state;
 
 function startJob(t: ExecutionContext, more: Partial<JobOptions> = {}) {
-  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   const directory = join(home, "not", "there", "yet");
   const job: JobOptions = {
     model: smallModel,
@@ -126,8 +125,7 @@ test("the doctor lists a cluster's deadlines: the heartbeat, and when a host cou
 });
 
 testIf(natsServer).serial("the doctor checks a nats-server: JetStream, login, clock", async (t) => {
-  const store = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(store, { recursive: true, force: true }));
+  const store = startDirectory(t);
   await using server = await startNatsServer(["-js", "-sd", store, "--auth", "secret"]);
   const diagnosis = await diagnose({ nats: server.url, token: "secret" });
   t.is(stateOf(diagnosis, "broker JetStream"), "ok");

@@ -1,15 +1,6 @@
 // The limits of tenants: request rate, request size, and allowed directories.
 
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, realpathSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectRaw } from "nats";
@@ -26,6 +17,7 @@ import {
 } from "../../../src/errors/errors.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { patient } from "../../helpers/nats/nats.ts";
 
@@ -51,8 +43,7 @@ test("a tenant's requests are limited per second, and do not use up another tena
 });
 
 function directoryOf(t: ExecutionContext): string {
-  const directory = realpathSync(mkdtempSync(join(tmpdir(), "osiris-test-")));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = realpathSync(startDirectory(t));
   for (const name of ["data", "kept/acme", "outside"]) {
     mkdirSync(join(directory, name), { recursive: true });
   }

@@ -1,8 +1,7 @@
 // The job service as NATS's official client sees it: service discovery finds it, and its answers
 // name every error of a request.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { connect, type NatsConnection } from "nats";
@@ -13,6 +12,7 @@ import {
   RemoteError,
   type RunEvent,
 } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { patient } from "../../helpers/nats/nats.ts";
@@ -101,8 +101,7 @@ onCluster.test(
   async (t, cluster) => {
     const at = { nats: cluster.url, token: cluster.token ?? "", devices: 1 };
     await t.throwsAsync(Cluster.start(at), { code: "CLUSTER_SERVED" });
-    const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-    t.teardown(() => rmSync(directory, { recursive: true }));
+    const directory = startDirectory(t);
     await using second = await Cluster.start({ ...at, state: { directory } });
     await t.throwsAsync(second.lost, { code: "CLUSTER_SERVED" });
   },
@@ -111,8 +110,7 @@ onCluster.test(
 testIf(testAll).serial(
   "over restarts: a repeated submission returns the run with its key, with fewer devices, too",
   async (t) => {
-    const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-    t.teardown(() => rmSync(directory, { recursive: true }));
+    const directory = startDirectory(t);
     const state = { directory: join(directory, "state") };
     const checkpoint = { directory: join(directory, "kept") };
     const job: JobOptions = { model: smallModel, data: smallData, devices: 2, checkpoint };
@@ -204,8 +202,7 @@ onCluster.test(
 );
 
 function waitingJob(t: ExecutionContext): JobOptions {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   return {
     model: smallModel,
     data: { ...smallData, cache: join(directory, "cache") },
@@ -273,8 +270,7 @@ testIf(testAll).serial(
 testIf(testAll).serial(
   "a damaged journal is reported as an incident, and the rest is restored",
   async (t) => {
-    const directory = mkdtempSync(join(tmpdir(), "osiris-damaged-"));
-    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const directory = startDirectory(t);
     mkdirSync(join(directory, "runs"));
     writeFileSync(join(directory, "runs", "00000000.jsonl"), "0badcafe {}\n0badcafe {}\n\n");
     const codes: string[] = [];

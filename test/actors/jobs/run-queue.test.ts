@@ -1,11 +1,11 @@
 // The queue of a whole cluster: runs train concurrently, preempt each other, are paused, and
 // outlive the leader's process.
 
-import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { type JobOptions, RemoteError, type Run, type RunEvent } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
@@ -122,8 +122,7 @@ onCluster.test(
 testIf(testAll).serial(
   "finished, running, paused and queued runs outlive the leader's process",
   async (t) => {
-    const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
-    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const directory = startDirectory(t);
     const options = { state: { directory } };
     const calm = await calmRun(epochs);
     const jobs = await startTestCluster(0, { minDevices: 1 });

@@ -1,12 +1,11 @@
 // The threads of asynchronous training, with a real broker between them.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startAsyncThreads } from "../../../bench/step/async-threads.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { createPartTally } from "../../../src/training/checkpoint/part-names.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
 function jobIn(directory: string) {
@@ -30,8 +29,7 @@ function jobIn(directory: string) {
 testIf(testAll).serial(
   "threads of two trainers share an epoch, and their checkpoint can be continued",
   async (t) => {
-    const directory = mkdtempSync(join(tmpdir(), "osiris-async-"));
-    t.teardown(() => rmSync(directory, { recursive: true }));
+    const directory = startDirectory(t);
     const job = jobIn(directory);
     let saved: Pick<Manifest, "cut" | "generation" | "arithmetic" | "parts"> | undefined;
     let after: unknown;

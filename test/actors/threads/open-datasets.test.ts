@@ -1,7 +1,5 @@
 // Hosts with different data under the same name do not train together.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { openDatasets } from "../../../actors/threads/data/open-datasets.ts";
@@ -9,11 +7,11 @@ import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
 import { InputUnusableError } from "../../../internal.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 
 test("a host whose cache has other samples than the first host's refuses to read them", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-datasets-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const train = writeClicks(join(directory, "train.csv"), 300, 1);
   const valid = writeClicks(join(directory, "valid.csv"), 100, 2);
   const job = resolveJob({

@@ -1,7 +1,7 @@
 // Verification of a run without a reference run: training again from one checkpoint to the next.
 
 import { createHash } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -19,6 +19,7 @@ import { realDisk } from "../../../src/ports/disk.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { decodeManifest, encodeManifest } from "../../../storage/checkpoints/store/manifest.ts";
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob, smallData, smallModel, smallSteps } from "../../helpers/clusters/clusters.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
@@ -125,8 +126,7 @@ test("checkpoints that cannot be verified by replay are refused with the reason"
 });
 
 async function startSmall(t: ExecutionContext, more: Partial<JobOptions> = {}) {
-  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   const directory = join(home, "checkpoints");
   const data = { ...smallData, samples: 64, cache: join(home, "cache") };
   const checkpoint = { ...more.checkpoint, directory };

@@ -1,17 +1,15 @@
 // The faulty disk, which wraps a real one and injects faults.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { type DiskTrouble, FaultyDisk } from "../../../chaos/faults/faulty-disk.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { readWhole, replaceDurably } from "../../../storage/disk/durable-files.ts";
+import { startDirectory } from "../../data/data-files.ts";
 
 /** A directory, and a disk that injects the fault `what` there, `operations` times. */
 function startDisk(t: ExecutionContext, what: DiskTrouble, operations = 1) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const disk = new FaultyDisk(realDisk, { directory });
   const told = { hits: 0, deaths: 0 };
   const over = (hits: number) => {
@@ -78,8 +76,7 @@ test("a file whose sync was lost is lost at the next power failure", (t) => {
 
 test("a faulty disk injects no fault outside its directory", (t) => {
   const { disk, told } = startDisk(t, "disk-full", 9);
-  const other = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(other, { recursive: true, force: true }));
+  const other = startDirectory(t);
   replaceDurably(disk, join(other, "file"), Buffer.from("here"));
   t.is(told.hits, 0);
 });

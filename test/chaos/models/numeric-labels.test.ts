@@ -2,8 +2,7 @@
 // its predictions: no bit depends on the number of devices or on a kill. Also models with one task
 // of each kind.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import {
@@ -16,6 +15,7 @@ import {
 } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
@@ -177,8 +177,7 @@ async function eachTaskIsOfItsKind(t: ExecutionContext, place: EitherCluster): P
 
 /** Checks that a file of ratings leads to a file of predictions. */
 async function ratingsArePredicted(t: ExecutionContext, place: EitherCluster): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-ratings-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const stream = new RandomStream(3, 4, 6);
   const lines = Array.from({ length: 800 }, () => {
     const [user, item] = [stream.below(20), stream.below(20)];

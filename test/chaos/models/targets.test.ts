@@ -1,14 +1,14 @@
 // Weights and groups of samples, from a file to the model and its metrics: no bit depends on the
 // number of devices or on a kill.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel, runHistory } from "../../../index.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
@@ -22,8 +22,7 @@ const samples = 1200;
  * Click logs: the user determines the level of the labels, the item their ranking within the user.
  */
 function writeClicks(t: ExecutionContext, weightOf: (item: number) => number): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-targets-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const stream = new RandomStream(3, 4, 6);
   let text = "y,item,user,w\n";
   for (let line = 0; line < samples; line++) {

@@ -1,12 +1,12 @@
 // A job with transforms, from a file to the model: no bit depends on the number of devices or on a
 // kill, and predictions apply the same transforms as training.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel, predictFile, tableIds } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
@@ -32,8 +32,7 @@ function clicksOf(): { readonly y: number; readonly record: Click & { readonly u
 const clicks = clicksOf();
 
 function writeFiles(t: ExecutionContext) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-transforms-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const lines = clicks.map(({ y, record: { user, brand, tags, price } }) => {
     return `${y},${user},${brand},${tags},${price}`;
   });

@@ -1,8 +1,7 @@
 // A burst of small jobs, on a real nats-server if one is installed. The leader's process is killed
 // three times: no job is lost, none is trained twice. A thousand jobs, in `npm run test:all` only.
 
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ExecutionContext } from "ava";
@@ -15,6 +14,7 @@ import {
 } from "../../../internal.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 import { sampleLedger, stretchesOf } from "../../../storage/checkpoints/sample-ledger.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { leavesOut, natsServer, testAll, testIf } from "../../helpers/needs.ts";
@@ -40,8 +40,7 @@ testIf(testAll).serial(
   `a burst of ${jobs} jobs, the leader killed ${kills} times: all finish, each trained once`,
   async (t) => {
     t.timeout(14 * 60_000);
-    const directory = mkdtempSync(join(tmpdir(), "osiris-burst-"));
-    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const directory = startDirectory(t);
     const { url, token } = await startServer(t);
     const client = await connect({ nats: url, token });
     t.teardown(() => client[Symbol.asyncDispose]());

@@ -1,11 +1,11 @@
 // The lease and the queue in JetStream, with a real nats-server: first the server is killed and
 // restarts empty, then the leader is killed and its machine lost with its disk.
 
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { type Client, Cluster, type JobOptions, startBroker } from "../../../internal.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { inEpochs, only } from "../../helpers/clusters/clusters.ts";
 import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
@@ -27,8 +27,7 @@ testIf(natsServer).serial(
   "P9, P10: the nats-server forgets the lease, then the leader's machine is lost: a new one leads",
   async (t) => {
     const calm = await calmRun(epochs);
-    const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));
-    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const directory = startDirectory(t);
     let servers = 0;
     const start = (...flags: string[]) =>
       startNatsServer(["-js", "-sd", join(directory, `${servers++}`), ...flags]);

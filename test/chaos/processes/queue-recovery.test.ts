@@ -1,10 +1,10 @@
 // The leader's machine loses its disk: the queue's directory is gone, JetStream has its mirror, and
 // the checkpoints are intact.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { Cluster, connect, type RunEvent } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { calmResult, inEpochs, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
@@ -15,8 +15,7 @@ testIf(testAll, natsServer).serial(
   "jobs whose queue is lost with its disk run once, from the mirror, to the same models",
   async (t) => {
     const calm = await calmResult(epochs);
-    const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));
-    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const directory = startDirectory(t);
     const server = await startNatsServer(["-js", "-sd", join(directory, "jetstream")]);
     t.teardown(() => server.kill());
     const { url: nats } = server;

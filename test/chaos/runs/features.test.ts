@@ -1,13 +1,13 @@
 // Features that share tables, from a file to predictions: no bit depends on the placement or on a
 // kill, and the same text maps to the same row in every feature of its table.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { jobOfCheckpoint, tableIds } from "../../../packages/formats/tables/table-ids.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
@@ -21,8 +21,7 @@ const items = 30;
  * item.
  */
 function writeSessions(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-features-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const stream = new RandomStream(3, 4, 6);
   const some = (most: number) =>
     Array.from({ length: stream.below(most) }, () => stream.below(items));

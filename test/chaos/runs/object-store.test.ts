@@ -2,8 +2,6 @@
 // those of runs with a checkpoint directory, also after a lost thread, and commands read them.
 
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import test, { type ExecutionContext } from "ava";
@@ -15,6 +13,7 @@ import { planRestore, restoreCheckpoint } from "../../../storage/checkpoints/res
 import { runHistory } from "../../../storage/checkpoints/run-history.ts";
 import { stretchesOf } from "../../../storage/checkpoints/sample-ledger.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { only, runJob, smallData, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { calmRun } from "../../helpers/clusters/either-clusters.ts";
 import { setEnvironment } from "../../helpers/environment.ts";
@@ -88,8 +87,7 @@ testIf(testAll).serial(
   "a warm start from a directory to an object store, and the reverse, gives one model",
   async (t) => {
     await startBucket(t);
-    const home = mkdtempSync(join(tmpdir(), "osiris-warm-"));
-    t.teardown(() => rmSync(home, { recursive: true }));
+    const home = startDirectory(t);
     await using place = await startTestCluster();
     const short = (directory: string, warmStart?: { from: string }) => {
       const data = { ...smallData, samples: 700 };

@@ -1,11 +1,11 @@
 // Weighted bags from a file to the model: no bit depends on the placement or on a kill.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
@@ -16,8 +16,7 @@ const items = 40;
 
 /** Click logs: an item's weight determines how much the item affects the label. */
 function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain: string } {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-weights-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const stream = new RandomStream(3, 4, 5);
   const texts = { clicks: "y,item,user\n", ones: "y,item,user\n", plain: "y,item,user\n" };
   for (let line = 0; line < samples; line++) {

@@ -1,7 +1,5 @@
 // The simulator itself: it is deterministic, and it simulates the real system.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { jobs } from "../../../chaos/simulation/jobs.ts";
@@ -9,6 +7,7 @@ import type { Scenario } from "../../../chaos/simulation/scenario.ts";
 import { simulateSeeds } from "../../../chaos/simulation/seeds.ts";
 import { referenceOf, simulate, simulateSeed } from "../../../chaos/simulation/simulate.ts";
 import { Cluster, type JobOptions } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { someOrAll, thinned } from "../../helpers/thinned.ts";
 
 const calm: Scenario = {
@@ -22,8 +21,7 @@ const calm: Scenario = {
 test.serial("simulated and real runs of the same jobs have the same results", async (t) => {
   await using cluster = await Cluster.start({ devices: 2 });
   for (const [index, job] of thinned("jobs, simulated and real", [...jobs.entries()], 16)) {
-    const directory = mkdtempSync(join(tmpdir(), "osiris-simulation-"));
-    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const directory = startDirectory(t);
     const real = await cluster.submit({
       ...job,
       data: { ...job.data, cache: join(directory, "cache") } as JobOptions["data"],

@@ -2,11 +2,9 @@
 // master may fail, too. `SEEDS=1-50 npx ava dist/test/chaos/trials/worker-seeds.test.js` runs other
 // seeds.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { sentenceOf } from "../../../chaos/faults/schedule.ts";
 import { chaos, type JobOptions } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { dataOfDays, modelOfDays, writeDays } from "../../helpers/clusters/days.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
@@ -15,8 +13,7 @@ const [first = 1, last = first] = (process.env.SEEDS ?? "1-20").split("-").map(N
 testIf(...(process.env.SEEDS === undefined ? [testAll] : [])).serial(
   "under the faults of each seed, a run with preprocessing workers equals its reference run",
   async (t) => {
-    const cache = mkdtempSync(join(tmpdir(), "osiris-workers-"));
-    t.teardown(() => rmSync(cache, { recursive: true, force: true }));
+    const cache = startDirectory(t);
     const job: JobOptions = {
       model: modelOfDays,
       data: dataOfDays(writeDays(t), { cache, streamed: true }),

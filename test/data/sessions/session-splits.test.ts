@@ -2,8 +2,7 @@
 // sessions are refused. Aligned groups: data whose lists differ in length are refused with file,
 // row group, sample and names.
 
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
@@ -13,14 +12,14 @@ import { cutOf, EpochOrder } from "../../../src/data/sample-order.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { startDirectory } from "../data-files.ts";
 
 const batchSize = 16;
 const slices = 4;
 
 /** A job on lines of (session, label, item). */
 function startJob(t: { teardown(fn: () => void): void }, sessions: readonly string[], more = {}) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const path = join(directory, "clicks.csv");
   const lines = sessions.map((session, i) => `${session},${i % 2},${i}`);
   writeFileSync(path, ["visit,label,item", ...lines, ""].join("\n"));
@@ -99,8 +98,7 @@ async function startListsJob(
   t: { teardown(fn: () => void): void },
   { isWrong = true, ikjt }: { isWrong?: boolean; ikjt: unknown },
 ) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const lines = Array.from({ length: rows }, (_, row) => {
     const ids = Array.from({ length: row % 5 }, (_, i) => row + i);
     const times = isWrong && row === wrongRow + 1 ? [] : ids.map((id) => id + 1);

@@ -1,12 +1,12 @@
 // A partitioned directory of Parquet files, a job on it, and the expected result of the job.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { type JobOptions, parquet } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob, startTestCluster } from "./clusters.ts";
 import type { EitherCluster } from "./either-cluster.ts";
 
@@ -15,8 +15,7 @@ const rowsOfDay = 500;
 
 /** Writes a partitioned directory of clicks: one file per day with row groups of 100 rows. */
 export function writeDays(t: ExecutionContext): string {
-  const home = mkdtempSync(join(tmpdir(), "osiris-streamed-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   for (let day = 1; day <= days; day++) {
     const stream = new RandomStream(3, 4, day);
     const draw = (below: number) => Array.from({ length: rowsOfDay }, () => stream.below(below));

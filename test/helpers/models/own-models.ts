@@ -1,10 +1,10 @@
 // Custom models for tests: modules in a directory that is removed with the test.
 
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { realpathSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { ExecutionContext } from "ava";
 import type { JobOptions } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
 
 /** The model of examples/two-towers.ts. */
 export const twoTowers = {
@@ -21,8 +21,7 @@ export const twoTowers = {
 
 /** Makes a directory that is removed with the test. */
 export function directoryOf(t: ExecutionContext): string {
-  const directory = realpathSync(mkdtempSync(join(tmpdir(), "osiris-own-")));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = realpathSync(startDirectory(t));
   return directory;
 }
 

@@ -21,7 +21,7 @@ export async function startModel(
   t: Pick<ExecutionContext, "teardown">,
   { tasks = 1, rows = 50 }: { readonly tasks?: number; readonly rows?: number } = {},
 ): Promise<TrainedHere> {
-  const home = startDirectory(t as ExecutionContext);
+  const home = startDirectory(t);
   const directory = join(home, "checkpoints");
   const several = tasks === 1 ? {} : { tasks: ["click", "buy"] };
   const trained = await startTrained({

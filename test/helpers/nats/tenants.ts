@@ -1,11 +1,11 @@
 // A nats-server with the configuration that `osiris nats-config` writes for two tenants, and a
 // login for each of its users.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runCli } from "../processes/cli.ts";
 import { startNatsServer } from "./nats.ts";
 
@@ -22,8 +22,7 @@ other:
 
 /** Makes a directory with the file of tenants. */
 export function directoryOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   writeFileSync(join(directory, "tenants.yaml"), tenants);
   return directory;
 }

@@ -1,11 +1,11 @@
 // Real leader processes for tests: `osiris up --lease` as child processes, over a broker of the
 // test's own. Each has a home of its own, as on a machine of its own.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { type Client, connect, type JobOptions, startBroker } from "../../../internal.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../clusters/clusters.ts";
 import { type Running, startCli } from "./start-cli.ts";
 
@@ -32,8 +32,7 @@ export async function startLeaderPlace(
   t: ExecutionContext,
   { url, lease }: { readonly url?: string; readonly lease?: string } = {},
 ): Promise<LeaderPlace> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-roots-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const broker = url === undefined ? await startBroker({ auth: { token: "t" } }) : undefined;
   t.teardown(() => broker?.close());
   const nats = broker?.url ?? url ?? "";

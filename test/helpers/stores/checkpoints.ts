@@ -140,7 +140,7 @@ export interface StartedStore {
 }
 
 /** A store in a simulated directory. */
-export function startDirectory(): StartedStore {
+export function startStoreInDirectory(): StartedStore {
   const disk = new SimulatedDisk();
   const open = (job = testJob) => openStore({ directory: "/run", disk, ...job });
   return {

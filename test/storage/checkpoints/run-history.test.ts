@@ -1,8 +1,5 @@
 // The learning curve of a run as numbers: the same as in its result, with epochs and samples.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import {
   CheckpointMissingError,
@@ -10,6 +7,7 @@ import {
   historyCsv,
   runHistory,
 } from "../../../internal.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
@@ -93,7 +91,6 @@ test("in CSV, unknown values and NaN are empty fields", (t) => {
 });
 
 test("the history of a directory without a checkpoint is refused", (t) => {
-  const empty = mkdtempSync(join(tmpdir(), "osiris-history-"));
-  t.teardown(() => rmSync(empty, { recursive: true }));
+  const empty = startDirectory(t);
   t.throws(() => runHistory(empty), { instanceOf: CheckpointMissingError });
 });

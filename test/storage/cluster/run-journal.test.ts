@@ -1,13 +1,11 @@
 // The journal of a cluster's runs, which each leader continues.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import test from "ava";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import { FileJournal } from "../../../storage/cluster/file-journal.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
+import { startDirectory } from "../../data/data-files.ts";
 
 type Entry = JournalEntry<string>;
 
@@ -17,8 +15,7 @@ const event = (name: string, what: string): Entry => ({ kind: "event", run: name
 const journalOf = (disk: Disk, term: number) => new FileJournal<string>(disk, "/lease", term);
 
 test("a journal holds the entries of the one before, and those appended since", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-journal-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const open = (term: number) => new FileJournal<string>(realDisk, directory, term);
   const first = open(1);
   t.deepEqual(first.readFormer(), { entries: [], damaged: 0 });

@@ -1,24 +1,11 @@
 // The log of a run in a directory: lines of all processes, ordered by time and bounded in size.
 
-import {
-  appendFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { readRunLog } from "../../../index.ts";
 import { RunLog } from "../../../storage/cluster/run-log.ts";
-
-function directoryOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
+import { startDirectory } from "../../data/data-files.ts";
 
 const lineAt = (second: number, run: string, message: string) =>
   JSON.stringify({ time: `2026-01-01T00:00:0${second}.000Z`, run, message });
@@ -27,7 +14,7 @@ const messagesOf = (page: { readonly lines: readonly Readonly<Record<string, unk
   page.lines.map(({ message }) => message).join("");
 
 test("lines of all processes come in the order of their times, page after page", (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   t.deepEqual(readRunLog(directory), { lines: [], next: "" });
   const [leader, host] = [new RunLog(directory, "leader"), new RunLog(directory, "host-1")];
   leader.append(lineAt(1, "r1", "a"));
@@ -51,7 +38,7 @@ test("lines of all processes come in the order of their times, page after page",
 });
 
 test("a restarted process continues its log after a torn line", (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   new RunLog(directory, "leader").append(lineAt(1, "r1", "a"));
   const [name = ""] = readdirSync(join(directory, "logs"));
   appendFileSync(join(directory, "logs", name), '{"time":"2026');
@@ -62,7 +49,7 @@ test("a restarted process continues its log after a torn line", (t) => {
 });
 
 test("a log is bounded, and a reader that fell behind continues at the oldest kept line", (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const log = new RunLog(directory, "leader");
   const filler = "x".repeat(100_000);
   const append = (from: number, to: number) => {
@@ -85,13 +72,13 @@ test("a log is bounded, and a reader that fell behind continues at the oldest ke
 });
 
 test("appending to a log whose directory is gone drops the line without an error", (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const log = new RunLog(join(directory, "gone\0"), "leader");
   t.notThrows(() => log.append("{}"));
 });
 
 test("a page opens no log file that it does not need, however many runs share the directory", (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const logs = join(directory, "logs");
   const first = ["r2", "r1", "r1"].map((run, at) => `{"time":"${at}","run":"${run}"}\n`).join("");
   mkdirSync(join(logs, `leader-${String(first.length).padStart(12, "0")}.jsonl`), {

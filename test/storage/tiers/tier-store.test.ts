@@ -2,8 +2,7 @@
 // checkpoint.
 
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
@@ -16,6 +15,7 @@ import {
   type TierStoreOptions,
   tierDirectory,
 } from "../../../storage/tiers/tier-store.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { rocksDb, storeNeeds, testIf } from "../../helpers/needs.ts";
 import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
 
@@ -40,8 +40,7 @@ for (const kind of ["file", "rocksdb"] as const) {
    * checkpoint of `stamp`.
    */
   const start = (t: ExecutionContext) => {
-    const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
-    t.teardown(() => rmSync(root, { recursive: true, force: true }));
+    const root = startDirectory(t);
     const placeOf = (generation: number) => ({ root, owner: "c0ffee", generation, device: 0 });
     return {
       root,
@@ -171,8 +170,7 @@ for (const kind of ["file", "rocksdb"] as const) {
 }
 
 test("with `auto` and no persisted rows, a tier uses RocksDB; on a simulated disk files", async (t) => {
-  const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const root = startDirectory(t);
   const place = { root, owner: "c0ffee", generation: 1, device: 0 };
   const options = { kind: "auto", shards, place, stamp: undefined } as const;
   const real = await openTierStore({ ...options, disk: realDisk });
@@ -186,8 +184,7 @@ test("with `auto` and no persisted rows, a tier uses RocksDB; on a simulated dis
 testIf(rocksDb)(
   "without a RocksDB binary a tier uses files, and says why it has no rows",
   async (t) => {
-    const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
-    t.teardown(() => rmSync(root, { recursive: true, force: true }));
+    const root = startDirectory(t);
     const options = { shards, place: { root, owner: "c0ffee", generation: 1, device: 0 } };
     const first = await openTierStore({
       ...options,

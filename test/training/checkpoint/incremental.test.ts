@@ -34,7 +34,7 @@ import { createSaving } from "../../../storage/checkpoints/store/part-writer.ts"
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
-import { startDirectory, startObjects, testJob } from "../../helpers/stores/checkpoints.ts";
+import { startObjects, startStoreInDirectory, testJob } from "../../helpers/stores/checkpoints.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 type Differential = CheckpointSpec["differential"];
@@ -187,7 +187,7 @@ for (const [title, choice] of Object.entries(choices)) {
         let rested = 0;
         for (let seed = 0; seed < rounds("seeds of incremental checkpoints", 2, 3); seed++) {
           const stream = new RandomStream(7, 3, seed);
-          const { store } = seed % 2 === 0 ? startDirectory() : startObjects();
+          const { store } = seed % 2 === 0 ? startStoreInDirectory() : startObjects();
           let place = placeOf(stream, 1 + stream.below(3));
           for (let cut = 0; cut < cuts; ) {
             // Sometimes the same plan again, which continues with increments; sometimes another

@@ -1,9 +1,6 @@
 // A job's workload for the planner: the bytes of its tables equal the bytes that the runtime
 // reserves.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import test from "ava";
 import { reuseBins } from "../../../src/data/cache/distinct-sample.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
@@ -17,6 +14,7 @@ import { rowSchemes, schemes } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { countedStatistics } from "../../../src/training/planning/counted-statistics.ts";
 import { fittedZipf, workloadOf } from "../../../src/training/planning/workload.ts";
+import { startDirectory } from "../../data/data-files.ts";
 
 type Change = Partial<Pick<JobOptions, "data" | "optimizer">> & { tables?: object[] };
 
@@ -121,8 +119,7 @@ test("the statistics of a table's data decide its bag lengths and Zipf exponent"
 });
 
 test("the statistics in a job's cache are found once it exists, and decide its plan", async (t) => {
-  const cache = mkdtempSync(join(tmpdir(), "osiris-counted-"));
-  t.teardown(() => rmSync(cache, { recursive: true, force: true }));
+  const cache = startDirectory(t);
   const tables = ["A", "B"].map((name) => ({ name, rows: 5000, dim: 48 }));
   const perFeature = { B: { idsPerBag: 20, zipf: 1.4 } };
   const data = { kind: "synthetic", samples: 3000, dense: 4, batchSize: 32, cache } as const;

@@ -1,18 +1,16 @@
 // Objects in a bucket of JetStream, with a real nats-server.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { startBroker } from "../../../internal.ts";
 import { openNatsObjects } from "../../../src/wire/jetstream/nats-objects.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
 import { keepsLongObjects, keepsObjects, same, someBytes } from "../../suites/object-store.ts";
 
 async function startServer(t: ExecutionContext) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   let servers = 0;
   const start = (...flags: string[]) =>
     startNatsServer(["-js", "-sd", join(directory, `${servers++}`), ...flags]);

@@ -1,8 +1,7 @@
 // Authentication at a real nats-server: each of its methods, and each refused with wrong
 // credentials.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { Cluster, Host } from "../../../index.ts";
@@ -13,19 +12,14 @@ import {
 } from "../../../src/errors/errors.ts";
 import type { Credentials } from "../../../src/wire/transports/credentials.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { type NatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { pem, writeCredentials, writeSeed } from "../../helpers/nats/nats-identities.ts";
 import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 import { startCli } from "../../helpers/processes/start-cli.ts";
 
-function directoryOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
-
 async function serverOf(t: ExecutionContext, config: string): Promise<NatsServer | undefined> {
-  const file = join(directoryOf(t), "server.conf");
+  const file = join(startDirectory(t), "server.conf");
   writeFileSync(file, config);
   return startNatsServer(["-c", file]);
 }
@@ -62,8 +56,8 @@ const tls = (verify: boolean) => `tls {
 testIf(natsServer).serial(
   "a user logs in with a password, or with an nkey whose seed stays local",
   async (t) => {
-    const { publicKey, file } = writeSeed(directoryOf(t));
-    const other = writeSeed(directoryOf(t));
+    const { publicKey, file } = writeSeed(startDirectory(t));
+    const other = writeSeed(startDirectory(t));
     const users = `{ user: ada, password: s3cret }, { nkey: ${publicKey} }`;
     await using server = (await serverOf(t, `authorization { users: [ ${users} ] }`)) ?? null;
     if (server === null) return;
@@ -91,9 +85,9 @@ testIf(natsServer).serial(
 /** Checks that a password in the address appears in no output of `up` and `host`. */
 async function keepsPasswordsToItself(t: ExecutionContext, url: string): Promise<void> {
   const at = ["--nats", url.replace("//", "//ada:s3cret@"), "--devices"];
-  const up = startCli(["up", ...at, "0"], directoryOf(t));
+  const up = startCli(["up", ...at, "0"], startDirectory(t));
   t.true((await up.line((line) => line.startsWith("Submit:"))).includes(url));
-  const host = startCli(["host", ...at, "1"], directoryOf(t));
+  const host = startCli(["host", ...at, "1"], startDirectory(t));
   await host.line((line) => line.startsWith("Joined"));
   const running = [host, up];
   for (const one of running) one.kill("SIGKILL");
@@ -103,8 +97,8 @@ async function keepsPasswordsToItself(t: ExecutionContext, url: string): Promise
 }
 
 testIf(natsServer).serial("a client logs in with the credentials file of a user", async (t) => {
-  const { config, file } = writeCredentials(directoryOf(t));
-  const other = writeCredentials(directoryOf(t));
+  const { config, file } = writeCredentials(startDirectory(t));
+  const other = writeCredentials(startDirectory(t));
   await using server = (await serverOf(t, config)) ?? null;
   if (server === null) return;
   t.true(await speaks(server.url, { creds: file }));
@@ -143,7 +137,7 @@ testIf(natsServer, testAll).serial(
     if (server === null) return;
     const [ca, cert, key] = [pem("ca"), pem("client"), pem("client-key")];
     const connection = { nats: server.url, tls: { ca, cert, key } };
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     await using cluster = await Cluster.start({ ...connection, devices: 1, minDevices: 2 });
     await using host = await Host.join({ ...connection, devices: 1 });
     const table = { rows: 50, dim: 4 };
@@ -164,7 +158,7 @@ testIf(natsServer, testAll).serial(
 );
 
 test("invalid credentials are refused before a connection is opened", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const broken = join(directory, "broken");
   writeFileSync(broken, "not a seed\n");
   const refused = async (credentials: Credentials, instanceOf: typeof Error, message: RegExp) => {

@@ -1,7 +1,6 @@
 // The exporter: the metrics that Prometheus reads of runs, incidents and the broker.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { levelOf } from "../../../../actors/observe/event-lines.ts";
@@ -11,6 +10,7 @@ import { startBroker } from "../../../../src/wire/broker/broker.ts";
 import { encodeBody } from "../../../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../../../src/wire/messages/subjects.ts";
 import { connectNats } from "../../../../src/wire/transports/nats-transport.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 
 /** Values of the series in the exporter's text, by name and labels. */
 function seriesOf(text: string): Map<string, number> {
@@ -21,8 +21,7 @@ function seriesOf(text: string): Map<string, number> {
 }
 
 test.serial("the exporter has metrics for a run's steps, speed, incidents and end", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const threads = breakableLauncher();
   await using cluster = await Cluster.start({ devices: 2, launcher: threads.launcher });
   const { url: nats, token } = cluster;

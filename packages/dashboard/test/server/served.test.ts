@@ -1,11 +1,11 @@
 // The dashboard's server on a live cluster, with the requests of a browser.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test from "ava";
 import { type Cluster, connect, type JobOptions, type RunLine } from "../../../../internal.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTestCluster } from "../../../../test/helpers/clusters/clusters.ts";
 import { shared } from "../../../../test/helpers/clusters/one-for-many.ts";
 import { dashboard } from "../../server/dashboard.ts";
@@ -177,8 +177,7 @@ onCluster.test(
 test.serial("a tenant's link shows the tenant's own runs, and others are refused", async (t) => {
   const users = { ada: { pass: "a-long-password" } };
   const tenants = { acme: { users }, other: { users } };
-  const home = mkdtempSync(join(tmpdir(), "osiris-tenants-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   const roots = { data: home, checkpoints: home };
   await using place = await startTestCluster(1, { dashboard: dashboard(), tenants, roots });
   const { url, token } = place.cluster;

@@ -1,8 +1,5 @@
 // Streams of a real nats-server for a test, and messages with requests and clicks.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   type JetStreamManager,
@@ -13,6 +10,7 @@ import {
 import type { ExecutionContext } from "ava";
 import type { NatsConnection } from "nats";
 import { dialNats } from "../../../../src/wire/transports/nats-transport.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { type NatsServer, startNatsServer } from "../../../../test/helpers/nats/nats.ts";
 
 export interface TestStreams {
@@ -30,8 +28,7 @@ export interface TestStreams {
 
 /** Starts a server with JetStream, which ends with the test. */
 export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-streams-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   let server: NatsServer = await startNatsServer(["-js", "-sd", directory]);
   t.teardown(() => server.kill());
   const { url } = server;

@@ -1,18 +1,17 @@
 // Files of cost networks: they read back unchanged, and other files are refused.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { InputUnusableError } from "../../../../src/errors/errors.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
 import { sameValues } from "../../../../test/helpers/same-values.ts";
 import { readCostNetworks, writeCostNetworks } from "../../files/cost-networks-file.ts";
 import type { CostNetworks } from "../../search/cost-networks.ts";
 
 function pathOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-cost-file-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   return join(directory, "networks.safetensors");
 }
 

@@ -1,19 +1,18 @@
 // Files of placement policies: they read back unchanged, and other files are refused.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { InputUnusableError } from "../../../../src/errors/errors.ts";
 import { openKernels } from "../../../../src/kernels/index.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { smallSubject } from "../../../../test/helpers/policies.ts";
 import { sameValues } from "../../../../test/helpers/same-values.ts";
 import { readPolicy, writePolicy } from "../../files/policy-file.ts";
 import { trainDreamShard } from "../../policies/dreamshard/train-dreamshard.ts";
 
 test("a policy reads back unchanged, and a file that is no policy is refused", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-policy-file-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const path = join(directory, "policy.safetensors");
   const short = { turns: 1, plans: 2, costUpdates: 2, policyUpdates: 1, episodes: 2 };
   const policy = trainDreamShard(openKernels("auto"), smallSubject(1), short);

@@ -1,8 +1,7 @@
 // Runs plan by the learned costs of their machine if and only if a verdict about this very file
 // says that it wins on this machine; after a failure they plan by the same costs.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { Registry } from "../../../../actors/run/state/registry.ts";
@@ -18,6 +17,7 @@ import { hashOfCosts } from "../../../../src/job/job-files.ts";
 import { defaultConstants } from "../../../../src/planner/cost/constants.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { planRun } from "../../../../src/training/planning/run-plan.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { only, runJob, smallData, smallModel } from "../../../../test/helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../../../test/helpers/clusters/either-cluster.ts";
 import { startVirtualCluster } from "../../../../test/helpers/clusters/virtual-clusters.ts";
@@ -30,8 +30,7 @@ const wins = { devices: 2, gain: 0.04, low: 0.01, high: 0.07, isFaster: true };
 
 /** A home of this user, with learned costs for two devices and batches of 64. */
 async function homeOf(t: ExecutionContext, change: object = {}, verdict: object = wins) {
-  const home = mkdtempSync(join(tmpdir(), "osiris-own-costs-"));
-  t.teardown(() => rmSync(home, { recursive: true }));
+  const home = startDirectory(t);
   setEnvironment(t, { XDG_CACHE_HOME: home, OSIRIS_CONSTANTS: undefined });
   const path = ownCostsPath({ devices: 2, batchSize: 64 });
   realDisk.makeDirectory(dirname(path));

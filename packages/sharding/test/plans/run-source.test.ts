@@ -2,8 +2,7 @@
 // The job records its hash, and a changed file is refused. Without such a file, formulas decide,
 // and a note has the reason.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { learnedCosts } from "../../../../actors/threads/data/cost-files.ts";
@@ -14,6 +13,7 @@ import { unpackPlan } from "../../../../src/planner/packed-plan.ts";
 import { writePlan } from "../../../../src/planner/plan-file.ts";
 import { planJob } from "../../../../src/training/planning/plan-job.ts";
 import { planRun } from "../../../../src/training/planning/run-plan.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
 import { writeCostNetworks } from "../../files/cost-networks-file.ts";
 import { learnedPlans } from "../../plans/learned-plan.ts";
@@ -21,15 +21,9 @@ import { learnedPlans } from "../../plans/learned-plan.ts";
 const module = new URL("../../plans/run-source.js", import.meta.url).href;
 const memoryBytes = 1e12;
 
-function folderOf(t: ExecutionContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "osiris-costs-"));
-  t.teardown(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 /** Files of drawn costs for these numbers of devices. */
 async function costFiles(t: ExecutionContext, devices: readonly number[], batchSize = 64) {
-  const folder = folderOf(t);
+  const folder = startDirectory(t);
   return Promise.all(
     devices.map(async (count) => {
       const file = join(folder, `costs-${count}.safetensors`);

@@ -1,18 +1,17 @@
 // Measuring for cost networks: results are appended line by line, so that a stopped measurement
 // resumes.
 
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { exchangeProbe, setProbe } from "../../../../actors/threads/costs/cost-probes.ts";
 import { InputUnusableError } from "../../../../src/errors/errors.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { measureCosts } from "../../training/measure-costs.ts";
 
 function pathOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-measure-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   return join(directory, "costs.measured");
 }
 

@@ -1,8 +1,6 @@
 // The verdict on learned costs: its statistics, and a whole measurement with tiny tables on
 // threads.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { readVerdict } from "../../../../actors/threads/data/own-costs.ts";
@@ -10,6 +8,7 @@ import { machineKeyOf } from "../../../../actors/threads/kept-constants.ts";
 import { hashOfCosts } from "../../../../src/job/job-files.ts";
 import { defaultConstants } from "../../../../src/planner/cost/constants.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { writeCostNetworks } from "../../files/cost-networks-file.ts";
@@ -63,8 +62,7 @@ test("a machine that slows down between the passes changes no gain of a pair", (
 testIf(testAll).serial(
   "plans by learned costs and by formulas are timed on threads, and the verdict kept",
   async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), "osiris-verdict-"));
-    t.teardown(() => rmSync(folder, { recursive: true }));
+    const folder = startDirectory(t);
     const path = join(folder, "costs.safetensors");
     await writeCostNetworks(path, drawnNetworks(2, 2), {});
     const times = { warmUpMs: 1, warmUpSteps: 1, longestMs: 100, sampleMs: 1, samples: 2 };

@@ -1,11 +1,11 @@
 // Exchanges between host processes: measured through a broker, for plans over the same number of
 // hosts.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { InputUnusableError, PeerLostError } from "../../../../src/errors/errors.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { measureCosts } from "../../training/measure-costs.ts";
 import { probeOverHosts } from "../../training/probe-hosts.ts";
@@ -41,8 +41,7 @@ test.serial("a host process whose device fails is named with the device's error"
 });
 
 testIf(testAll).serial("a file of measurements on two hosts is refused for one", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-probe-hosts-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const path = join(directory, "costs.measured");
   const small = {
     ...{ devices: 2, hosts: 2, batchSize: 32, secondsMax: 300, bytesMax: 2 ** 18 },

@@ -1,12 +1,11 @@
 // The training of cost networks: ordinary runs, with the same result on any number of threads. In
 // plans, the networks have the predictions of the trained models.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Cluster } from "../../../../actors/cluster/cluster.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { drawnNetworks, drawnTables } from "../../../../test/helpers/cost-networks.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { computeCost, tableVector } from "../../search/cost-networks.ts";
@@ -87,8 +86,7 @@ testIf(testAll).serial(
 );
 
 testIf(testAll).serial("a plan's cost network predicts as the run's own model does", async (t) => {
-  const home = mkdtempSync(join(tmpdir(), "osiris-cost-networks-test-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   const { compute } = drawnCosts(100, 2);
   const parts = partsOf(compute, 1);
   const standard = standardOf(compute.flatMap(({ tables }) => tables.map(rawFeaturesOf)));

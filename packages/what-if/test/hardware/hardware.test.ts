@@ -1,7 +1,6 @@
 // Hardware files: those of the package, invalid ones, and the constants that the planner gets.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { parse, stringify } from "yaml";
@@ -13,6 +12,7 @@ import {
   resolveJob,
 } from "../../../../internal.ts";
 import { serverConstants } from "../../../../src/planner/cost/constants.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { constantsOf, memoryOf, withCachesOf } from "../../hardware/constants-of.ts";
 import { hardwareNames, readHardware } from "../../hardware/read-hardware.ts";
 
@@ -97,8 +97,7 @@ const wrong: readonly [path: string, value: unknown, refusal: RegExp][] = [
 ];
 
 test("a wrong file is refused by field, in a sentence that names the file", (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "hardware-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const path = join(directory, "mine.yaml");
   const good = stringify(readHardware("zionex"));
   for (const [field, value, refusal] of wrong) {

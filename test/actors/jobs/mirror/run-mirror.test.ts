@@ -1,8 +1,7 @@
 // The mirror of runs in JetStream, with a real nats-server: it holds every event of the leader's
 // runs once and in order, even if the server loses or refuses some.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { jetstream } from "@nats-io/jetstream";
@@ -21,18 +20,13 @@ import { type JobOptions, resolveJob } from "../../../../src/job/job.ts";
 import type { Log } from "../../../../src/ports/log.ts";
 import { dialNats } from "../../../../src/wire/transports/nats-transport.ts";
 import type { JournalEntry } from "../../../../storage/cluster/run-journal.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import { smallData, smallModel } from "../../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../../helpers/needs.ts";
 
-function directoryOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-mirror-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
-
 async function startServer(t: ExecutionContext, flags: readonly string[] = []) {
-  const server = await startNatsServer(["-js", "-sd", directoryOf(t), ...flags]);
+  const server = await startNatsServer(["-js", "-sd", startDirectory(t), ...flags]);
   t.teardown(() => server.kill());
   return server;
 }
@@ -135,7 +129,7 @@ testIf(natsServer).serial(
   async (t) => {
     const server = await startServer(t);
     const { url } = server;
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const leader = await startLeader(t, url);
     const over = leader.registry.add(resolveJob(jobIn(directory, "over")));
     live(over, 30);
@@ -191,7 +185,7 @@ testIf(natsServer).serial(
   "two leaders that both write duplicate no event, and the current one owns the queue",
   async (t) => {
     const { url } = await startServer(t);
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const zombie = await startLeader(t, url);
     const record = zombie.registry.add(resolveJob(jobIn(directory, "job")), { key: "k" });
     await zombie.copied();
@@ -236,7 +230,7 @@ testIf(natsServer).serial(
   "a queue that exists only in JetStream is restored once, with the runs that can resume",
   async (t) => {
     const { url } = await startServer(t);
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const lost = await startLeader(t, url);
     const add = (name: string) => lost.registry.add(resolveJob(jobIn(join(directory, name), name)));
     const names = ["over", "waits", "cut", "paused"] as const;
@@ -292,7 +286,7 @@ testIf(natsServer).serial(
 testIf(natsServer).serial(
   "a server that refuses writes is logged and counted, and the mirror retries",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const config = join(directory, "refusing.conf");
     const user = (deny: string) => `no_auth_user: u
 authorization { users: [ { user: u, password: p, permissions: { publish: { deny: [${deny}] } } } ] }

@@ -1,14 +1,12 @@
 // A run plans its own placement: the model is the same whatever the plan, a plan fits tables into
 // memory that do not fit as written, and lost devices cause a new plan.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import test from "ava";
 import { planOrNone } from "../../../../actors/threads/data/plan-program.ts";
 import { Host, type JobOptions, verifyRun } from "../../../../index.ts";
 import { InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import {
   calmResult,
   inEpochs,
@@ -75,8 +73,7 @@ testIf(testAll).serial(
 testIf(testAll).serial(
   "an unmeasured machine plans for its cores; after a lost host, the other two plan again",
   async (t) => {
-    const empty = mkdtempSync(join(tmpdir(), "osiris-unmeasured-"));
-    t.teardown(() => rmSync(empty, { recursive: true }));
+    const empty = startDirectory(t);
     setEnvironment(t, { OSIRIS_CONSTANTS: "", XDG_CACHE_HOME: empty });
     await using place = await startTestCluster(1, { minDevices: 3 });
     const { url: nats, token = "" } = place.cluster;

@@ -1,8 +1,6 @@
 // The best evaluation of a run is reported beside the last one, and its checkpoint is kept with
 // `keepBest`; neither changes the run. If the job has a test, both models are tested.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import {
@@ -12,14 +10,14 @@ import {
   runHistory,
 } from "../../../../internal.ts";
 import { exportTable } from "../../../../packages/formats/index.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../../helpers/clusters/clicks.ts";
 import { someOrAll } from "../../../helpers/thinned.ts";
 import { onCluster, trained } from "./place.ts";
 
 /** Jobs that overfit, so that the last evaluation is not the best one. */
 function sceneOf(t: ExecutionContext) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-best-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const [train, valid, final] = [1, 2, 3].map((seed) =>
     writeClicks(join(directory, `${seed}.csv`), 300, seed),
   ) as [string, string, string];

@@ -1,8 +1,7 @@
 // A run resumes only with the data that it started with: the contents of its files count, not their
 // names.
 
-import { cpSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import {
@@ -13,6 +12,7 @@ import {
   verifyRun,
 } from "../../../../index.ts";
 import { seal, unseal } from "../../../../storage/disk/sealed-json.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import {
   clicksData,
   clicksModel,
@@ -33,8 +33,7 @@ interface Scene {
 
 /** A trained job on 600 clicks, with 200 other clicks as evaluation data. */
 async function startTrainedRun(t: ExecutionContext, place: EitherCluster): Promise<Scene> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-contents-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   const train = writeClicks(join(directory, "train.csv"), 600, 1);
   const valid = writeClicks(join(directory, "valid.csv"), 200, 2);
   const checkpoints = join(directory, "run");
@@ -122,8 +121,7 @@ async function changesEvaluation(t: ExecutionContext, scene: Scene) {
 onCluster.test(
   "a finished run warns of an evaluation added later, and records missing data contents",
   async (t, place) => {
-    const directory = mkdtempSync(join(tmpdir(), "osiris-contents-"));
-    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const directory = startDirectory(t);
     const train = writeClicks(join(directory, "train.csv"), 600, 1);
     const data = clicksData([train], join(directory, "cache"));
     const checkpoint = { directory: join(directory, "run"), everySteps: 5 };

@@ -1,13 +1,12 @@
 // Links between hosts: measured before the first plan for a set of machines, kept for later plans;
 // a failed measurement does not stop a run.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { announcedSpeeds, chooseWay } from "../../../../actors/run/control/host-hardware.ts";
 import { linkKeeper, readLinks } from "../../../../actors/threads/kept-constants.ts";
 import type { Launcher, Thread } from "../../../../src/ports/launcher.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import { startMembership, startSimulatedNetwork } from "../../../helpers/clusters/actors.ts";
 import { only, runJob } from "../../../helpers/clusters/clusters.ts";
 import { calmRun } from "../../../helpers/clusters/either-clusters.ts";
@@ -17,8 +16,7 @@ import { setEnvironment } from "../../../helpers/environment.ts";
 /** A keeper in a file of its own. */
 function keeperIn(t: Parameters<typeof setEnvironment>[0]) {
   setEnvironment(t, { OSIRIS_CONSTANTS: "" });
-  const directory = mkdtempSync(join(tmpdir(), "osiris-links-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const path = join(directory, "deep", "links.json");
   const links = linkKeeper(path);
   if (links === undefined) throw new RangeError("Links are kept where no constants are named");

@@ -1,24 +1,18 @@
 // Warnings about the data of a run, which the run reports by code in its events and its result, and
 // again when it is submitted after its end.
 
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync } from "node:fs";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
+import { startDirectory } from "../../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../../helpers/clusters/clicks.ts";
 import { smallData, smallModel } from "../../../helpers/clusters/clusters.ts";
 import { onCluster, prepared } from "./place.ts";
 
-function directoryOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-warnings-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
-
 onCluster.test(
   "a run warns of its data and of a diverged model, and again when submitted after its end",
   async (t, { cluster }) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const train = writeClicks(join(directory, "train.csv"), 600, 1);
     const copy = join(directory, "copy.csv");
     cpSync(train, copy);
@@ -51,7 +45,7 @@ onCluster.test(
 );
 
 test("a validation file with the samples of the training file causes a warning, under any name", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const train = writeClicks(join(directory, "train.csv"), 600, 1);
   const [copy, other] = [join(directory, "copy.csv"), join(directory, "other.csv")];
   cpSync(train, copy);
@@ -74,7 +68,7 @@ test("a validation file with the samples of the training file causes a warning, 
 });
 
 test("a test that equals other data of the run causes a warning that names those data", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const [train, valid, final] = [1, 2, 3].map((seed) =>
     writeClicks(join(directory, `${seed}.csv`), 300, seed),
   ) as [string, string, string];
@@ -95,7 +89,7 @@ test("a test that equals other data of the run causes a warning that names those
 });
 
 test("a training file among the evaluation files causes a warning that names it", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const pathOf = (name: string) => join(directory, name);
   const train = [writeClicks(pathOf("a.csv"), 300, 1), writeClicks(pathOf("b.csv"), 300, 2)];
   const valid = [writeClicks(pathOf("c.csv"), 100, 3), writeClicks(pathOf("d.csv"), 300, 2)];
@@ -115,7 +109,7 @@ test("a training file among the evaluation files causes a warning that names it"
 });
 
 test("generated evaluation data with the training data's seed cause a warning", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const warningsWith = async (held: object) => {
     const data = { ...smallData, cache: join(directory, "cache") };
     const evaluation = { data: held };
@@ -129,7 +123,7 @@ test("generated evaluation data with the training data's seed cause a warning", 
 });
 
 test("evaluation data with other dense features are refused, even with `dataDiffers`", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const data = clicksData([writeClicks(join(directory, "train.csv"), 600, 1)], directory);
   const evaluation = {
     data: { paths: [writeClicks(join(directory, "valid.csv"), 60, 2)], dense: [] },

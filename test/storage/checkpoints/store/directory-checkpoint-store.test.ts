@@ -3,8 +3,7 @@
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import {
@@ -19,15 +18,16 @@ import { SimulatedDisk } from "../../../../src/ports/simulated-disk.ts";
 import { openExistingStore, openStore } from "../../../../storage/checkpoints/store/open-store.ts";
 import { replaceDurably } from "../../../../storage/disk/durable-files.ts";
 import { seal } from "../../../../storage/disk/sealed-json.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import {
   commitCheckpoint,
-  startDirectory,
   startStore,
+  startStoreInDirectory,
   testJob,
 } from "../../../helpers/stores/checkpoints.ts";
 import { keepsCheckpoints } from "../../../suites/checkpoint-store.ts";
 
-keepsCheckpoints("in a directory", startDirectory);
+keepsCheckpoints("in a directory", startStoreInDirectory);
 
 test("a manifest renamed after a newer generation began never joins the chain", (t) => {
   const disk = new SimulatedDisk();
@@ -84,8 +84,7 @@ test("a discarded pack leaves no file, and discarding a finished one does nothin
 });
 
 test("a directory that is a file, or lies in one, is refused as unusable", (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-store-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   const path = join(directory, "file");
   writeFileSync(path, "");
   for (const at of [path, join(path, "deeper")]) {
@@ -142,8 +141,7 @@ test("a generation claim that fails on a full disk leaves no file and frees its 
 });
 
 test("processes that begin at the same moment get distinct generations", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-store-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+  const directory = startDirectory(t);
   openStore({ directory, ...testJob });
   const claims = 20;
   const claimer = new URL("../../../helpers/processes/claimer.js", import.meta.url);

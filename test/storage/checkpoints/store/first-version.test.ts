@@ -1,8 +1,7 @@
 // Checkpoint directories that an earlier Osiris wrote, with a file for each part
 // (test/fixtures/checkpoints): they verify, load, and are the base of new increments.
 
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { encodeRows } from "../../../../src/embedding/checkpoint/rows-part.ts";
@@ -14,11 +13,11 @@ import { openExistingStore } from "../../../../storage/checkpoints/store/open-st
 import { createSaving } from "../../../../storage/checkpoints/store/part-writer.ts";
 import { verifyCheckpoints } from "../../../../storage/checkpoints/verify-checkpoints.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import { flipByte, placeOfPart } from "../../../helpers/stores/checkpoints.ts";
 
 function copyOf(t: ExecutionContext): string {
-  const home = mkdtempSync(join(tmpdir(), "osiris-first-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   const directory = join(home, "checkpoints");
   cpSync("test/fixtures/checkpoints/version-1", directory, { recursive: true });
   return directory;

@@ -2,19 +2,18 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { holdDirectory } from "../../../../storage/checkpoints/store/hold-directory.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import { runCli } from "../../../helpers/processes/cli.ts";
 
 const since = new Date("2026-11-28T09:00:00Z");
 
 function directoryOf(t: ExecutionContext): string {
-  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   return join(home, "checkpoints");
 }
 

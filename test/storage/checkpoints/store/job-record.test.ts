@@ -1,7 +1,6 @@
 // The errors for a path that is no checkpoint directory.
 
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import {
@@ -10,10 +9,10 @@ import {
   InputUnusableError,
 } from "../../../../src/errors/errors.ts";
 import { openExistingStore, openStore } from "../../../../storage/checkpoints/store/open-store.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 
 test("a missing path, a file, an empty, foreign or parent directory have distinct errors", (t) => {
-  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = startDirectory(t);
   const at = (name: string) => join(home, name);
   writeFileSync(at("file"), "text");
   for (const name of ["empty", "other", "config", "cut"]) mkdirSync(at(name));
@@ -38,8 +37,7 @@ test("a missing path, a file, an empty, foreign or parent directory have distinc
 });
 
 test("a job record with any flipped bit is a damaged record, not another program's file", (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = startDirectory(t);
   openStore({ directory, jobIdentity: "a", jobText: "{}" });
   const path = join(directory, "job.json");
   const bytes = readFileSync(path);

@@ -6,7 +6,6 @@ import {
   closeSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readSync,
@@ -16,7 +15,6 @@ import {
   truncateSync,
   writeSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import test, { type ExecutionContext } from "ava";
@@ -24,6 +22,7 @@ import { openFileRecords } from "../../../../storage/tiers/records/file-records.
 import { openRecords } from "../../../../storage/tiers/records/open-records.ts";
 import { type OpenRecordFile, recordFiles } from "../../../../storage/tiers/records/record-file.ts";
 import type { RecordShard } from "../../../../storage/tiers/records/record-store.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import { linux, rocksDb, testIf } from "../../../helpers/needs.ts";
 import { readRows, recordOf, recordsOf } from "../../../suites/records.ts";
 
@@ -32,8 +31,7 @@ const stride = 264;
 const rows = Int32Array.from({ length: 500 }, (_, i) => 7 * i);
 
 function place(t: ExecutionContext): string {
-  const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const root = startDirectory(t);
   return join(root, "tier");
 }
 

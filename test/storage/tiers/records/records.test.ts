@@ -11,6 +11,7 @@ import { openRecords } from "../../../../storage/tiers/records/open-records.ts";
 import { createRecordCache } from "../../../../storage/tiers/records/record-cache.ts";
 import { recordFiles } from "../../../../storage/tiers/records/record-file.ts";
 import type { Keep } from "../../../../storage/tiers/records/record-store.ts";
+import { startDirectory } from "../../../data/data-files.ts";
 import { nativeKernels, rocksDb, testIf } from "../../../helpers/needs.ts";
 import {
   type RecordsUnderTest,
@@ -81,8 +82,7 @@ if (rocksDb.isMet()) {
 testIf(rocksDb)(
   "a RocksDB spill store leaves no file, and clears what a killed process left",
   async (t) => {
-    const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
-    t.teardown(() => rmSync(root, { recursive: true, force: true }));
+    const root = startDirectory(t);
     const directory = join(root, "tier");
     const options = { directory, shards: recordShards, keep: "spill" } as const;
     const first = await openRecords("rocksdb", options);
@@ -100,8 +100,7 @@ testIf(rocksDb)(
 
 testIf(nativeKernels)("the native and the portable store read each other's files", async (t) => {
   if (native === undefined) throw new Error("There are no native kernels.");
-  const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const root = startDirectory(t);
   const rows = Int32Array.of(0, 1, 2, 9, 400, 39_999);
   for (const [writer, reader] of [
     [native, portable],
@@ -132,8 +131,7 @@ testIf(nativeKernels)("the native and the portable store read each other's files
 });
 
 test("a spill store leaves no file, not even while it is open", async (t) => {
-  const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const root = startDirectory(t);
   const directory = join(root, "tier");
   const store = openFileRecords({ directory, shards: recordShards, keep: "spill" });
   store.write(0, Int32Array.of(5), new Uint8Array(36));
@@ -145,8 +143,7 @@ test("a spill store leaves no file, not even while it is open", async (t) => {
 });
 
 test("a row far out in a large table takes the disk space of one row", async (t) => {
-  const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const root = startDirectory(t);
   const shards = [{ name: "huge", rows: 1_000_000_000, recordBytes: 260 }];
   const store = openFileRecords({ directory: join(root, "tier"), shards, keep: "spill" });
   store.write(0, Int32Array.of(999_999_999), new Uint8Array(260));
@@ -156,8 +153,7 @@ test("a row far out in a large table takes the disk space of one row", async (t)
 });
 
 test("batches read and written past the page cache have the same bytes", async (t) => {
-  const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const root = startDirectory(t);
   const [shard] = recordShards;
   if (shard === undefined) throw new Error("There is no shard");
   const store = openFileRecords({

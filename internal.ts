@@ -346,6 +346,7 @@ export {
 } from "./storage/disk/durable-files.ts";
 export { progressOf } from "./storage/disk/progress.ts";
 export { seal, unsealAs } from "./storage/disk/sealed-json.ts";
+export { temporaryHome } from "./storage/disk/temporary-home.ts";
 
 export type { Means } from "./src/data/cache/cache-format.ts";
 export type { CategoricalField } from "./src/data/columnar/named-columns.ts";

@@ -5,8 +5,6 @@
 //   checkpoint A ─▶ pinned ─▶ replay, with the run's cuts ─▶ its checkpoint at B
 //   checkpoint B ─▶ pinned ─▶ its files                   ─▶ compared, name by name
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import {
@@ -34,6 +32,7 @@ import { pinCheckpoint } from "../../storage/checkpoints/pinned-checkpoint.ts";
 import type { Descent, Manifest } from "../../storage/checkpoints/store/checkpoint-store.ts";
 import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
 import { type ProgressOptions, progressOf } from "../../storage/disk/progress.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type RunMetrics, restoredMetrics } from "../run/state/run-metrics.ts";
 import { replay } from "./replay.ts";
 
@@ -105,34 +104,27 @@ export async function verifyRun(
   const to = options.to === undefined && newest ? newest : manifestOf(store, job, options.to);
   const from = beginOf(manifests, to, options.from, (hash) => manifestOf(store, job, hash));
   const lineage = refuse(job, from, to);
-  const home = mkdtempSync(join(tmpdir(), "osiris-verify-"));
-  try {
-    const [original, copy] = [join(home, "original"), join(home, "replay")];
-    pinCheckpoint(store, to, original);
-    if (from !== undefined) pinCheckpoint(store, from, copy);
-    const first = from?.cut ?? 0;
-    const total = to.cut - first;
-    const startMs = realClock.now();
-    const cuts = cutsBetween(first, to);
-    const onStep = (step: number) => onProgress(step - first, total);
-    const replayed = { directory, contents: restoredMetrics(to).contents };
-    const replica = jobFor(job, to, copy, devices);
-    await replay({ job: replica, cuts, replayed, devices, onStep, signal });
-    const [last] = openExistingStore(copy).list().manifests;
-    const [is, was] = [openCheckpoint(copy, last?.sha256), openCheckpoint(original, to.sha256)];
-    const leaves = [
-      ...(await modelLeaves(is, was, signal)),
-      ...seriesLeaves(is, was, job, lineage),
-    ];
-    return {
-      ...{ from: from && recordOf(from), to: recordOf(to), lineage, devices, leaves },
-      ...{ steps: total, seconds: (realClock.now() - startMs) / 1000 },
-      digest: `sha256:${is.manifest.modelDigest}`,
-      isEqual: leaves.every(({ isEqual }) => isEqual),
-    };
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-verify-");
+  const [original, copy] = [join(home.path, "original"), join(home.path, "replay")];
+  pinCheckpoint(store, to, original);
+  if (from !== undefined) pinCheckpoint(store, from, copy);
+  const first = from?.cut ?? 0;
+  const total = to.cut - first;
+  const startMs = realClock.now();
+  const cuts = cutsBetween(first, to);
+  const onStep = (step: number) => onProgress(step - first, total);
+  const replayed = { directory, contents: restoredMetrics(to).contents };
+  const replica = jobFor(job, to, copy, devices);
+  await replay({ job: replica, cuts, replayed, devices, onStep, signal });
+  const [last] = openExistingStore(copy).list().manifests;
+  const [is, was] = [openCheckpoint(copy, last?.sha256), openCheckpoint(original, to.sha256)];
+  const leaves = [...(await modelLeaves(is, was, signal)), ...seriesLeaves(is, was, job, lineage)];
+  return {
+    ...{ from: from && recordOf(from), to: recordOf(to), lineage, devices, leaves },
+    ...{ steps: total, seconds: (realClock.now() - startMs) / 1000 },
+    digest: `sha256:${is.manifest.modelDigest}`,
+    isEqual: leaves.every(({ isEqual }) => isEqual),
+  };
 }
 
 function beginOf(

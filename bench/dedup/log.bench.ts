@@ -3,13 +3,13 @@
 // compresses blocks of 256 KiB with zstd. Limit: the ratio of shards by request. RecD reports 2.25,
 // against 1.50 by request.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import { logShardOf } from "../../packages/ingest/streams/log-shards.ts";
 import { writeSessionLines } from "../../src/data/synthetic/generated-lines.ts";
 import { packOf } from "../../storage/disk/packing.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, single } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { hasSessions, realNames, realRows } from "./real-sessions.ts";
@@ -61,18 +61,14 @@ export const logBench: Bench<LogOptions> = {
 };
 
 function drawnMessages(count: number): Message[] {
-  const home = mkdtempSync(join(tmpdir(), "osiris-log-"));
-  try {
-    const path = join(home, "log.jsonl");
-    writeSessionLines({ samples: count, rows: 1_000_000 }, path);
-    const lines = readFileSync(path, "latin1").trimEnd().split("\n");
-    return lines.map((line, i) => {
-      const [, session = ""] = /"session":(\d+)/.exec(line) ?? [];
-      return { request: `r${i}`, session: Number(session), text: line };
-    });
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-log-");
+  const path = join(home.path, "log.jsonl");
+  writeSessionLines({ samples: count, rows: 1_000_000 }, path);
+  const lines = readFileSync(path, "latin1").trimEnd().split("\n");
+  return lines.map((line, i) => {
+    const [, session = ""] = /"session":(\d+)/.exec(line) ?? [];
+    return { request: `r${i}`, session: Number(session), text: line };
+  });
 }
 
 async function logRow(

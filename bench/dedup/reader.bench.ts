@@ -3,8 +3,7 @@
 // making IKJTs. Peer: the same rows in order of time, made into plain batches. `dedup.transforms`:
 // transforms of one list only, with repeated rows shared or not.
 
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import { clusterSessions } from "../../packages/ingest/sessions/cluster-sessions.ts";
@@ -22,6 +21,7 @@ import { compileTransforms } from "../../src/data/transforms/compile.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, single, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 
@@ -109,34 +109,30 @@ function transformsRow(name: string, column: string, { rows, rounds }: ReaderOpt
 }
 
 async function rowsOf(names: readonly string[], options: ReaderOptions): Promise<BenchRow[]> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-bench-"));
-  try {
-    const lines = join(home, "rows.jsonl");
-    writeSessionLines({ samples: options.rows, fixed: sessionSamples, d: kept }, lines);
-    const clustered = join(home, "clustered");
-    await clusterSessions([lines], clustered, { codec: "zstd" });
-    const unclustered = join(home, "unclustered");
-    await writeWarehouse([lines], unclustered, { codec: "zstd" });
-    const rows: BenchRow[] = [];
-    for (const [i, name] of names.entries()) {
-      const isHeavy = i > 0;
-      const ours = await batchReader(home, clustered, isHeavy, true);
-      const theirs = await batchReader(home, unclustered, isHeavy, false);
-      const rates: [number[], number[]] = [[], []];
-      for (let round = 0; round < options.rounds; round++) {
-        for (const [at, read] of [ours, theirs].entries()) {
-          const startMs = performance.now();
-          await read();
-          rates[at]?.push((1000 * options.rows) / (performance.now() - startMs));
-        }
+  using home = temporaryHome("osiris-bench-");
+  const lines = join(home.path, "rows.jsonl");
+  writeSessionLines({ samples: options.rows, fixed: sessionSamples, d: kept }, lines);
+  const clustered = join(home.path, "clustered");
+  await clusterSessions([lines], clustered, { codec: "zstd" });
+  const unclustered = join(home.path, "unclustered");
+  await writeWarehouse([lines], unclustered, { codec: "zstd" });
+  const rows: BenchRow[] = [];
+  for (const [i, name] of names.entries()) {
+    const isHeavy = i > 0;
+    const ours = await batchReader(home.path, clustered, isHeavy, true);
+    const theirs = await batchReader(home.path, unclustered, isHeavy, false);
+    const rates: [number[], number[]] = [[], []];
+    for (let round = 0; round < options.rounds; round++) {
+      for (const [at, read] of [ours, theirs].entries()) {
+        const startMs = performance.now();
+        await read();
+        rates[at]?.push((1000 * options.rows) / (performance.now() - startMs));
       }
-      const row = { name, unit: "rows/s", limitIs: "unclustered, plain batches" };
-      rows.push(rowOf({ ...row, target: [1.4, 1.8] }, ...rates));
     }
-    return rows;
-  } finally {
-    rmSync(home, { recursive: true, force: true });
+    const row = { name, unit: "rows/s", limitIs: "unclustered, plain batches" };
+    rows.push(rowOf({ ...row, target: [1.4, 1.8] }, ...rates));
   }
+  return rows;
 }
 
 /** The files of a table, in order. */

@@ -2,12 +2,12 @@
 // cluster-sessions` writes the same rows clustered and shuffled, with the same codec and row
 // groups. Limit: the clustered bytes. RecD reports 3.71 times at most.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import { clusterSessions } from "../../packages/ingest/sessions/cluster-sessions.ts";
 import { writeSessionLines } from "../../src/data/synthetic/generated-lines.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { hasSessions, realNames, realRows } from "./real-sessions.ts";
@@ -95,10 +95,6 @@ async function tableRow(
 }
 
 async function withHome(work: (home: string) => Promise<BenchRow>): Promise<BenchRow[]> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-sessions-"));
-  try {
-    return [await work(home)];
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-sessions-");
+  return [await work(home.path)];
 }

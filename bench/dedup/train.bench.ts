@@ -5,9 +5,6 @@
 // the same model on the plain lists. The trainings of a row take turns of a few steps in one run,
 // on the same batches.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Option } from "commander";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../src/data/options.ts";
@@ -16,6 +13,7 @@ import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../../src/model/options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { runDevices } from "../step/device-threads.ts";
@@ -123,46 +121,40 @@ async function rowsOf(kind: Kind, samples: number, options: TrainOptions): Promi
   const names = shapesOf(model).map(({ name }) => name);
   const groupsOf = (lists: readonly string[]): IkjtGroups =>
     lists.map((name) => [names.indexOf(name)]);
-  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
-  try {
-    const features = Object.entries(listsOf(kind)).map(([name, l]) => [name, { d: kept, l }]);
-    const data = dataOptions.parse({
-      ...{ kind: "synthetic", samples: batch * batches, dense: 13, batchSize: batch },
-      ...{ cache: directory, sessions: { samples, features: Object.fromEntries(features) } },
-    });
-    const { path, idsMax } = await prepareCache(data, shapesOf(model), realDisk);
-    const variants = variantsOf(kind);
-    const trainings = [undefined, ...Object.values(variants).map(groupsOf)];
-    const over = new SharedArrayBuffer(4);
-    const workOf = (ikjt: IkjtGroups | undefined, index: number): TrainWork => ({
-      input: { model, batchSize: batch, slices: 8, idsMax, ikjt },
-      recipe: {
-        optimizer: {
-          dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.01 }),
-          sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.01 }),
-        },
-        seed: 727,
+  using home = temporaryHome("osiris-bench-");
+  const features = Object.entries(listsOf(kind)).map(([name, l]) => [name, { d: kept, l }]);
+  const data = dataOptions.parse({
+    ...{ kind: "synthetic", samples: batch * batches, dense: 13, batchSize: batch },
+    ...{ cache: home.path, sessions: { samples, features: Object.fromEntries(features) } },
+  });
+  const { path, idsMax } = await prepareCache(data, shapesOf(model), realDisk);
+  const variants = variantsOf(kind);
+  const trainings = [undefined, ...Object.values(variants).map(groupsOf)];
+  const over = new SharedArrayBuffer(4);
+  const workOf = (ikjt: IkjtGroups | undefined, index: number): TrainWork => ({
+    input: { model, batchSize: batch, slices: 8, idsMax, ikjt },
+    recipe: {
+      optimizer: {
+        dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.01 }),
+        sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.01 }),
       },
-      turns: { over, trainings: trainings.length, index, steps: turnSteps },
-      ...{ devices, depth: 3, batches, seconds: 600, steps, arithmetic: "auto", cache: path },
-    });
-    const reports = await Promise.all(trainings.map((ikjt, i) => runDevices(workOf(ikjt, i))));
-    const [plain = [], ...others] = reports.map(([report]) =>
-      turnRates(batch, report?.stepMs ?? []),
-    );
-    return Object.keys(variants).map((variant, i) => {
-      const row = {
-        name: nameOf(kind, samples, variant),
-        unit: "samples/s",
-        limitIs: "on plain lists",
-      };
-      // Only the row that deduplicates all lists has a target.
-      const target = variant === "all" ? targets[kind] : undefined;
-      return rowOf({ ...row, ...(target && { target }) }, others[i] ?? [], plain);
-    });
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+      seed: 727,
+    },
+    turns: { over, trainings: trainings.length, index, steps: turnSteps },
+    ...{ devices, depth: 3, batches, seconds: 600, steps, arithmetic: "auto", cache: path },
+  });
+  const reports = await Promise.all(trainings.map((ikjt, i) => runDevices(workOf(ikjt, i))));
+  const [plain = [], ...others] = reports.map(([report]) => turnRates(batch, report?.stepMs ?? []));
+  return Object.keys(variants).map((variant, i) => {
+    const row = {
+      name: nameOf(kind, samples, variant),
+      unit: "samples/s",
+      limitIs: "on plain lists",
+    };
+    // Only the row that deduplicates all lists has a target.
+    const target = variant === "all" ? targets[kind] : undefined;
+    return rowOf({ ...row, ...(target && { target }) }, others[i] ?? [], plain);
+  });
 }
 
 const targets: Readonly<Partial<Record<Kind, readonly [number, number]>>> = {

@@ -4,11 +4,10 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Cluster } from "../../internal.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { configuration } from "../configurations.ts";
 import { quantileOf } from "../row.ts";
 import { startNatsServer } from "../service/nats-server.ts";
@@ -32,16 +31,12 @@ const ways = ["one", "broker", "direct", "servers", "again"] as const;
 export type HostRound = Readonly<Record<(typeof ways)[number], RunCost>>;
 
 export async function* hostRounds(rounds: number): AsyncGenerator<HostRound, void> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-growth-"));
-  try {
-    for (let round = 0; round < rounds; round++) {
-      const costs: [string, RunCost][] = [];
-      for (const way of ways)
-        costs.push([way, await costOn(way, join(directory, `${round}-${way}`), directory)]);
-      yield Object.fromEntries(costs) as HostRound;
-    }
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+  using home = temporaryHome("osiris-growth-");
+  for (let round = 0; round < rounds; round++) {
+    const costs: [string, RunCost][] = [];
+    for (const way of ways)
+      costs.push([way, await costOn(way, join(home.path, `${round}-${way}`), home.path)]);
+    yield Object.fromEntries(costs) as HostRound;
   }
 }
 

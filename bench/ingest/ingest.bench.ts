@@ -5,8 +5,7 @@
 // every cache needs.
 
 import { createHash } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import { parquetScan } from "hyparquet";
@@ -19,6 +18,7 @@ import { readParquet } from "../../src/data/parquet/read-parquet.ts";
 import { columnNames, shapeOf } from "../../src/data/parquet/shapes.ts";
 import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { denseNames, idNames, idsOfList, writeFiles } from "./ingest-files.ts";
@@ -50,73 +50,69 @@ export const ingestBench: Bench<IngestBenchOptions> = {
 };
 
 async function ingestRows({ rows, rounds }: IngestBenchOptions): Promise<BenchRow[]> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-ingest-"));
-  try {
-    const files = await writeFiles(home, rows);
-    const features = { label: "label", dense: denseNames, categorical: idNames };
-    const cache = join(home, "cache");
-    const common = { batchSize: 1, cache };
-    const parquet = { kind: "parquet", paths: [files.rm1], ...features } as const;
-    const batches = await batchReader({
-      ...{ ...parquet, batchSize: 2048 },
-      cache: join(home, "index"),
-    });
-    const text = readFileSync(files.criteo);
-    const cacheBytes = new Uint8Array(rows * bytesOfSample);
-    // hyparquet's works come after ours, as its garbage is collected in the time of the next work.
-    const works = {
-      columns: () => readOurs(files.rm1),
-      batches,
-      lists: () => readOurs(files.lists),
-      parquet: () => toCache({ ...parquet, ...common }),
-      csv: () => toCache({ kind: "csv", paths: [files.csv], ...features, ...common }),
-      criteo: () => toCache({ kind: "criteo-tsv", paths: [files.criteo], ...common }),
-      columnsOfTheirs: () => readTheirs(files.rm1),
-      listsOfTheirs: () => readTheirs(files.lists),
-      hashes: async () => hash(text, cacheBytes),
-    };
-    const rates: Record<keyof typeof works, number[]> = Object.fromEntries(
-      Object.keys(works).map((name) => [name, []]),
-    ) as never;
-    for (let round = 0; round <= rounds; round++) {
-      for (const [name, work] of Object.entries(works)) {
-        const startMs = performance.now();
-        await work();
-        const perSecond = (1000 * rows) / (performance.now() - startMs);
-        // The first round compiles the code.
-        if (round > 0) rates[name as keyof typeof works].push(perSecond);
-        rmSync(cache, { recursive: true, force: true });
-      }
+  using home = temporaryHome("osiris-ingest-");
+  const files = await writeFiles(home.path, rows);
+  const features = { label: "label", dense: denseNames, categorical: idNames };
+  const cache = join(home.path, "cache");
+  const common = { batchSize: 1, cache };
+  const parquet = { kind: "parquet", paths: [files.rm1], ...features } as const;
+  const batches = await batchReader({
+    ...{ ...parquet, batchSize: 2048 },
+    cache: join(home.path, "index"),
+  });
+  const text = readFileSync(files.criteo);
+  const cacheBytes = new Uint8Array(rows * bytesOfSample);
+  // hyparquet's works come after ours, as its garbage is collected in the time of the next work.
+  const works = {
+    columns: () => readOurs(files.rm1),
+    batches,
+    lists: () => readOurs(files.lists),
+    parquet: () => toCache({ ...parquet, ...common }),
+    csv: () => toCache({ kind: "csv", paths: [files.csv], ...features, ...common }),
+    criteo: () => toCache({ kind: "criteo-tsv", paths: [files.criteo], ...common }),
+    columnsOfTheirs: () => readTheirs(files.rm1),
+    listsOfTheirs: () => readTheirs(files.lists),
+    hashes: async () => hash(text, cacheBytes),
+  };
+  const rates: Record<keyof typeof works, number[]> = Object.fromEntries(
+    Object.keys(works).map((name) => [name, []]),
+  ) as never;
+  for (let round = 0; round <= rounds; round++) {
+    for (const [name, work] of Object.entries(works)) {
+      const startMs = performance.now();
+      await work();
+      const perSecond = (1000 * rows) / (performance.now() - startMs);
+      // The first round compiles the code.
+      if (round > 0) rates[name as keyof typeof works].push(perSecond);
+      rmSync(cache, { recursive: true, force: true });
     }
-    const megabytes = statSync(files.criteo).size / 1e6 / rows;
-    const scaled = (own: readonly number[], by: number) => own.map((rate) => rate * by);
-    return [
-      rowOf(
-        { name: names.columns, unit: "rows/s", limitIs: "hyparquet" },
-        rates.columns,
-        rates.columnsOfTheirs,
-      ),
-      rowOf(
-        { name: names.lists, unit: "ids/s", limitIs: "hyparquet" },
-        scaled(rates.lists, idsOfList),
-        scaled(rates.listsOfTheirs, idsOfList),
-      ),
-      rowOf(
-        { name: names.batches, unit: "rows/s", limitIs: "the columns alone" },
-        rates.batches,
-        rates.columns,
-      ),
-      rowOf({ name: names.parquet, unit: "rows/s", limitIs: "CSV" }, rates.parquet, rates.csv),
-      rowOf({ name: names.csv, unit: "rows/s" }, rates.csv, []),
-      rowOf(
-        { name: names.criteo, unit: "MB/s of text", limitIs: "SHA-256 of text and cache" },
-        scaled(rates.criteo, megabytes),
-        scaled(rates.hashes, megabytes),
-      ),
-    ];
-  } finally {
-    rmSync(home, { recursive: true, force: true });
   }
+  const megabytes = statSync(files.criteo).size / 1e6 / rows;
+  const scaled = (own: readonly number[], by: number) => own.map((rate) => rate * by);
+  return [
+    rowOf(
+      { name: names.columns, unit: "rows/s", limitIs: "hyparquet" },
+      rates.columns,
+      rates.columnsOfTheirs,
+    ),
+    rowOf(
+      { name: names.lists, unit: "ids/s", limitIs: "hyparquet" },
+      scaled(rates.lists, idsOfList),
+      scaled(rates.listsOfTheirs, idsOfList),
+    ),
+    rowOf(
+      { name: names.batches, unit: "rows/s", limitIs: "the columns alone" },
+      rates.batches,
+      rates.columns,
+    ),
+    rowOf({ name: names.parquet, unit: "rows/s", limitIs: "CSV" }, rates.parquet, rates.csv),
+    rowOf({ name: names.csv, unit: "rows/s" }, rates.csv, []),
+    rowOf(
+      { name: names.criteo, unit: "MB/s of text", limitIs: "SHA-256 of text and cache" },
+      scaled(rates.criteo, megabytes),
+      scaled(rates.hashes, megabytes),
+    ),
+  ];
 }
 
 /** Bytes of a Criteo sample in the cache: its place, label, dense features, lengths and ids. */

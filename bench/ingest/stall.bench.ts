@@ -12,8 +12,7 @@
 // b. One device.
 
 import { strict as assert } from "node:assert";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import {
@@ -25,6 +24,7 @@ import {
 } from "../../internal.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { type WrittenColumn, writeParquet } from "./ingest-files.ts";
@@ -92,38 +92,34 @@ async function* stallRows(
   const wanted = (Object.keys(makers) as Maker[]).filter((maker) =>
     ["", ".processor", ".broker", ".kills"].some((what) => isWanted(`stall.${maker}${what}`)),
   );
-  const home = mkdtempSync(join(tmpdir(), "osiris-stall-"));
-  try {
-    writeRows(join(home, "rm5.parquet"), rows);
-    const found = Object.fromEntries(Object.keys(makers).map((maker) => [maker, []])) as never as {
-      [Name in Maker]: Awaited<ReturnType<typeof run>>[];
-    };
-    for (let round = 0; round < rounds; round++) {
-      for (const maker of wanted) {
-        found[maker].push(await run(maker, home, { rows, epochs }));
-      }
-    }
-    const digests = new Set(Object.values(found).flatMap((all) => all.map(({ digest }) => digest)));
-    assert.equal(digests.size, 1, "the maker of the samples changes no bit of the model");
+  using home = temporaryHome("osiris-stall-");
+  writeRows(join(home.path, "rm5.parquet"), rows);
+  const found = Object.fromEntries(Object.keys(makers).map((maker) => [maker, []])) as never as {
+    [Name in Maker]: Awaited<ReturnType<typeof run>>[];
+  };
+  for (let round = 0; round < rounds; round++) {
     for (const maker of wanted) {
-      const [peer, limitIs] =
-        maker === killed
-          ? (["workers.2", "the same, undisturbed"] as const)
-          : (["cache", "the same from a cache in memory"] as const);
-      const row = (what: string, unit: string, of: (run: Found) => number) => {
-        const limits = maker === peer ? [] : found[peer].map(of);
-        const named = { name: `stall.${maker}${what}`, unit, limitIs };
-        return rowOf(named, found[maker].map(of), limits);
-      };
-      const times = found[maker].at(-1)?.times;
-      yield { ...row("", "samples/s", ({ perSecond }) => perSecond), times } satisfies BenchRow;
-      if (maker === killed) yield row(".kills", "kills", ({ kills }) => kills);
-      yield row(".processor", "us/sample", ({ processorUs }) => processorUs);
-      if (found[maker].some(({ brokerUs }) => brokerUs === undefined)) continue;
-      yield row(".broker", "us/sample", ({ brokerUs = 0 }) => brokerUs);
+      found[maker].push(await run(maker, home.path, { rows, epochs }));
     }
-  } finally {
-    rmSync(home, { recursive: true, force: true });
+  }
+  const digests = new Set(Object.values(found).flatMap((all) => all.map(({ digest }) => digest)));
+  assert.equal(digests.size, 1, "the maker of the samples changes no bit of the model");
+  for (const maker of wanted) {
+    const [peer, limitIs] =
+      maker === killed
+        ? (["workers.2", "the same, undisturbed"] as const)
+        : (["cache", "the same from a cache in memory"] as const);
+    const row = (what: string, unit: string, of: (run: Found) => number) => {
+      const limits = maker === peer ? [] : found[peer].map(of);
+      const named = { name: `stall.${maker}${what}`, unit, limitIs };
+      return rowOf(named, found[maker].map(of), limits);
+    };
+    const times = found[maker].at(-1)?.times;
+    yield { ...row("", "samples/s", ({ perSecond }) => perSecond), times } satisfies BenchRow;
+    if (maker === killed) yield row(".kills", "kills", ({ kills }) => kills);
+    yield row(".processor", "us/sample", ({ processorUs }) => processorUs);
+    if (found[maker].some(({ brokerUs }) => brokerUs === undefined)) continue;
+    yield row(".broker", "us/sample", ({ brokerUs = 0 }) => brokerUs);
   }
 }
 

@@ -3,11 +3,11 @@
 // trained. Limit: 2 GiB for the whole process.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Option } from "commander";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, notNegative, together } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 import { drawCheckpoint } from "./drawn-checkpoint.ts";
@@ -36,23 +36,19 @@ export const exportBench: Bench<ExportBenchOptions> = {
 };
 
 async function exportRows(parent: string, gib: number): Promise<BenchRow[]> {
-  const directory = mkdtempSync(join(parent, "osiris-bench-"));
+  using home = temporaryHome("osiris-bench-", parent);
   const program = fileURLToPath(new URL("./export-program.js", import.meta.url));
-  try {
-    const checkpoint = join(directory, "checkpoints");
-    const stored = await drawCheckpoint(checkpoint, gib * 2 ** 30);
-    return endings.map((ending) => {
-      const file = join(directory, `model.${ending}`);
-      const text = execFileSync(process.execPath, [program, checkpoint, file], {
-        encoding: "utf8",
-      });
-      const { bytes, seconds, peakMiB } = JSON.parse(text) as Record<string, number>;
-      const sizes = `${gigabytes(bytes)} of ${gigabytes(stored)} stored, in ${seconds?.toFixed(0)} s`;
-      return rowOf(`export.${ending}`, peakMiB ?? Number.NaN, `2 GiB; ${sizes}`);
+  const checkpoint = join(home.path, "checkpoints");
+  const stored = await drawCheckpoint(checkpoint, gib * 2 ** 30);
+  return endings.map((ending) => {
+    const file = join(home.path, `model.${ending}`);
+    const text = execFileSync(process.execPath, [program, checkpoint, file], {
+      encoding: "utf8",
     });
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+    const { bytes, seconds, peakMiB } = JSON.parse(text) as Record<string, number>;
+    const sizes = `${gigabytes(bytes)} of ${gigabytes(stored)} stored, in ${seconds?.toFixed(0)} s`;
+    return rowOf(`export.${ending}`, peakMiB ?? Number.NaN, `2 GiB; ${sizes}`);
+  });
 }
 
 function rowOf(name: string, figure: number, limitIs: string): BenchRow {

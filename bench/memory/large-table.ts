@@ -2,11 +2,10 @@
 // GiB if it were dense? One device, uniform ids: nearly every lookup is of a row that was never
 // looked up before. Limit: 2 GiB for the whole process, including threads, batches and modules.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
 import { modelOptions } from "../../src/model/options.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Measurement, single } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 import { benchWork, runDevices } from "../step/device-threads.ts";
@@ -28,16 +27,12 @@ async function peakRow(seconds: number): Promise<BenchRow> {
     idsMax: [32],
     tiers: tiersOptions.parse({ hbmBytes: 256 * mib, ddrBytes: 512 * mib }),
   };
-  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
-  const backing = { directory: join(directory, "tier"), pageCache: true };
-  try {
-    const [report] = await runDevices({ ...work, input, batches: 64, backing });
-    const figure = process.resourceUsage().maxRSS / 1024;
-    const rows = 2048 * 32 * (report?.stepMs.length ?? 0);
-    const limitIs = `2 GiB, after ${(rows / 1e6).toFixed(1)} million lookups`;
-    const about = { unit: "MiB", limit, limitIs, ratio: figure / limit };
-    return { name: "large.peak", figure, ...about, spread: [figure, figure] };
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-bench-");
+  const backing = { directory: join(home.path, "tier"), pageCache: true };
+  const [report] = await runDevices({ ...work, input, batches: 64, backing });
+  const figure = process.resourceUsage().maxRSS / 1024;
+  const rows = 2048 * 32 * (report?.stepMs.length ?? 0);
+  const limitIs = `2 GiB, after ${(rows / 1e6).toFixed(1)} million lookups`;
+  const about = { unit: "MiB", limit, limitIs, ratio: figure / limit };
+  return { name: "large.peak", figure, ...about, spread: [figure, figure] };
 }

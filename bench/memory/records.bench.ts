@@ -2,9 +2,8 @@
 // below memory reach? Records of 260 bytes (64 weights and one number of optimizer state), in
 // sorted batches of random rows; in the page cache, and past it (`.cold`).
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { openFileRecords } from "../../storage/tiers/records/file-records.ts";
 import type { RecordStore, RecordStoreOptions } from "../../storage/tiers/records/record-store.ts";
 import { openRocksRecords, rocksOptions } from "../../storage/tiers/records/rocks-records.ts";
@@ -55,12 +54,8 @@ async function* fileRecordRows(isWanted: (name: string) => boolean) {
 
 /** Runs `body` in a directory of its own. */
 async function inDirectory<Result>(body: (path: string) => Promise<Result>): Promise<Result> {
-  const path = mkdtempSync(join(tmpdir(), "records-"));
-  try {
-    return await body(path);
-  } finally {
-    rmSync(path, { recursive: true, force: true });
-  }
+  using home = temporaryHome("records-");
+  return await body(home.path);
 }
 
 /** `rocksdb.multiGet`, `rocksdb.write`: against the binding called with the same batches. */

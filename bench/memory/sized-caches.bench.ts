@@ -3,8 +3,6 @@
 // with the same memory, on one device with a tier. Limit: the same training with caches sized by
 // the rule of runs without a plan, which is the same for all these tables.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { syntheticOptions } from "../../src/data/options.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
@@ -14,6 +12,7 @@ import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import type { Plan } from "../../src/planner/shards.ts";
 import { planWithCaches, withCurves } from "../../src/planner/size-caches.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Measurement, together } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 import { ratesOf, runDevices } from "../step/device-threads.ts";
@@ -44,21 +43,17 @@ export function sizedCachesMeasurement(options: SizedCachesOptions): Measurement
 }
 
 async function sizedRows(options: SizedCachesOptions): Promise<BenchRow[]> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
+  using home = temporaryHome("osiris-bench-");
   const works = { planned: workOf(options.seconds, plan()), ruled: workOf(options.seconds) };
   const rates = { planned: [] as number[], ruled: [] as number[] };
   const hits = { planned: [] as number[], ruled: [] as number[] };
-  try {
-    for (let round = 0; round < options.rounds; round++) {
-      for (const name of ["planned", "ruled"] as const) {
-        const backing = { directory: join(directory, name), pageCache: true };
-        const [report] = await runDevices({ ...works[name], backing });
-        rates[name].push(quantiles(ratesOf(batch, report)).median);
-        hits[name].push(100 * (report?.times?.tiers?.hbm ?? 0));
-      }
+  for (let round = 0; round < options.rounds; round++) {
+    for (const name of ["planned", "ruled"] as const) {
+      const backing = { directory: join(home.path, name), pageCache: true };
+      const [report] = await runDevices({ ...works[name], backing });
+      rates[name].push(quantiles(ratesOf(batch, report)).median);
+      hits[name].push(100 * (report?.times?.tiers?.hbm ?? 0));
     }
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
   }
   const limitIs = "the same bytes for each table";
   return [

@@ -2,10 +2,9 @@
 // them? Configuration b, ids by Zipf's law; both runs in turn, on one device with a tier beside it.
 // Limit: the same training with all rows in memory; for the cold run, also the speed of the disk.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TiersSpec, tiersOptions } from "../../src/embedding/tables/tier-options.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Measurement, together } from "../bench.ts";
 import { limit } from "../limits/limits.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
@@ -41,39 +40,35 @@ export function trainTiersMeasurement(options: TrainTiersOptions): Measurement {
 async function trainTiersRows(options: TrainTiersOptions): Promise<BenchRow[]> {
   const { ssd, rounds } = options;
   const memory = workOf(options, undefined);
-  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
+  using home = temporaryHome("osiris-bench-");
   const tiered = (prefetch: number, pageCache: boolean) => {
-    const backing = { directory: join(directory, "tier"), pageCache };
+    const backing = { directory: join(home.path, "tier"), pageCache };
     return { ...workOf(options, tiersOf(memory, ssd, prefetch)), backing };
   };
-  try {
-    const contenders = {
-      prefetch: tiered(1, true),
-      "prefetch-off": tiered(0, true),
-      cold: tiered(1, false),
-    };
-    const rates = { prefetch: [], "prefetch-off": [], cold: [] } as Record<string, number[]>;
-    const limits: number[] = [];
-    const diskLimits: number[] = [];
-    for (let round = 0; round < rounds; round++) {
-      limits.push((await trained(memory)).rate);
-      for (const [name, work] of Object.entries(contenders)) {
-        const { rate, ssdRows } = await trained(work);
-        rates[name]?.push(rate);
-        if (name === "cold") diskLimits.push(batch / (ssdRows * secondsOfRow(directory)));
-      }
+  const contenders = {
+    prefetch: tiered(1, true),
+    "prefetch-off": tiered(0, true),
+    cold: tiered(1, false),
+  };
+  const rates = { prefetch: [], "prefetch-off": [], cold: [] } as Record<string, number[]>;
+  const limits: number[] = [];
+  const diskLimits: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    limits.push((await trained(memory)).rate);
+    for (const [name, work] of Object.entries(contenders)) {
+      const { rate, ssdRows } = await trained(work);
+      rates[name]?.push(rate);
+      if (name === "cold") diskLimits.push(batch / (ssdRows * secondsOfRow(home.path)));
     }
-    const unit = "samples/s";
-    const rows = Object.entries(rates).map(([name, ours]) => {
-      const about = { unit, limitIs: "all rows in memory" };
-      return rowOf({ name: `train.${ssd}.${name}`, ...about }, ours, limits);
-    });
-    const limitIs = "the disk: of each row from it, a page read and a page written";
-    const ofDisk = { name: `train.${ssd}.cold.disk`, unit, limitIs };
-    return [...rows, rowOf(ofDisk, rates.cold ?? [], diskLimits)];
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
   }
+  const unit = "samples/s";
+  const rows = Object.entries(rates).map(([name, ours]) => {
+    const about = { unit, limitIs: "all rows in memory" };
+    return rowOf({ name: `train.${ssd}.${name}`, ...about }, ours, limits);
+  });
+  const limitIs = "the disk: of each row from it, a page read and a page written";
+  const ofDisk = { name: `train.${ssd}.cold.disk`, unit, limitIs };
+  return [...rows, rowOf(ofDisk, rates.cold ?? [], diskLimits)];
 }
 
 function workOf({ seconds }: TrainTiersOptions, tiers: TiersSpec | undefined): TrainWork {

@@ -5,7 +5,6 @@
 // `links.exchange.*`: predicted seconds of the exchange over the seconds that devices wait for it;
 // `links.step.*`: the predicted over the measured step, once programs are compiled.
 
-import { mkdtempSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
@@ -19,6 +18,7 @@ import type { MachineConstants } from "../../src/planner/cost/constants.ts";
 import { withLinks } from "../../src/planner/fleet.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { startHost } from "../service/lost-host.bench.ts";
@@ -47,7 +47,7 @@ export const linksBench: Bench<LinksOptions> = {
 };
 
 async function measure(rounds: number, seconds: number): Promise<BenchRow[]> {
-  const home = mkdtempSync(join(process.cwd(), ".osiris-bench-links-"));
+  using home = temporaryHome("osiris-bench-links-");
   const { XDG_CACHE_HOME: cache, OSIRIS_CONSTANTS: named } = process.env;
   try {
     delete process.env.OSIRIS_CONSTANTS; // Where constants are named, links are not measured.
@@ -57,7 +57,7 @@ async function measure(rounds: number, seconds: number): Promise<BenchRow[]> {
     });
     const found: Map<string, number[]> = new Map();
     for (let round = 0; round < rounds; round++) {
-      const own = join(home, `${round}`);
+      const own = join(home.path, `${round}`);
       process.env.XDG_CACHE_HOME = own;
       for (const [name, value] of Object.entries(await ratiosOf(own, seconds, constants))) {
         found.set(name, [...(found.get(name) ?? []), value]);
@@ -72,7 +72,6 @@ async function measure(rounds: number, seconds: number): Promise<BenchRow[]> {
   } finally {
     Object.assign(process.env, cache !== undefined && { XDG_CACHE_HOME: cache });
     Object.assign(process.env, named !== undefined && { OSIRIS_CONSTANTS: named });
-    rmSync(home, { recursive: true, force: true });
   }
 }
 

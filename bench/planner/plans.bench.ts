@@ -9,9 +9,6 @@
 // turns: if r is the correlation of the two halves, 2r / (1 + r) is that of the whole (Spearman and
 // Brown).
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Option } from "commander";
 import { calibrate } from "../../packages/what-if/index.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
@@ -21,6 +18,7 @@ import { stages } from "../../src/planner/cost/cost.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles, rankCorrelation } from "../row.ts";
 import type { TrainThreadReport } from "../step/train-thread.ts";
@@ -88,12 +86,8 @@ async function rankOfPlans(
     console.error(`${rankName(kind, devices)} is left out: the file of its tables is missing.`);
     return [];
   }
-  const home = mkdtempSync(join(tmpdir(), "osiris-rank-"));
-  try {
-    return await ranked(rankName(kind, devices), kinds, devices, random, home);
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-rank-");
+  return await ranked(rankName(kind, devices), kinds, devices, random, home.path);
 }
 
 async function ranked(

@@ -5,7 +5,7 @@
 // `osiris train`, and a figure is over the step that the run reports once its programs are
 // compiled: a mean over seconds, which includes the effects of other programs.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
@@ -23,6 +23,7 @@ import { realDisk } from "../../src/ports/disk.ts";
 import { workerLauncher } from "../../src/ports/launcher.ts";
 import { countedStatistics } from "../../src/training/planning/counted-statistics.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { smallJobNames, smallJobs } from "./small-jobs.ts";
@@ -78,35 +79,31 @@ export const predictionsBench: Bench<PredictionsOptions> = {
 
 async function measure(options: PredictionsOptions): Promise<BenchRow[]> {
   const { rounds, seconds, data } = options;
-  const home = mkdtempSync(join(process.cwd(), ".osiris-bench-predictions-"));
-  try {
-    const jobs = Object.entries(smallJobs(home, data));
-    const found = new Map<string, Pair[]>();
-    for (let round = 0; round < rounds; round++) {
-      const constants = await calibrate({
-        ...{ devices: 2, memoryBytes: totalmem() / 2, source: "this bench", stepsOn: counts },
-        size: quickSize(openKernels("auto").arithmetic),
-      });
-      for (const [name, job] of jobs) {
-        for (const devices of counts) {
-          const key = `predictions.${name}.${devices}`;
-          const directory = join(home, `${name}-${devices}-${round}`);
-          const own = { ...job, checkpoint: { directory, everySteps } };
-          await prepareData(resolveJob(own), realDisk, () => {});
-          const { step: predicted, text } = planOf(own, devices, constants);
-          const planned = { ...own, plan: JSON.parse(text) };
-          const measured = options.runs
-            ? await stepOfRun(planned, devices, seconds)
-            : await stepOfThreads(planned, devices, seconds);
-          rmSync(directory, { recursive: true, force: true });
-          found.set(key, [...(found.get(key) ?? []), { predicted, measured }]);
-        }
+  using home = temporaryHome("osiris-bench-predictions-");
+  const jobs = Object.entries(smallJobs(home.path, data));
+  const found = new Map<string, Pair[]>();
+  for (let round = 0; round < rounds; round++) {
+    const constants = await calibrate({
+      ...{ devices: 2, memoryBytes: totalmem() / 2, source: "this bench", stepsOn: counts },
+      size: quickSize(openKernels("auto").arithmetic),
+    });
+    for (const [name, job] of jobs) {
+      for (const devices of counts) {
+        const key = `predictions.${name}.${devices}`;
+        const directory = join(home.path, `${name}-${devices}-${round}`);
+        const own = { ...job, checkpoint: { directory, everySteps } };
+        await prepareData(resolveJob(own), realDisk, () => {});
+        const { step: predicted, text } = planOf(own, devices, constants);
+        const planned = { ...own, plan: JSON.parse(text) };
+        const measured = options.runs
+          ? await stepOfRun(planned, devices, seconds)
+          : await stepOfThreads(planned, devices, seconds);
+        rmSync(directory, { recursive: true, force: true });
+        found.set(key, [...(found.get(key) ?? []), { predicted, measured }]);
       }
     }
-    return jobs.flatMap(([name]) => rowsOf(`predictions.${name}`, found));
-  } finally {
-    rmSync(home, { recursive: true, force: true });
   }
+  return jobs.flatMap(([name]) => rowsOf(`predictions.${name}`, found));
 }
 
 /** The plan that `osiris plan` finds. */

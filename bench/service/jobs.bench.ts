@@ -4,14 +4,13 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Option } from "commander";
 import { connect } from "nats";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, notNegative, positive, together } from "../bench.ts";
 import { type BenchRow, quantileOf } from "../row.ts";
 import { startNatsServer } from "./nats-server.ts";
@@ -59,7 +58,7 @@ export const jobsBench: Bench<JobsBenchOptions> = {
 
 /** @throws Error without a `nats-server` */
 async function rowsOf({ clients, jobs, pause, jetstream }: JobsBenchOptions): Promise<BenchRow[]> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-jobs-"));
+  using home = temporaryHome("osiris-jobs-");
   let root: ChildProcess | undefined;
   await using server = await startNatsServer("jobs", (own) => {
     return ["--auth", "t", ...(jetstream ? ["-js", "-sd", join(own, "jetstream")] : [])];
@@ -67,7 +66,7 @@ async function rowsOf({ clients, jobs, pause, jetstream }: JobsBenchOptions): Pr
   try {
     const { url } = server;
     const program = fileURLToPath(new URL("./jobs-root.js", import.meta.url));
-    root = fork(program, [url, join(directory, "state")], { silent: true });
+    root = fork(program, [url, join(home.path, "state")], { silent: true });
     if (root.stdout !== null) await once(root.stdout, "data");
     const connections = await Promise.all(
       Array.from({ length: clients }, () => connect({ servers: url, token: "t" })),
@@ -79,7 +78,7 @@ async function rowsOf({ clients, jobs, pause, jetstream }: JobsBenchOptions): Pr
       const fromMs = performance.now();
       const oneByOne = connections.map(async (connection, client) => {
         for (let job = 0; job < count; job++) {
-          const payload = jobIn(directory, `${round}-${client}-${job}`);
+          const payload = jobIn(home.path, `${round}-${client}-${job}`);
           const askedMs = performance.now();
           const answer = await connection.request(subject, payload, { timeout: 10_000 });
           times.push(performance.now() - askedMs);
@@ -97,7 +96,6 @@ async function rowsOf({ clients, jobs, pause, jetstream }: JobsBenchOptions): Pr
     return [...rowsFor("submit.first", first), ...rowsFor("submit.then", then)];
   } finally {
     root?.kill("SIGKILL");
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 

@@ -12,8 +12,7 @@
 // checkpoints.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Option } from "commander";
@@ -29,6 +28,7 @@ import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { keyOf, RandomStream } from "../../src/ports/random.ts";
 import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
@@ -65,24 +65,20 @@ export const lostHostBench: Bench<LostHostOptions> = {
 };
 
 async function recoveries(rows: number, rounds: number, isCompared: boolean): Promise<BenchRow[]> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));
+  using home = temporaryHome("osiris-lost-");
   const read: number[] = [];
   const [kept, share, all]: [number[], number[], number[]] = [[], [], []];
   let phases = "";
-  try {
-    for (let round = 0; round < rounds; round++) {
-      const at = join(directory, `${round}`);
-      if (isCompared) all.push((await recoveryOf(rows, 0, at)).seconds);
-      rmSync(at, { recursive: true, force: true });
-      const own = await recoveryOf(rows, undefined, at);
-      read.push(own.storeBytes / own.shareBytes);
-      kept.push(own.seconds);
-      share.push(own.shareSeconds);
-      phases = own.phases;
-      rmSync(at, { recursive: true, force: true });
-    }
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+  for (let round = 0; round < rounds; round++) {
+    const at = join(home.path, `${round}`);
+    if (isCompared) all.push((await recoveryOf(rows, 0, at)).seconds);
+    rmSync(at, { recursive: true, force: true });
+    const own = await recoveryOf(rows, undefined, at);
+    read.push(own.storeBytes / own.shareBytes);
+    kept.push(own.seconds);
+    share.push(own.shareSeconds);
+    phases = own.phases;
+    rmSync(at, { recursive: true, force: true });
   }
   const { median, spread } = quantiles(read);
   const unit = "s";
@@ -306,22 +302,18 @@ async function steps(rounds: number): Promise<BenchRow[]> {
 }
 
 async function stepMsOf(undoBytes: number | undefined): Promise<number> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-steps-"));
-  try {
-    await using cluster = await Cluster.start({ devices: 1 });
-    const own = { directory: join(directory, "checkpoints"), everySteps: 50, buddyBytes: 0 };
-    const run = await cluster.submit({
-      model: configuration("b").model,
-      data: {
-        ...{ kind: "synthetic", samples: 150 * 2048, dense: 13, batchSize: 2048, zipf: 1.05 },
-        cache: join(directory, "cache"),
-      },
-      checkpoint: undoBytes === undefined ? own : { ...own, undoBytes },
-    });
-    const { times } = await run.result();
-    if (times === undefined) throw new RangeError(`Run ${run.run} has reported no times`);
-    return times.stepMs * (1 - times.shares.checkpoint);
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-steps-");
+  await using cluster = await Cluster.start({ devices: 1 });
+  const own = { directory: join(home.path, "checkpoints"), everySteps: 50, buddyBytes: 0 };
+  const run = await cluster.submit({
+    model: configuration("b").model,
+    data: {
+      ...{ kind: "synthetic", samples: 150 * 2048, dense: 13, batchSize: 2048, zipf: 1.05 },
+      cache: join(home.path, "cache"),
+    },
+    checkpoint: undoBytes === undefined ? own : { ...own, undoBytes },
+  });
+  const { times } = await run.result();
+  if (times === undefined) throw new RangeError(`Run ${run.run} has reported no times`);
+  return times.stepMs * (1 - times.shares.checkpoint);
 }

@@ -2,7 +2,6 @@
 // coordinator's thread is busy without a pause. All the work of a real checkpoint is done, on the
 // disk of the working directory, but without a cluster.
 
-import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { realDisk } from "../../src/ports/disk.ts";
@@ -20,6 +19,7 @@ import {
   type SavedPart,
   type Saving,
 } from "../../storage/checkpoints/store/part-writer.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import type { BenchRow } from "../row.ts";
 import { quantiles } from "../row.ts";
 
@@ -39,49 +39,45 @@ export async function tablesRows(
   deviceOf: () => DeviceState,
   rounds: number,
 ): Promise<BenchRow[]> {
-  const directory = mkdtempSync(join(process.cwd(), ".osiris-bench-"));
-  try {
-    const device = deviceOf();
-    const store = openStore({ directory, jobIdentity: "b", jobText: "{}" });
-    const { generation } = store.beginGeneration();
-    const about = { generation, owner: "d0", differential: "one-shot", manifest: undefined };
-    const saving = createSaving({ ...about, store, differential: "one-shot" });
-    const cutter = createCutter(device, { differential: "one-shot", restored: [] });
-    const [writes, restores, busy, sizes]: [number[], number[], number[], number[]] = [
-      [],
-      [],
-      [],
-      [],
-    ];
-    let bytes = 0;
-    for (let cut = 1; cut <= 1 + rounds; cut++) {
-      for (const { touched } of device.slab.rowsOf) touched.fill(1);
-      const startMs = performance.now();
-      const parts = await save(saving, cutter(cut === 1), cut);
-      writes.push((performance.now() - startMs) / count);
-      const made = await commit(store, { generation, cut, parts, device });
-      busy.push(made.busyMs);
-      sizes.push(store.manifestText(made.manifest).length / 1e6);
-      const restored = deviceOf();
-      restores.push((await restore(directory, made.manifest, restored)) / count);
-      bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
-    }
-    const bare = bareTimes(directory, bytes);
-    const limitIs = "the same bytes in one file";
-    const [writeLimit, readLimit] = [bare.writeMs / count, bare.readMs / count];
-    const row = (kind: (typeof kinds)[number], unit: string, values: readonly number[]) => {
-      const { median: figure, spread } = quantiles(values);
-      return { name: `checkpoint.tables.${count}.${kind}`, figure, unit, spread };
-    };
-    return [
-      { ...row("write", "ms a table", writes), limit: writeLimit, limitIs },
-      { ...row("restore", "ms a table", restores), limit: readLimit, limitIs },
-      row("busy", "ms", busy),
-      row("manifest", "MB", sizes),
-    ];
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+  using home = temporaryHome("osiris-bench-");
+  const device = deviceOf();
+  const store = openStore({ directory: home.path, jobIdentity: "b", jobText: "{}" });
+  const { generation } = store.beginGeneration();
+  const about = { generation, owner: "d0", differential: "one-shot", manifest: undefined };
+  const saving = createSaving({ ...about, store, differential: "one-shot" });
+  const cutter = createCutter(device, { differential: "one-shot", restored: [] });
+  const [writes, restores, busy, sizes]: [number[], number[], number[], number[]] = [
+    [],
+    [],
+    [],
+    [],
+  ];
+  let bytes = 0;
+  for (let cut = 1; cut <= 1 + rounds; cut++) {
+    for (const { touched } of device.slab.rowsOf) touched.fill(1);
+    const startMs = performance.now();
+    const parts = await save(saving, cutter(cut === 1), cut);
+    writes.push((performance.now() - startMs) / count);
+    const made = await commit(store, { generation, cut, parts, device });
+    busy.push(made.busyMs);
+    sizes.push(store.manifestText(made.manifest).length / 1e6);
+    const restored = deviceOf();
+    restores.push((await restore(home.path, made.manifest, restored)) / count);
+    bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
   }
+  const bare = bareTimes(home.path, bytes);
+  const limitIs = "the same bytes in one file";
+  const [writeLimit, readLimit] = [bare.writeMs / count, bare.readMs / count];
+  const row = (kind: (typeof kinds)[number], unit: string, values: readonly number[]) => {
+    const { median: figure, spread } = quantiles(values);
+    return { name: `checkpoint.tables.${count}.${kind}`, figure, unit, spread };
+  };
+  return [
+    { ...row("write", "ms a table", writes), limit: writeLimit, limitIs },
+    { ...row("restore", "ms a table", restores), limit: readLimit, limitIs },
+    row("busy", "ms", busy),
+    row("manifest", "MB", sizes),
+  ];
 }
 
 /** Saves a checkpoint as a device and its writer do at a cut. */

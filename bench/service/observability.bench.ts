@@ -9,8 +9,6 @@
 // this process counts, including that of the event sender and the collector. `all`: both. The
 // processor time of training is the time in which the devices of that run computed.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { Option } from "commander";
@@ -34,6 +32,7 @@ import { columnWords, writeHbm } from "../../src/training/meters/tier-column.ts"
 import { stepTasks } from "../../src/training/step/step-graph.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
@@ -120,26 +119,22 @@ interface WatchedRun {
 }
 
 async function watchedRun(endpoint: string): Promise<WatchedRun> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
+  using home = temporaryHome("osiris-bench-");
   const observations: Observation[] = [];
   const tracing = { endpoint, everySteps };
   const launcher = noting((observation) => observations.push(observation));
-  try {
-    await using cluster = await Cluster.start({ devices, tracing, launcher });
-    const run = await cluster.submit(jobIn(directory));
-    const events: RunEvent[] = [];
-    let fromMs = performance.now();
-    for await (const event of run.events()) {
-      if (event.type === "run.started") fromMs = performance.now();
-      events.push(event);
-    }
-    const seconds = (performance.now() - fromMs) / 1000;
-    const { times } = await run.result();
-    if (times === undefined) throw new RangeError(`Run ${run.run} has reported no times`);
-    return { observations, events, times, seconds };
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+  await using cluster = await Cluster.start({ devices, tracing, launcher });
+  const run = await cluster.submit(jobIn(home.path));
+  const events: RunEvent[] = [];
+  let fromMs = performance.now();
+  for await (const event of run.events()) {
+    if (event.type === "run.started") fromMs = performance.now();
+    events.push(event);
   }
+  const seconds = (performance.now() - fromMs) / 1000;
+  const { times } = await run.result();
+  if (times === undefined) throw new RangeError(`Run ${run.run} has reported no times`);
+  return { observations, events, times, seconds };
 }
 
 /** Real threads; `note` receives a copy of every observation. */

@@ -2,9 +2,6 @@
 // taking, writing, hashing and reading back, over that of training in the interval; the bytes that
 // each policy writes for a Zipf workload; and the time per table with many tables.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Option } from "commander";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { createPartQuantiser } from "../../src/embedding/checkpoint/rows-part.ts";
@@ -23,6 +20,7 @@ import {
 } from "../../storage/checkpoints/store/full-or-incremental.ts";
 import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../storage/checkpoints/store/part-writer.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, type Measurement, notNegative, positive, single, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
@@ -100,75 +98,71 @@ const cutNames = [
 async function cutRows(options: RecoveryBenchOptions): Promise<BenchRow[]> {
   const device = deviceOf(configuration("b").model);
   const stream = new RandomStream(5, 6, 7);
-  const directory = mkdtempSync(join(tmpdir(), "cuts-"));
-  try {
-    const store = openStore({ directory, jobIdentity: "b", jobText: "{}" });
-    const { generation } = store.beginGeneration();
-    const differential = "one-shot";
-    const about = { generation, owner: "d0", differential, manifest: undefined } as const;
-    const saving = createSaving({ ...about, store });
-    const cutter = createCutter(device, { differential, restored: [] });
-    const rows: BenchRow[] = [];
-    const memory = new Uint8Array(64 * 1024 * 1024);
-    let cut = 0;
-    /** Takes a cut into memory, as into a pipe, and then writes and commits it. */
-    const take = async (isBaseline: boolean) => {
-      const startMs = performance.now();
-      const start = process.cpuUsage();
-      const parts: { part: ReturnType<typeof cutter>[number]; pieces: Uint8Array[] }[] = [];
-      let at = 0;
-      for (const part of cutter(isBaseline)) {
-        const pieces: Uint8Array[] = [];
-        for await (const bytes of part.bytes()) {
-          at = at + bytes.length > memory.length ? 0 : at;
-          memory.set(bytes, at);
-          at += bytes.length;
-          pieces.push(bytes);
-        }
-        parts.push({ part, pieces });
+  using home = temporaryHome("cuts-");
+  const store = openStore({ directory: home.path, jobIdentity: "b", jobText: "{}" });
+  const { generation } = store.beginGeneration();
+  const differential = "one-shot";
+  const about = { generation, owner: "d0", differential, manifest: undefined } as const;
+  const saving = createSaving({ ...about, store });
+  const cutter = createCutter(device, { differential, restored: [] });
+  const rows: BenchRow[] = [];
+  const memory = new Uint8Array(64 * 1024 * 1024);
+  let cut = 0;
+  /** Takes a cut into memory, as into a pipe, and then writes and commits it. */
+  const take = async (isBaseline: boolean) => {
+    const startMs = performance.now();
+    const start = process.cpuUsage();
+    const parts: { part: ReturnType<typeof cutter>[number]; pieces: Uint8Array[] }[] = [];
+    let at = 0;
+    for (const part of cutter(isBaseline)) {
+      const pieces: Uint8Array[] = [];
+      for await (const bytes of part.bytes()) {
+        at = at + bytes.length > memory.length ? 0 : at;
+        memory.set(bytes, at);
+        at += bytes.length;
+        pieces.push(bytes);
       }
-      const stallMs = performance.now() - startMs;
-      cut++;
-      for (const { part, pieces } of parts) {
-        saving.begin(cut, part.name, part.isWhole);
-        for (const bytes of pieces) saving.write(bytes);
-        saving.end(await part.leaves());
-      }
-      store.commit({
-        ...{ run: "r", cut, generation, metrics: null, position: null, best: false },
-        parts: saving.finish().map(({ leaves: _leaves, ...part }) => part),
-        ...{ modelDigest: "d", arithmetic: "any", createdBy: "bench" },
-      });
-      await store.collect({ generation, keep: 1 });
-      const { user, system } = process.cpuUsage(start);
-      return { stallMs, cpuSeconds: (user + system) / 1e6 };
-    };
-    touch(device, (count) => Array(count).keys());
-    const [stalls, seconds]: [number[], number[]] = [[], []];
-    const whole = await take(true);
-    for (let round = 0; round < options.rounds; round++) {
-      touch(device, function* (count) {
-        for (let row = 0; row < count; row++) if (stream.uniform() < options.changed) yield row;
-      });
-      const { stallMs, cpuSeconds } = await take(false);
-      stalls.push(stallMs);
-      seconds.push(cpuSeconds);
+      parts.push({ part, pieces });
     }
-    const row = (name: string, unit: string, values: readonly number[]) => {
-      const { median, spread } = quantiles(values);
-      rows.push({ name, figure: median, unit, spread });
-    };
-    row("checkpoint.stall.baseline", "ms", [whole.stallMs]);
-    row("checkpoint.stall", "ms", stalls);
-    for (const interval of overheadIntervals) {
-      const share = (one: number) => (100 * one) / (interval * cores);
-      row(`checkpoint.overhead.${interval}s.baseline`, "%", [share(whole.cpuSeconds)]);
-      row(`checkpoint.overhead.${interval}s`, "%", seconds.map(share));
+    const stallMs = performance.now() - startMs;
+    cut++;
+    for (const { part, pieces } of parts) {
+      saving.begin(cut, part.name, part.isWhole);
+      for (const bytes of pieces) saving.write(bytes);
+      saving.end(await part.leaves());
     }
-    return rows;
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+    store.commit({
+      ...{ run: "r", cut, generation, metrics: null, position: null, best: false },
+      parts: saving.finish().map(({ leaves: _leaves, ...part }) => part),
+      ...{ modelDigest: "d", arithmetic: "any", createdBy: "bench" },
+    });
+    await store.collect({ generation, keep: 1 });
+    const { user, system } = process.cpuUsage(start);
+    return { stallMs, cpuSeconds: (user + system) / 1e6 };
+  };
+  touch(device, (count) => Array(count).keys());
+  const [stalls, seconds]: [number[], number[]] = [[], []];
+  const whole = await take(true);
+  for (let round = 0; round < options.rounds; round++) {
+    touch(device, function* (count) {
+      for (let row = 0; row < count; row++) if (stream.uniform() < options.changed) yield row;
+    });
+    const { stallMs, cpuSeconds } = await take(false);
+    stalls.push(stallMs);
+    seconds.push(cpuSeconds);
   }
+  const row = (name: string, unit: string, values: readonly number[]) => {
+    const { median, spread } = quantiles(values);
+    rows.push({ name, figure: median, unit, spread });
+  };
+  row("checkpoint.stall.baseline", "ms", [whole.stallMs]);
+  row("checkpoint.stall", "ms", stalls);
+  for (const interval of overheadIntervals) {
+    const share = (one: number) => (100 * one) / (interval * cores);
+    row(`checkpoint.overhead.${interval}s.baseline`, "%", [share(whole.cpuSeconds)]);
+    row(`checkpoint.overhead.${interval}s`, "%", seconds.map(share));
+  }
+  return rows;
 }
 
 /** Intervals of a run, and the approximate share of the rows that each changes. */

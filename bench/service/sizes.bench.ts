@@ -2,11 +2,12 @@
 // take? One small job a size, in a process of its own; docs/limits.md has the rows.
 
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Option } from "commander";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, single } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 
@@ -70,18 +71,14 @@ function nameOf(name: string, { size }: Size): string {
 }
 
 function sizeRow(name: string, size: Size, parent: string): BenchRow {
-  const directory = mkdtempSync(join(parent, "osiris-bench-"));
+  using home = temporaryHome("osiris-bench-", parent);
   const program = fileURLToPath(new URL("./sizes-program.js", import.meta.url));
-  try {
-    const { devices = 1 } = size;
-    const job = JSON.stringify(jobOf(name, size, directory));
-    const settings = { input: job, encoding: "utf8" } as const;
-    const text = execFileSync(process.execPath, [program, `${devices}`], settings);
-    const { peakMiB = Number.NaN } = JSON.parse(text) as { readonly peakMiB?: number };
-    return { name, figure: peakMiB, unit: "MiB", spread: [peakMiB, peakMiB] };
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  const { devices = 1 } = size;
+  const job = JSON.stringify(jobOf(name, size, home.path));
+  const settings = { input: job, encoding: "utf8" } as const;
+  const text = execFileSync(process.execPath, [program, `${devices}`], settings);
+  const { peakMiB = Number.NaN } = JSON.parse(text) as { readonly peakMiB?: number };
+  return { name, figure: peakMiB, unit: "MiB", spread: [peakMiB, peakMiB] };
 }
 
 function jobOf(name: string, { model, data, job, table, size }: Size, directory: string): object {

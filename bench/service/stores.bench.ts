@@ -3,8 +3,7 @@
 // writes to it, beside the run that writes to a directory.
 
 import { fork } from "node:child_process";
-import { closeSync, fsyncSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, fsyncSync, openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import { Cluster } from "../../actors/cluster/cluster.ts";
@@ -15,6 +14,7 @@ import { RandomStream } from "../../src/ports/random.ts";
 import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
 import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../storage/checkpoints/store/part-writer.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 import { callsOf, counted, noTraffic } from "./counted-objects.ts";
@@ -72,29 +72,25 @@ interface BareClient {
 }
 
 function inDirectory(options: StoresBenchOptions): BenchRow[] {
-  const directory = mkdtempSync(join(process.cwd(), ".osiris-bench-"));
-  try {
-    const { write, restore } = moves(options, join(directory, "store"), {
-      write(name, piece, pieces) {
-        const file = openSync(join(directory, name), "w");
-        for (let at = 0; at < pieces; at++) writeSync(file, piece);
-        fsyncSync(file);
-        closeSync(file);
-      },
-      read(name, piece) {
-        const file = openSync(join(directory, name), "r");
-        while (readSync(file, piece) > 0);
-        closeSync(file);
-      },
-    });
-    const limitIs = "the file written or read, without a hash";
-    return [
-      rateRow("directory.write", options, write, limitIs),
-      rateRow("directory.restore", options, restore, limitIs),
-    ];
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-bench-");
+  const { write, restore } = moves(options, join(home.path, "store"), {
+    write(name, piece, pieces) {
+      const file = openSync(join(home.path, name), "w");
+      for (let at = 0; at < pieces; at++) writeSync(file, piece);
+      fsyncSync(file);
+      closeSync(file);
+    },
+    read(name, piece) {
+      const file = openSync(join(home.path, name), "r");
+      while (readSync(file, piece) > 0);
+      closeSync(file);
+    },
+  });
+  const limitIs = "the file written or read, without a hash";
+  return [
+    rateRow("directory.write", options, write, limitIs),
+    rateRow("directory.restore", options, restore, limitIs),
+  ];
 }
 
 function inBucket(options: StoresBenchOptions, address: string): BenchRow[] {
@@ -189,16 +185,12 @@ function secondsOf(run: () => void): number {
 
 /** The longest stall of the checkpoints of a run, in the bucket over in a directory. */
 async function stalls({ rounds }: StoresBenchOptions, address: string): Promise<BenchRow[]> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-stores-"));
+  using home = temporaryHome("osiris-stores-");
   const [inStore, onDisk]: [number[], number[]] = [[], []];
-  try {
-    for (let round = 0; round < rounds; round++) {
-      const cache = join(directory, "cache");
-      onDisk.push(await stallOf(cache, join(directory, `run-${round}`)));
-      inStore.push(await stallOf(cache, `${address}/run-${round}`));
-    }
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+  for (let round = 0; round < rounds; round++) {
+    const cache = join(home.path, "cache");
+    onDisk.push(await stallOf(cache, join(home.path, `run-${round}`)));
+    inStore.push(await stallOf(cache, `${address}/run-${round}`));
   }
   const named = { name: "stores.stall", unit: "ms", limitIs: "the same run, to a directory" };
   return [rowOf(named, inStore, onDisk)];

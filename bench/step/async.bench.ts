@@ -11,8 +11,7 @@
 // the time in which the link transmits its bytes. Nothing overlaps, so other load does not matter.
 // `threads` are real threads over the embedded broker beside devices on threads: the whole clock.
 
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
@@ -22,6 +21,7 @@ import { RandomStream } from "../../src/ports/random.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import { trainStep } from "../../src/training/step/step.ts";
 import { topologyOf } from "../../src/training/topology/topology.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type ConfigurationName, configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
@@ -237,36 +237,32 @@ async function asyncCosts(input: Parameters<typeof startSoloDevice>[0], seconds:
 /** Samples per second on threads: two devices, and two trainers with a server over a broker. */
 async function threadRows({ rounds, seconds }: AsyncBenchOptions): Promise<BenchRow[]> {
   const { model, lookups } = configuration("a");
-  const directory = mkdtempSync(join(tmpdir(), "osiris-async-"));
+  using home = temporaryHome("osiris-async-");
   const job = resolveJob({
     mode: "async",
     async: { servers: 1 },
     model: model as JobOptions["model"],
     data: {
       ...{ kind: "synthetic", samples: 100_000, dense: model.dense, batchSize, epochs: 1000 },
-      ...{ idsPerBag: lookups, cache: join(directory, "cache") },
+      ...{ idsPerBag: lookups, cache: join(home.path, "cache") },
     },
-    checkpoint: { everySteps: 1000, directory: join(directory, "run") },
+    checkpoint: { everySteps: 1000, directory: join(home.path, "run") },
   });
   const rates = { sync: [] as number[], async: [] as number[] };
-  try {
-    await using all = await startAsyncThreads(job, 2);
-    let step = 0;
-    const advance = async (steps: number) => {
-      await all.run({ fromStep: step, toStep: step + steps, plateau: 1 });
-      step += steps;
-    };
-    await advance(40);
-    for (let round = 0; round < rounds; round++) {
-      const work = benchWork({ config: "a", batch: 2048, devices: 2, seconds });
-      const [report] = await runDevices(work);
-      rates.sync.push(2_048_000 / quantiles(report?.stepMs ?? []).median);
-      const [fromMs, first] = [performance.now(), step];
-      while (performance.now() < fromMs + 1000 * seconds) await advance(100);
-      rates.async.push((1000 * batchSize * (step - first)) / (performance.now() - fromMs));
-    }
-  } finally {
-    rmSync(directory, { recursive: true });
+  await using all = await startAsyncThreads(job, 2);
+  let step = 0;
+  const advance = async (steps: number) => {
+    await all.run({ fromStep: step, toStep: step + steps, plateau: 1 });
+    step += steps;
+  };
+  await advance(40);
+  for (let round = 0; round < rounds; round++) {
+    const work = benchWork({ config: "a", batch: 2048, devices: 2, seconds });
+    const [report] = await runDevices(work);
+    rates.sync.push(2_048_000 / quantiles(report?.stepMs ?? []).median);
+    const [fromMs, first] = [performance.now(), step];
+    while (performance.now() < fromMs + 1000 * seconds) await advance(100);
+    rates.async.push((1000 * batchSize * (step - first)) / (performance.now() - fromMs));
   }
   return (["sync", "async"] as const).map((name) => {
     const { median: figure, spread } = quantiles(rates[name]);

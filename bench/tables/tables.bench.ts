@@ -7,12 +7,12 @@
 
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { InvalidArgumentError, Option } from "commander";
 import { type Client, connect, type Run, type RunEvent } from "../../internal.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 import { wideJob } from "./wide-job.ts";
@@ -58,10 +58,10 @@ function counts(text: string): number[] {
 }
 
 async function rowsOf(name: string, tables: number, hosts: number): Promise<BenchRow[]> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-tables-"));
-  await using cluster = new BenchCluster(directory, hosts);
+  using home = temporaryHome("osiris-tables-");
+  await using cluster = new BenchCluster(home.path, hosts);
   try {
-    const seconds = await throughCluster(cluster, tables, directory);
+    const seconds = await throughCluster(cluster, tables, home.path);
     const rows = phases.map((phase): BenchRow => {
       const figure = (1000 * (seconds[phase] ?? Number.NaN)) / tables;
       const limit = targets[phase];
@@ -69,7 +69,7 @@ async function rowsOf(name: string, tables: number, hosts: number): Promise<Benc
       const spread = [figure, figure] as const;
       return { name: `${name}.${phase}`, figure, unit: "ms/table", ...bound, spread };
     });
-    const bytes = bytesIn(join(directory, "run"));
+    const bytes = bytesIn(join(home.path, "run"));
     const gapMs = cluster.longestGapMs();
     return [
       ...rows,
@@ -81,7 +81,6 @@ async function rowsOf(name: string, tables: number, hosts: number): Promise<Benc
     ];
   } finally {
     await cluster.stop();
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 

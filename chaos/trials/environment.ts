@@ -3,9 +3,6 @@
 // observing client.
 
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Client } from "../../actors/client/client.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { Network, Role } from "../../actors/runtime/mailbox.ts";
@@ -196,21 +193,4 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resume) => {
     realClock.after(ms, resume);
   });
-}
-
-export interface TemporaryHome extends Disposable {
-  readonly path: string;
-}
-
-export function temporaryHome(prefix: string): TemporaryHome {
-  const path = mkdtempSync(join(tmpdir(), prefix));
-  const remove = () => rmSync(path, { recursive: true, force: true });
-  process.once("exit", remove);
-  return {
-    path,
-    [Symbol.dispose]() {
-      process.off("exit", remove);
-      remove();
-    },
-  };
 }

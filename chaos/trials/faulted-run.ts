@@ -11,9 +11,10 @@ import type { Incident } from "../../actors/runtime/incident.ts";
 import { type ErrorRecord, RequestFailedError, recordError } from "../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { realClock } from "../../src/ports/clock.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { Injections } from "../faults/injections.ts";
 import type { FaultKind, Schedule } from "../faults/schedule.ts";
-import { Environment, temporaryHome } from "./environment.ts";
+import { Environment } from "./environment.ts";
 import { Injector } from "./injector.ts";
 
 /** An event, with the time of its receipt. */

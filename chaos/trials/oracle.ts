@@ -1,13 +1,11 @@
 // The oracle: finds the expected result of a run by running its job again without faults.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Run } from "../../actors/client/run.ts";
 import { Cluster } from "../../actors/cluster/cluster.ts";
 import type { RunResult } from "../../actors/run/state/run-result.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { JobOptions } from "../../src/job/job.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 
 /** A run compared with its reference run. */
 export interface Verdict {
@@ -52,12 +50,11 @@ export async function referenceRun(
   job: JobOptions,
   options: { readonly devices: number },
 ): Promise<RunResult> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-reference-"));
-  try {
-    await using cluster = await Cluster.start({ devices: options.devices });
-    const run = await cluster.submit({ ...job, checkpoint: { ...job.checkpoint, directory } });
-    return await run.result();
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-reference-");
+  await using cluster = await Cluster.start({ devices: options.devices });
+  const run = await cluster.submit({
+    ...job,
+    checkpoint: { ...job.checkpoint, directory: home.path },
+  });
+  return await run.result();
 }

@@ -18,9 +18,9 @@ import {
   timesTrained,
 } from "../../storage/checkpoints/sample-ledger.ts";
 import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import type { Fault, Schedule } from "../faults/schedule.ts";
-import { temporaryHome } from "./environment.ts";
 import { type FaultedRun, jobIn, type ReceivedEvent } from "./faulted-run.ts";
 
 /** A run without faults. */

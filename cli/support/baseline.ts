@@ -1,9 +1,6 @@
 // osiris train JOB --baseline: metrics of simple predictors and of logistic regression, trained on
 // the same samples and features, on the held-out samples of a run. Begins after the run has ended.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import {
   type Cluster,
   InvalidOptionError,
@@ -13,6 +10,7 @@ import {
 } from "../../internal.ts";
 import { baselineJob, baselineTasks } from "../../src/job/baseline-job.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { simpleBaselines } from "../../storage/model/evaluation/baselines.ts";
 import { onInterrupt } from "./interrupt.ts";
 
@@ -86,17 +84,15 @@ async function trainRegression(
 ): Promise<{ readonly result: RunResult } | { readonly missing: string }> {
   if (task.data === undefined) return { missing: "generated data of several labels have none" };
   console.error("Training logistic regression on the same samples, to compare ...");
-  const directory = mkdtempSync(join(tmpdir(), "osiris-baseline-"));
+  using home = temporaryHome("osiris-baseline-");
   try {
-    const run = await cluster.submit(baselineJob(job, task, { directory, samples }));
+    const run = await cluster.submit(baselineJob(job, task, { directory: home.path, samples }));
     using _interrupt = onInterrupt(() => void run.cancel().catch(() => {}));
     const result = await run.result();
     if (result.status === "cancelled") return { missing: "its training was cancelled" };
     return { result };
   } catch (error) {
     return { missing: error instanceof Error ? error.message : String(error) };
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 

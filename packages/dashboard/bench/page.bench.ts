@@ -11,8 +11,6 @@
 // tabs run in another process.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { chromium, type Page } from "playwright-core";
@@ -20,7 +18,7 @@ import { type Bench, positive } from "../../../bench/bench.ts";
 import { configuration } from "../../../bench/configurations.ts";
 import { type BenchRow, quantileOf, quantiles } from "../../../bench/row.ts";
 import { browserFlags, browserPath } from "../../../cli/support/browser.ts";
-import { Cluster, InputUnusableError } from "../../../internal.ts";
+import { Cluster, InputUnusableError, temporaryHome } from "../../../internal.ts";
 import { processorMs } from "../../../src/ports/processor-time.ts";
 import { dashboard } from "../index.ts";
 import { pageFileNames, readPageFile } from "../server/page-files.ts";
@@ -166,39 +164,34 @@ const watchFrames = `(() => {
 })()`;
 
 async function* tabsRow(rounds: number) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-page-bench-"));
+  using home = temporaryHome("osiris-page-bench-");
   const devices = 2;
-  const cluster = await Cluster.start({ devices, dashboard: dashboard() });
-  try {
-    const run = await cluster.submit({
-      model: configuration("a").model,
-      data: {
-        ...{ kind: "synthetic", samples: 51_200, dense: 13, batchSize: 256, epochs: 10_000 },
-        cache: join(directory, "cache"),
-      },
-      checkpoint: { directory: join(directory, "checkpoints") },
-    });
-    for await (const event of run.events()) if (event.type === "run.progress") break;
-    await run.limitReaders({ samplesPerSecond: 256 * stepsASecond });
-    await pause(idleMs); // Batches that are already read are trained first.
-    const shares: number[] = [];
-    for (let round = 0; round < rounds; round++) {
-      // The order is without, with, with, without tabs, so that a drift affects both sums equally.
-      const before = await busyIn(windowMs);
-      const child = openTabs(cluster.dashboard?.url ?? "");
-      while ((cluster.dashboard?.tabs ?? 0) < tabs) await pause(50);
-      await pause(settleMs);
-      const watched = await busyIn(2 * windowMs);
-      child.kill();
-      while ((cluster.dashboard?.tabs ?? 0) > 0) await pause(50);
-      const after = await busyIn(windowMs);
-      shares.push((100 * (watched - (before + after) / 2)) / devices);
-    }
-    yield limited("tabs", "% of training", shares, 0.5);
-  } finally {
-    await cluster.close();
-    rmSync(directory, { recursive: true, force: true });
+  await using cluster = await Cluster.start({ devices, dashboard: dashboard() });
+  const run = await cluster.submit({
+    model: configuration("a").model,
+    data: {
+      ...{ kind: "synthetic", samples: 51_200, dense: 13, batchSize: 256, epochs: 10_000 },
+      cache: join(home.path, "cache"),
+    },
+    checkpoint: { directory: join(home.path, "checkpoints") },
+  });
+  for await (const event of run.events()) if (event.type === "run.progress") break;
+  await run.limitReaders({ samplesPerSecond: 256 * stepsASecond });
+  await pause(idleMs); // Batches that are already read are trained first.
+  const shares: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    // The order is without, with, with, without tabs, so that a drift affects both sums equally.
+    const before = await busyIn(windowMs);
+    const child = openTabs(cluster.dashboard?.url ?? "");
+    while ((cluster.dashboard?.tabs ?? 0) < tabs) await pause(50);
+    await pause(settleMs);
+    const watched = await busyIn(2 * windowMs);
+    child.kill();
+    while ((cluster.dashboard?.tabs ?? 0) > 0) await pause(50);
+    const after = await busyIn(windowMs);
+    shares.push((100 * (watched - (before + after) / 2)) / devices);
   }
+  yield limited("tabs", "% of training", shares, 0.5);
 }
 
 /** The share of a window of time in which the main thread used a processor. */

@@ -2,8 +2,7 @@
 // or one of its charts as a picture.
 
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
@@ -30,6 +29,7 @@ import {
   loadModel,
   realDisk,
   sliceMetrics,
+  temporaryHome,
   writeWhole,
 } from "../../../internal.ts";
 import { reportOfDirectory, reportOfRun } from "../index.ts";
@@ -117,14 +117,14 @@ async function drawChart(text: string, chart: string, png: string): Promise<void
     const advice = "install Chromium, name one in OSIRIS_BROWSER, or save the chart in the page";
     throw new InputUnusableError("chromium", `There is no browser on the PATH: ${advice}`);
   }
-  const home = mkdtempSync(join(tmpdir(), "osiris-report-"));
+  using home = temporaryHome("osiris-report-");
   try {
-    const page = join(home, "report.html");
+    const page = join(home.path, "report.html");
     writeFileSync(page, text);
-    const drawn = join(home, "chart.png");
+    const drawn = join(home.path, "chart.png");
     const flags = [
       ...browserFlags,
-      `--user-data-dir=${join(home, "profile")}`,
+      `--user-data-dir=${join(home.path, "profile")}`,
       ...[`--window-size=960,${pictureHeight}`, "--force-device-scale-factor=2"],
       "--virtual-time-budget=4000",
     ];
@@ -144,8 +144,6 @@ async function drawChart(text: string, chart: string, png: string): Promise<void
     if (cause instanceof InputUnusableError) throw cause;
     const reason = cause instanceof Error ? cause.message.split("\n")[0] : String(cause);
     throw new InputUnusableError(browser, `${browser} drew no chart: ${reason}`, { cause });
-  } finally {
-    rmSync(home, { recursive: true, force: true });
   }
 }
 

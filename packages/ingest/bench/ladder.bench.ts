@@ -4,12 +4,11 @@
 // core. Zhao et al., Understanding data storage and ingestion, ISCA 2022, section 7.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { type Bench, positive, together } from "../../../bench/bench.ts";
 import { type BenchRow, rowOf } from "../../../bench/row.ts";
+import { temporaryHome } from "../../../internal.ts";
 import { type CpuStep, cpuSteps, readOnCpu } from "./cpu-ladder.ts";
 import { type DiskCost, readOnDisk } from "./disk-ladder.ts";
 import { BatchDigest, featuresOfJob } from "./feature-batch.ts";
@@ -69,14 +68,10 @@ export const ladderBench: Bench<LadderOptions> = {
 
 /** All rows of the bench. */
 export async function ladderRows(options: LadderOptions): Promise<BenchRow[]> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-ladder-"));
-  try {
-    const logged = drawLogged(options.rows, options.features);
-    const files = writeLayouts(home, logged, options.stripe);
-    return [...(await diskRows(files, logged)), ...(await cpuRows(files, logged, options.rounds))];
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-ladder-");
+  const logged = drawLogged(options.rows, options.features);
+  const files = writeLayouts(home.path, logged, options.stripe);
+  return [...(await diskRows(files, logged)), ...(await cpuRows(files, logged, options.rounds))];
 }
 
 type Files = Readonly<Record<"map" | "flattened" | "reordered" | "largeStripes", string>>;

@@ -1,7 +1,6 @@
 // osiris init: writes a first job file for the user's data.
 
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
@@ -15,7 +14,7 @@ import { exitCodes } from "../../../cli/support/failure.ts";
 import { count, plural } from "../../../cli/support/format.ts";
 import { checkLines } from "../../../cli/views/check-lines.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
-import { type Check, checkJob, type JobOptions } from "../../../internal.ts";
+import { type Check, checkJob, type JobOptions, temporaryHome } from "../../../internal.ts";
 import { knownLabel, labelCandidates } from "../first-job/column-roles.ts";
 import { firstJobText } from "../first-job/write-first-job.ts";
 import { firstProgramText } from "../first-job/write-first-program.ts";
@@ -143,15 +142,11 @@ async function writeJob(data: DataProfile, options: InitOptions): Promise<number
 
 /** The checks of a dry run of the job, with its vocabularies in a temporary directory. */
 async function triedOut(make: (vocabularies: string) => FirstJob): Promise<readonly Check[]> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-init-"));
-  try {
-    const made = make(home);
-    writeVocabularies(made);
-    // The type of a first job is that of its text; `checkJob` validates it against the schema.
-    return (await checkJob(made.job as unknown as JobOptions)).checks;
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-init-");
+  const made = make(home.path);
+  writeVocabularies(made);
+  // The type of a first job is that of its text; `checkJob` validates it against the schema.
+  return (await checkJob(made.job as unknown as JobOptions)).checks;
 }
 
 function writeVocabularies({ vocabularies }: FirstJob): void {

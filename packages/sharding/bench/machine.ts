@@ -3,11 +3,11 @@
 // measured. The networks that predict them, the oracle, may differ from the networks that guide the
 // search (`--oracle`).
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { batchSize } from "../../../bench/planner/ranked-tables.ts";
 import { type BenchRow, meanOf, meanRow } from "../../../bench/row.ts";
+import { temporaryHome } from "../../../internal.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import { calibrate } from "../../what-if/index.ts";
 import { readCostNetworks } from "../files/cost-networks-file.ts";
@@ -41,34 +41,30 @@ function nameOf(devices: number, row: string): string {
 
 export async function machineRows(options: MachineOptions): Promise<BenchRow[]> {
   const { seed, costs, oracle: other = costs } = options;
-  const home = mkdtempSync(join(tmpdir(), "osiris-sharding-machine-"));
-  try {
-    const [guides, rater] = [networksFrom(costs), networksFrom(other)];
-    const constants = overLink(
-      await calibrate({ devices: 2, memoryBytes: 2 ** 33, source: "this bench", stepsOn: [1, 2] }),
-    );
-    const rows: BenchRow[] = [];
-    for (const devices of simulatedDevices) {
-      const links = { bytesPerSecond };
-      const networks = overLinks(guides, devices, links);
-      const oracle = overLinks(rater, devices, links);
-      const sets: ReadonlyMap<Way, number>[] = [];
-      for (let index = 0; index < setsCount; index++) {
-        const own = join(home, `set-${devices}-${index}`);
-        const set = await threadSet({ seed, index, devices, home: own }, constants);
-        const plans = [...plansOf(set, networks, seed + index)].map(([way, plan]) => {
-          const placed = partsOf(set, plan).map((parts) => parts.map(({ table }) => table));
-          return [way, placedCost(oracle, placed)] as const;
-        });
-        sets.push(new Map(plans));
-        rmSync(own, { recursive: true, force: true });
-      }
-      rows.push(...rowsOf(devices, sets));
+  using home = temporaryHome("osiris-sharding-machine-");
+  const [guides, rater] = [networksFrom(costs), networksFrom(other)];
+  const constants = overLink(
+    await calibrate({ devices: 2, memoryBytes: 2 ** 33, source: "this bench", stepsOn: [1, 2] }),
+  );
+  const rows: BenchRow[] = [];
+  for (const devices of simulatedDevices) {
+    const links = { bytesPerSecond };
+    const networks = overLinks(guides, devices, links);
+    const oracle = overLinks(rater, devices, links);
+    const sets: ReadonlyMap<Way, number>[] = [];
+    for (let index = 0; index < setsCount; index++) {
+      const own = join(home.path, `set-${devices}-${index}`);
+      const set = await threadSet({ seed, index, devices, home: own }, constants);
+      const plans = [...plansOf(set, networks, seed + index)].map(([way, plan]) => {
+        const placed = partsOf(set, plan).map((parts) => parts.map(({ table }) => table));
+        return [way, placedCost(oracle, placed)] as const;
+      });
+      sets.push(new Map(plans));
+      rmSync(own, { recursive: true, force: true });
     }
-    return rows;
-  } finally {
-    rmSync(home, { recursive: true, force: true });
+    rows.push(...rowsOf(devices, sets));
   }
+  return rows;
 }
 
 /** @throws RangeError where the file's batch size is not that of the sets of tables */

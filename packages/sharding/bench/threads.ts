@@ -7,12 +7,12 @@
 // Predictions are of the embedding part: by the networks that guide the learned search, and by the
 // formulas that guide `osiris plan`, with constants that are measured just before.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { machineKeyOf } from "../../../actors/threads/kept-constants.ts";
 import { batchSize, trainInTurns } from "../../../bench/planner/ranked-tables.ts";
 import { type BenchRow, meanOf, meanRow, quantiles, rankCorrelation } from "../../../bench/row.ts";
+import { temporaryHome } from "../../../internal.ts";
 import { assessPlan } from "../../../src/planner/assess.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { Plan } from "../../../src/planner/shards.ts";
@@ -85,24 +85,20 @@ interface MeasuredPlan extends Readonly<Record<(typeof measures)[number], number
 
 /** Measures all sets. */
 export async function threadsRows(options: ThreadsOptions): Promise<BenchRow[]> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-sharding-threads-"));
-  try {
-    const networks = networksOf(options);
-    const constants = await calibrate({
-      ...{ devices: devicesOfMachine, memoryBytes: 2 ** 33, source: "this bench" },
-      stepsOn: [1, devicesOfMachine],
-    });
-    const sets: MeasuredPlan[][] = [];
-    for (let index = 0; index < options.sets; index++) {
-      const own = join(home, `set-${index}`);
-      sets.push(await measuredSet({ ...options, index, home: own }, networks, constants));
-      rmSync(own, { recursive: true, force: true });
-      console.error(`Set ${index + 1} of ${options.sets} is measured.`);
-    }
-    return rowsOf(sets);
-  } finally {
-    rmSync(home, { recursive: true, force: true });
+  using home = temporaryHome("osiris-sharding-threads-");
+  const networks = networksOf(options);
+  const constants = await calibrate({
+    ...{ devices: devicesOfMachine, memoryBytes: 2 ** 33, source: "this bench" },
+    stepsOn: [1, devicesOfMachine],
+  });
+  const sets: MeasuredPlan[][] = [];
+  for (let index = 0; index < options.sets; index++) {
+    const own = join(home.path, `set-${index}`);
+    sets.push(await measuredSet({ ...options, index, home: own }, networks, constants));
+    rmSync(own, { recursive: true, force: true });
+    console.error(`Set ${index + 1} of ${options.sets} is measured.`);
   }
+  return rowsOf(sets);
 }
 
 /** The networks of a cost file. @throws RangeError where the file is not for these threads */

@@ -2,9 +2,9 @@
 // programs are compiled, each with the seconds of every stage of a step, from the threads'
 // timelines, and with the level of the machine's speed (tasks/machine-level.ts).
 
-import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Cluster, JobOptions, Run, RunTimelines } from "../../../internal.ts";
+import { temporaryHome } from "../../../internal.ts";
 import { fasterHalf, isOfLevel, type ReadLevel } from "../tasks/machine-level.ts";
 import { type RandomJob, randomJob } from "../tasks/random-jobs.ts";
 import { meanTimes, type TaskTimes, taskTimesOf } from "../tasks/task-times.ts";
@@ -109,16 +109,12 @@ export async function measureAlone(
   plan: object,
   { read, level }: { readonly read: ReadLevel; readonly level: number },
 ): Promise<MeasuredSteps> {
-  const own = mkdtempSync(join(home, "job-"));
-  try {
-    const run = await cluster.submit({ ...jobIn(own, job, plan), devices: job.devices });
-    const measured = await windowsOf(run, read, level);
-    await run.cancel();
-    await run.result();
-    return measured;
-  } finally {
-    rmSync(own, { recursive: true, force: true });
-  }
+  using own = temporaryHome("job-", home);
+  const run = await cluster.submit({ ...jobIn(own.path, job, plan), devices: job.devices });
+  const measured = await windowsOf(run, read, level);
+  await run.cancel();
+  await run.result();
+  return measured;
 }
 
 async function windowsOf(run: Run, read: ReadLevel, level: number): Promise<MeasuredSteps> {

@@ -10,7 +10,7 @@
 //   links.N   on two machines with a core each, and a cable of 1 or 10 Gb/s (bench/machines)
 //   within    share of the jobs that are within 15 %
 
-import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
@@ -18,7 +18,14 @@ import { quickSize } from "../../../actors/calibration/measure-rates.ts";
 import { type Bench, type Measurement, positive } from "../../../bench/bench.ts";
 import { lacksForMachines } from "../../../bench/machines/machines.ts";
 import { type BenchRow, quantiles } from "../../../bench/row.ts";
-import { Cluster, measuredDevices, planJob, realClock, resolveJob } from "../../../internal.ts";
+import {
+  Cluster,
+  measuredDevices,
+  planJob,
+  realClock,
+  resolveJob,
+  temporaryHome,
+} from "../../../internal.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { constantsOf } from "../hardware/constants-of.ts";
 import type { ClusterDevices, Hardware } from "../hardware/hardware.ts";
@@ -128,44 +135,40 @@ async function* measureBlock(
   file: string | undefined,
   keep: Keep,
 ): AsyncGenerator<Outcome> {
-  const home = mkdtempSync(join(process.cwd(), ".osiris-bench-what-if-"));
+  using home = temporaryHome("osiris-bench-what-if-");
   const read = levelReader();
-  try {
-    const hardware = file === undefined ? await measureHardware(home, keep) : readHardware(file);
-    const levelOn = (devices: number) =>
-      hardware.tasks?.find((costs) => costs.devices === devices)?.level ?? 0;
-    await using cluster = await Cluster.start({ devices: 2 });
-    for (const job of jobs.filter(({ place }) => place === "alone")) {
-      const predicted = prediction(home, job, hardware, { hosts: 1, perHost: job.devices });
-      const level = levelOn(job.devices);
-      let found: Required<Pick<Outcome, "measured" | "others">> | undefined;
-      for (let attempt = 0; attempt < 2; attempt++) {
-        const othersNow = coresOfOthers();
-        const measured = await measureAlone(cluster, home, job, predicted.plan, { read, level });
-        const others = othersNow();
-        if (found === undefined || others < found.others) found = { measured, others };
-        if (others <= othersMax) break;
-      }
-      if (found !== undefined) yield { job, ...predicted, ...found, level };
+  const hardware = file === undefined ? await measureHardware(home.path, keep) : readHardware(file);
+  const levelOn = (devices: number) =>
+    hardware.tasks?.find((costs) => costs.devices === devices)?.level ?? 0;
+  await using cluster = await Cluster.start({ devices: 2 });
+  for (const job of jobs.filter(({ place }) => place === "alone")) {
+    const predicted = prediction(home.path, job, hardware, { hosts: 1, perHost: job.devices });
+    const level = levelOn(job.devices);
+    let found: Required<Pick<Outcome, "measured" | "others">> | undefined;
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const othersNow = coresOfOthers();
+      const measured = await measureAlone(cluster, home.path, job, predicted.plan, { read, level });
+      const others = othersNow();
+      if (found === undefined || others < found.others) found = { measured, others };
+      if (others <= othersMax) break;
     }
-    const onCables = jobs.filter(({ place }) => place !== "alone");
-    const lack = lacksForMachines();
-    if (onCables.length === 0) return;
-    if (lack !== undefined) {
-      console.error(`Skipped ${onCables.map(({ name }) => name).join(", ")}: ${lack}`);
-      return;
-    }
-    const moving = { ...hardware, coreBandwidth: await measureMovers() };
-    for (const place of Object.keys(cables) as (keyof typeof cables)[]) {
-      const linked = onCables.filter((job) => job.place === place);
-      if (linked.length === 0) continue;
-      const found = await measureLinked(place, linked, moving, (job, own) => {
-        return prediction(home, job, own, { hosts: 2, perHost: 1 });
-      });
-      for (const one of found) yield { ...one, level: levelOn(2) };
-    }
-  } finally {
-    rmSync(home, { recursive: true, force: true });
+    if (found !== undefined) yield { job, ...predicted, ...found, level };
+  }
+  const onCables = jobs.filter(({ place }) => place !== "alone");
+  const lack = lacksForMachines();
+  if (onCables.length === 0) return;
+  if (lack !== undefined) {
+    console.error(`Skipped ${onCables.map(({ name }) => name).join(", ")}: ${lack}`);
+    return;
+  }
+  const moving = { ...hardware, coreBandwidth: await measureMovers() };
+  for (const place of Object.keys(cables) as (keyof typeof cables)[]) {
+    const linked = onCables.filter((job) => job.place === place);
+    if (linked.length === 0) continue;
+    const found = await measureLinked(place, linked, moving, (job, own) => {
+      return prediction(home.path, job, own, { hosts: 2, perHost: 1 });
+    });
+    for (const one of found) yield { ...one, level: levelOn(2) };
   }
 }
 

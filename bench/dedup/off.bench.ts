@@ -8,14 +8,13 @@ import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../src/data/options.ts";
 import { EpochOrder } from "../../src/data/sample-order.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { shapesOf } from "../../src/model/features.ts";
-import { denseOptimizerOptions } from "../../src/model/options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, single } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { runDevices } from "../step/device-threads.ts";
+import { optimizerOf } from "../step/optimizers.ts";
 import { modelOf, userLists } from "./train.bench.ts";
 
 /** As many samples as choosing groups reads at most (choose-groups.ts). */
@@ -56,10 +55,10 @@ async function offRow(): Promise<BenchRow> {
     const [report] = await runDevices({
       input: { model, batchSize, slices, idsMax },
       recipe: {
-        optimizer: {
-          dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.01 }),
-          sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.01 }),
-        },
+        optimizer: optimizerOf(
+          { kind: "sgd", learningRate: 0.01 },
+          { kind: "rowWiseAdagrad", learningRate: 0.01 },
+        ),
         seed: 727,
       },
       ...{ devices, depth: 3, batches: 4, seconds: 600, steps: 12, arithmetic: "auto" },

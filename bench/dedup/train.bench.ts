@@ -9,14 +9,14 @@ import { Option } from "commander";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../src/data/options.ts";
 import type { IkjtGroups } from "../../src/data/sessions/ikjt.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { shapesOf } from "../../src/model/features.ts";
-import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../../src/model/options.ts";
+import { type ModelSpec, modelOptions } from "../../src/model/options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { runDevices } from "../step/device-threads.ts";
+import { optimizerOf } from "../step/optimizers.ts";
 import type { TrainWork } from "../step/train-work.ts";
 
 interface TrainOptions {
@@ -134,10 +134,10 @@ async function rowsOf(kind: Kind, samples: number, options: TrainOptions): Promi
   const workOf = (ikjt: IkjtGroups | undefined, index: number): TrainWork => ({
     input: { model, batchSize: batch, slices: 8, idsMax, ikjt },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.01 }),
-        sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.01 }),
-      },
+      optimizer: optimizerOf(
+        { kind: "sgd", learningRate: 0.01 },
+        { kind: "rowWiseAdagrad", learningRate: 0.01 },
+      ),
       seed: 727,
     },
     turns: { over, trainings: trainings.length, index, steps: turnSteps },

@@ -5,9 +5,8 @@
 
 import { join } from "node:path";
 import { syntheticOptions } from "../../src/data/options.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
-import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { modelOptions } from "../../src/model/options.ts";
 import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import type { Plan } from "../../src/planner/shards.ts";
 import { planWithCaches, withCurves } from "../../src/planner/size-caches.ts";
@@ -16,6 +15,7 @@ import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Measurement, together } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 import { ratesOf, runDevices } from "../step/device-threads.ts";
+import { optimizerOf } from "../step/optimizers.ts";
 import type { TrainWork } from "../step/train-work.ts";
 
 const zipfs = [0.3, 0.5, 0.7, 0.9, 1, 1.1, 1.2, 1.4];
@@ -62,10 +62,7 @@ async function sizedRows(options: SizedCachesOptions): Promise<BenchRow[]> {
   ];
 }
 
-const optimizer = {
-  dense: denseOptimizerOptions.parse({ kind: "adagrad" }),
-  sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
-};
+const optimizer = optimizerOf({ kind: "adagrad" }, { kind: "rowWiseAdagrad" });
 const bytes = Math.floor(share * zipfs.length * rows * (4 * dim + 4));
 const tiers = tiersOptions.parse({ hbmBytes: bytes, ddrBytes: bytes });
 const model = modelOptions.parse({

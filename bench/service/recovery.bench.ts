@@ -5,9 +5,8 @@
 import { Option } from "commander";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { createPartQuantiser } from "../../src/embedding/checkpoint/rows-part.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions, rowWiseAdagrad } from "../../src/model/options.ts";
+import { modelOptions, rowWiseAdagrad } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-options.ts";
 import { createCutter } from "../../src/training/checkpoint/parts.ts";
@@ -24,6 +23,7 @@ import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, type Measurement, notNegative, positive, single, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
+import { optimizerOf } from "../step/optimizers.ts";
 import { tableCounts, tablesNames, tablesRows } from "./many-tables.ts";
 
 interface RecoveryBenchOptions {
@@ -57,8 +57,7 @@ const cores = 2;
 
 /** A device with a whole model as if it were trained; no lookup takes place. */
 function deviceOf(model: ReturnType<typeof modelOptions.parse>): DeviceState {
-  const sparse = sparseOptimizerOptions.parse(rowWiseAdagrad({ learningRate: 0.05 }));
-  const optimizer = { dense: denseOptimizerOptions.parse({ kind: "adam" }), sparse };
+  const optimizer = optimizerOf({ kind: "adam" }, rowWiseAdagrad({ learningRate: 0.05 }));
   const idsMax = model.tables.map(() => 1);
   return createSoloDevice({
     input: { model, slices: 8, idsMax, batchSize: 8 },

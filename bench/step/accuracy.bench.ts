@@ -14,16 +14,16 @@ import { Option } from "commander";
 import { syntheticOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { SyntheticSamples } from "../../src/data/synthetic/synthetic.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import type { DensePrecision } from "../../src/kernels/contract/kernels.ts";
 import type { Precision } from "../../src/kernels/contract/precision.ts";
-import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../../src/model/options.ts";
+import { type ModelSpec, modelOptions } from "../../src/model/options.ts";
 import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState, Recipe } from "../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../src/training/step/step.ts";
 import { type Bench, positive } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
+import { optimizerOf } from "./optimizers.ts";
 import { startSoloDevice } from "./solo-device.ts";
 
 const batchSize = 256;
@@ -265,18 +265,18 @@ function expectedLogLoss(logits: Float32Array, truth: Float32Array): number {
 function optimizerAt(share: number): Recipe["optimizer"] {
   const fall = Math.min(1, (1 - share) / (1 - steady));
   const [dense, sparse] = [0.02 * fall, 0.1 * fall];
-  return {
-    dense: denseOptimizerOptions.parse({
+  return optimizerOf(
+    {
       kind: "adagrad",
       learningRate: dense,
       initialAccumulator: 1e-4,
-    }),
-    sparse: sparseOptimizerOptions.parse({
+    },
+    {
       kind: "rowWiseAdagrad",
       learningRate: sparse,
       initialAccumulator: 1e-6,
-    }),
-  };
+    },
+  );
 }
 
 /** A model that comes near the planted truth in a million samples. */

@@ -14,9 +14,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
-import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import { trainStep } from "../../src/training/step/step.ts";
@@ -30,6 +29,7 @@ import { type AsyncRun, startAsyncRun } from "./async-run.ts";
 import { startAsyncThreads } from "./async-threads.ts";
 import { benchWork, runDevices } from "./device-threads.ts";
 import { batchOf, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
+import { optimizerOf } from "./optimizers.ts";
 import { type Link, wayMs } from "./slow-link.ts";
 import { startSoloDevice } from "./solo-device.ts";
 import { bytesOfStep } from "./top-k.bench.ts";
@@ -143,10 +143,10 @@ async function trainOne(samples: Samples, of: Contender, seed: number, epochs: n
   const model = modelOptions.parse({ kind: "dlrm", dense: 0, tables, ...layers });
   const input = { model, batchSize: size, slices: 1, idsMax: rows.map(() => 1) };
   const rate = Math.sqrt(of.times);
-  const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "adam", learningRate: 1e-3 * rate }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 * rate }),
-  };
+  const optimizer = optimizerOf(
+    { kind: "adam", learningRate: 1e-3 * rate },
+    { kind: "rowWiseAdagrad", learningRate: 0.05 * rate },
+  );
   const recipe = { optimizer, seed };
   const steps = epochs * stepsPerEpoch;
   if (of.trainers === 0) {
@@ -206,10 +206,10 @@ async function speedRows(
 
 /** Processor time of a sample, and the bytes that the trainers send, or receive if that is more. */
 async function asyncCosts(input: Parameters<typeof startSoloDevice>[0], seconds: number) {
-  const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.01 }),
-    sparse: sparseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.01 }),
-  };
+  const optimizer = optimizerOf(
+    { kind: "sgd", learningRate: 0.01 },
+    { kind: "sgd", learningRate: 0.01 },
+  );
   const topology = topologyOf(input, 1);
   const batches = Array.from({ length: 16 }, (_, i) => makeBatch(topology, 0, i, 0));
   const spec = { everySteps: 10, elasticity: 0.25, prefetch: 2, pushesMax: 4 };

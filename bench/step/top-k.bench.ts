@@ -14,11 +14,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { Option } from "commander";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import type { ExchangeSpec } from "../../src/exchange/options.ts";
-import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState, Recipe } from "../../src/training/step/device-state.ts";
@@ -32,6 +31,7 @@ import {
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { benchWork, runDevices } from "./device-threads.ts";
+import { optimizerOf } from "./optimizers.ts";
 import { type Link, wayMs } from "./slow-link.ts";
 import { startSoloDevice } from "./solo-device.ts";
 
@@ -195,10 +195,10 @@ function shuffle(order: Int32Array, random: RandomStream): void {
 /** The optimizer at a share of the steps, of which the second half lets rates fall to 0. */
 function optimizerAt(share: number): Recipe["optimizer"] {
   const fall = Math.min(1, 2 * (1 - share));
-  return {
-    dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.5 * fall }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 * fall }),
-  };
+  return optimizerOf(
+    { kind: "sgd", learningRate: 0.5 * fall },
+    { kind: "rowWiseAdagrad", learningRate: 0.05 * fall },
+  );
 }
 
 /** A device without peers, with large layers over small tables. */

@@ -3,13 +3,11 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { denseOptimizerOptions } from "../../src/model/options.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { hasProcessorTime, processorMs } from "../../src/ports/processor-time.ts";
 import { RandomStream } from "../../src/ports/random.ts";
@@ -18,6 +16,7 @@ import { createDeviceState } from "../../src/training/step/device-state.ts";
 import { trainStep } from "../../src/training/step/step.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
 import { samplesOf, type TopologyInput, topologyOf } from "../../src/training/topology/topology.ts";
+import { optimizerOf } from "./optimizers.ts";
 
 export interface VariantsData {
   readonly rank: number;
@@ -60,10 +59,7 @@ const runs = variants.map(({ input, words, exchange: memory }) => {
   const place = { shape: exchangeShapeOf(topology), rank, memory, cells, kernels };
   const exchange = createSharedMemoryExchange(place);
   const recipe = {
-    optimizer: {
-      dense: denseOptimizerOptions.parse({ kind: "adagrad" }),
-      sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
-    },
+    optimizer: optimizerOf({ kind: "adagrad" }, { kind: "rowWiseAdagrad" }),
     seed: 727,
   };
   const meter = createStageMeter();

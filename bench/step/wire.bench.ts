@@ -7,9 +7,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { exchangeOptions } from "../../src/exchange/options.ts";
-import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
@@ -18,6 +17,7 @@ import { type Bench, positive } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 import { cutWeights, meanOf, rangeOf } from "./accuracy.bench.ts";
 import { batchOf, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
+import { optimizerOf } from "./optimizers.ts";
 import { startSoloDevice } from "./solo-device.ts";
 
 const batchSize = 512;
@@ -124,10 +124,10 @@ function startDevice(rows: readonly number[], name: string, seed: number): Devic
   const model = modelOptions.parse({ kind: "dlrm", dense: 0, tables, ...layers });
   const exchange = exchangeOptions.parse(contenders[name]);
   const input = { model, batchSize, slices: 8, idsMax: rows.map(() => 1), exchange };
-  const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "adam", learningRate: 1e-3 }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 }),
-  };
+  const optimizer = optimizerOf(
+    { kind: "adam", learningRate: 1e-3 },
+    { kind: "rowWiseAdagrad", learningRate: 0.05 },
+  );
   const device = startSoloDevice(input, { optimizer, seed });
   if (name === "perturbed") cutWeights(device);
   return device;

@@ -1,15 +1,15 @@
 // The parameter servers alone: their arithmetic, the requests that they refuse, and their parts.
 
 import test from "ava";
+import { optimizerOf } from "../../bench/step/optimizers.ts";
 import { answerOfDense, answerOfSparse } from "../../src/asynchronous/clients.ts";
 import { createDenseServer } from "../../src/asynchronous/dense-server.ts";
 import { decodeFrame, encodeFrame, frameOf } from "../../src/asynchronous/frames.ts";
 import { rowsByShard, shardsOnServers } from "../../src/asynchronous/row-shards.ts";
 import { createSparseServer } from "../../src/asynchronous/sparse-server.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { FrameCorruptError, NonFiniteGradientError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
 import { bytesOf } from "../helpers/devices/parts.ts";
@@ -21,10 +21,10 @@ const { tables } = modelOptions.parse({
     { name: "small", rows: 10, dim: 4 },
   ],
 });
-const optimizer = {
-  dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.1 }),
-  sparse: sparseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.1 }),
-};
+const optimizer = optimizerOf(
+  { kind: "sgd", learningRate: 0.1 },
+  { kind: "adagrad", learningRate: 0.1 },
+);
 const shards = shardsOnServers(tables, 2);
 
 function startServer(server = 0) {

@@ -3,10 +3,10 @@
 
 import test from "ava";
 import { type AsyncRunOptions, startAsyncRun } from "../../bench/step/async-run.ts";
+import { optimizerOf } from "../../bench/step/optimizers.ts";
 import { startSoloDevice } from "../../bench/step/solo-device.ts";
 import { batchesOf } from "../../src/asynchronous/samples.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
-import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { modelOptions } from "../../src/model/options.ts";
 import { digestOf } from "../../src/training/checkpoint/part-names.ts";
 import { type CutPart, type Part, partsOf } from "../../src/training/checkpoint/parts.ts";
 import { placesOf, scheduleOf } from "../../src/training/loop/schedule.ts";
@@ -34,10 +34,10 @@ function inputOf(rowBlocks: number) {
 }
 
 const recipe = {
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam", learningRate: 0.01, clip: { norm: 1 } }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 }),
-  },
+  optimizer: optimizerOf(
+    { kind: "adam", learningRate: 0.01, clip: { norm: 1 } },
+    { kind: "rowWiseAdagrad", learningRate: 0.05 },
+  ),
   seed: 3,
 };
 

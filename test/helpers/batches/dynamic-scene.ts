@@ -1,12 +1,10 @@
 // A job with three tables of dynamic ids, each with its own admission and eviction policy, and
 // batches whose ids come and go.
 
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
-import {
-  sparseOptimizerOptions,
-  type TableOptions,
-} from "../../../src/embedding/tables/options.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import type { TableOptions } from "../../../src/embedding/tables/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import type { TopologyInput } from "../../../src/training/topology/topology.ts";
 import type { WholeBatch } from "../devices/local-devices.ts";
@@ -19,10 +17,7 @@ export const idsMax = [4, 2, 3];
 export const seed = 7;
 
 export const recipe = {
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam" }),
-    sparse: sparseOptimizerOptions.parse({ kind: "adam", learningRate: 0.05 }),
-  },
+  optimizer: optimizerOf({ kind: "adam" }, { kind: "adam", learningRate: 0.05 }),
   seed,
 };
 

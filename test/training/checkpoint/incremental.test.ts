@@ -4,16 +4,13 @@
 
 import test, { type ExecutionContext } from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
-import {
-  type SparseOptimizerOptions,
-  sparseOptimizerOptions,
-} from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
+import type { SparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { type TiersSpec, tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import type { Precision } from "../../../src/kernels/contract/precision.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import {
   adam,
-  denseOptimizerOptions,
   modelOptions,
   partialRowWiseAdam,
   rowWiseAdagrad,
@@ -57,10 +54,7 @@ function start(choice: Choice, plan: Plan, tiers: TiersSpec): LocalDevices {
   return startLocalDevices({
     input: { model, batchSize: samples, slices: 8, idsMax: rows.map(() => 2), plan, tiers },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "adagrad" }),
-        sparse: sparseOptimizerOptions.parse(sparse),
-      },
+      optimizer: optimizerOf({ kind: "adagrad" }, sparse),
       seed: 3,
     },
     devices: plan.devices.hosts * plan.devices.perHost,

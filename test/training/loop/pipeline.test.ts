@@ -2,14 +2,14 @@
 // is tested under random interleavings, the second in virtual time.
 
 import test from "ava";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
 import { type Cells, nobody } from "../../../src/exchange/cells.ts";
 import { type ChannelName, channelNames } from "../../../src/exchange/exchange.ts";
 import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { createPipeline } from "../../../src/training/loop/pipeline.ts";
 import type { PipelineSpec } from "../../../src/training/loop/pipeline-options.ts";
@@ -54,10 +54,7 @@ const input = {
   idsMax,
 };
 const recipe = {
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam" }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.1 }),
-  },
+  optimizer: optimizerOf({ kind: "adam" }, { kind: "rowWiseAdagrad", learningRate: 0.1 }),
   seed: 11,
 };
 

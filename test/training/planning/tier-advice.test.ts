@@ -3,14 +3,14 @@
 
 import { join } from "node:path";
 import test from "ava";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { Cluster, dlrm, synthetic } from "../../../index.ts";
 import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { curveWords } from "../../../src/embedding/rows/miss-curve.ts";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { type TiersSpec, tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { cacheWays } from "../../../src/kernels/contract/row-cache.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { missRatioAt } from "../../../src/planner/cost/miss-curve.ts";
 import type { PlacedShard } from "../../../src/planner/shards.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
@@ -23,10 +23,7 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 const batchSize = 800;
 const rows = 6000;
 const zipfs = [0.4, 0.6, 0.8];
-const optimizer = {
-  dense: denseOptimizerOptions.parse({ kind: "sgd" }),
-  sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
-};
+const optimizer = optimizerOf({ kind: "sgd" }, { kind: "rowWiseAdagrad" });
 /** Bytes of a row of 4 columns with its state, and of its slot. */
 const placeBytes = 10 + 16 + 4;
 

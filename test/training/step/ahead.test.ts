@@ -3,10 +3,10 @@
 
 import test, { type ExecutionContext } from "ava";
 import { randomPlan, usual } from "../../../bench/planner/random-plan.ts";
-import {
-  type SparseOptimizerOptions,
-  sparseOptimizerOptions,
-  type TableOptions,
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
+import type {
+  SparseOptimizerOptions,
+  TableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { IdOutOfRangeError, InvalidOptionError } from "../../../src/errors/errors.ts";
@@ -14,7 +14,7 @@ import type { ExchangeSpec } from "../../../src/exchange/options.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { adam, denseOptimizerOptions, lamb, modelOptions } from "../../../src/model/options.ts";
+import { adam, lamb, modelOptions } from "../../../src/model/options.ts";
 import type { PlacedShard, Plan } from "../../../src/planner/shards.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { exactExchange, topologyOf } from "../../../src/training/topology/topology.ts";
@@ -98,10 +98,7 @@ function inputOf(choice: Choice, plan?: Plan) {
 }
 
 const recipeOf = ({ sparse = { kind: "rowWiseAdagrad", learningRate: 0.1 } }: Choice) => ({
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam" }),
-    sparse: sparseOptimizerOptions.parse(sparse),
-  },
+  optimizer: optimizerOf({ kind: "adam" }, sparse),
   seed: 11,
 });
 

@@ -4,9 +4,9 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import test from "ava";
 import { startHeapMeter } from "../../../bench/step/heap.ts";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { trainStep } from "../../../src/training/step/step.ts";
 import { localPart, startLocalDevices } from "../../helpers/devices/local-devices.ts";
@@ -26,10 +26,7 @@ async function bytesPerStep(samples: number): Promise<number> {
   const local = startLocalDevices({
     input: { model, batchSize: samples, slices: 8, idsMax },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "adagrad" }),
-        sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.1 }),
-      },
+      optimizer: optimizerOf({ kind: "adagrad" }, { kind: "rowWiseAdagrad", learningRate: 0.1 }),
       seed: 3,
     },
     devices: 1,

@@ -2,9 +2,9 @@
 // -- accuracy` measures the same on a million samples and five seeds.
 
 import test from "ava";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { generatedBatches } from "../../helpers/batches/generated-batches.ts";
 import { logLossOf } from "../../helpers/batches/log-loss.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
@@ -22,10 +22,10 @@ async function train(precision: "float32" | "bfloat16", seed: number) {
   const top = [32, 16, 1];
   const shape = { dense: 4, tables, bottom: [16, 8], top, precision };
   const model = modelOptions.parse({ kind: "dlrm", ...shape });
-  const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.02 }),
-    sparse: sparseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.05 }),
-  };
+  const optimizer = optimizerOf(
+    { kind: "adagrad", learningRate: 0.02 },
+    { kind: "adagrad", learningRate: 0.05 },
+  );
   const local = startLocalDevices({
     input: { model, batchSize, slices: 8, idsMax: tables.map(() => 1) },
     recipe: { optimizer, seed },

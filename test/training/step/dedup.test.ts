@@ -2,15 +2,13 @@
 // changes. Random plans of such tables are in sharding.test.ts, bytes in traffic.test.ts.
 
 import test from "ava";
-import {
-  sparseOptimizerOptions,
-  type TableOptions,
-} from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
+import type { TableOptions } from "../../../src/embedding/tables/options.ts";
 import { IdOutOfRangeError, NonFiniteGradientError } from "../../../src/errors/errors.ts";
 import type { ExchangeSpec } from "../../../src/exchange/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { exactExchange } from "../../../src/training/topology/topology.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
@@ -69,10 +67,7 @@ function start({
       ...(exchange && { exchange }),
     },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "adam" }),
-        sparse: sparseOptimizerOptions.parse({ kind: "adam", learningRate: 0.01 }),
-      },
+      optimizer: optimizerOf({ kind: "adam" }, { kind: "adam", learningRate: 0.01 }),
       seed: 11,
     },
     devices,

@@ -2,15 +2,11 @@
 // for the order in which the gradients of equal lists are added.
 
 import test from "ava";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import {
-  denseOptimizerOptions,
-  type ModelOptions,
-  modelOptions,
-} from "../../../src/model/options.ts";
+import { type ModelOptions, modelOptions } from "../../../src/model/options.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
 import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
@@ -84,10 +80,10 @@ function start(
   return startLocalDevices({
     input: { model: modelOptions.parse(model), batchSize: samples, slices, idsMax: bags, ikjt },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.02 }),
-        sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 }),
-      },
+      optimizer: optimizerOf(
+        { kind: "adagrad", learningRate: 0.02 },
+        { kind: "rowWiseAdagrad", learningRate: 0.05 },
+      ),
       seed: 3,
     },
     devices,

@@ -2,10 +2,10 @@
 // later, and the model is that of one device. test/exchange/bridge.test.ts tests their arrival.
 
 import test from "ava";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import type { AllToAll, Exchange } from "../../../src/exchange/exchange.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createDeviceState } from "../../../src/training/step/device-state.ts";
 import { trainStep } from "../../../src/training/step/step.ts";
@@ -63,10 +63,7 @@ for (const [title, formats, table] of [
     const model = modelOptions.parse({ kind: "dlrm", dense: 4, tables, ...layers });
     const exchange = { ...exactExchange, ...formats };
     const input = { model, batchSize, slices: 8, idsMax: tables.map(() => 1), exchange };
-    const optimizer = {
-      dense: denseOptimizerOptions.parse({ kind: "sgd" }),
-      sparse: sparseOptimizerOptions.parse({ kind: "sgd" }),
-    };
+    const optimizer = optimizerOf({ kind: "sgd" }, { kind: "sgd" });
     const recipe = { optimizer, seed: 3 };
     const batches = generatedBatches({ batchSize, batches: 2, dense: 4, tables }, 1);
     const topology = topologyOf(input, hostOf.length, hostOf);

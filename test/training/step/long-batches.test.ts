@@ -1,19 +1,15 @@
 // Batches whose ids exceed the exchange's buffers train the same model, bit for bit.
 
 import test from "ava";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
 import type { TableOptions } from "../../../src/embedding/tables/options.ts";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { ringLayoutOf } from "../../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createRowCache, findPlace, withSpares } from "../../../src/kernels/contract/row-cache.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import {
-  denseOptimizerOptions,
-  type ModelOptions,
-  modelOptions,
-} from "../../../src/model/options.ts";
+import { type ModelOptions, modelOptions } from "../../../src/model/options.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createDeviceState } from "../../../src/training/step/device-state.ts";
 import { trainStep } from "../../../src/training/step/step.ts";
@@ -80,10 +76,7 @@ function inputOf(
 }
 
 const recipeOf = (sparse: "lamb" | "rowWiseAdagrad") => ({
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam" }),
-    sparse: sparseOptimizerOptions.parse({ kind: sparse, learningRate: 0.05 }),
-  },
+  optimizer: optimizerOf({ kind: "adam" }, { kind: sparse, learningRate: 0.05 }),
   seed: 3,
 });
 const recipe = recipeOf("rowWiseAdagrad");

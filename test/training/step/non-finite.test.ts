@@ -1,12 +1,12 @@
 // A NaN or an infinity ends the step, and the error names its origin.
 
 import test from "ava";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { oneLabel } from "../../../src/data/targets.ts";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { NonFiniteGradientError, NonFiniteLossError } from "../../../src/errors/errors.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../../../src/model/options.ts";
+import { type ModelSpec, modelOptions } from "../../../src/model/options.ts";
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
 
@@ -39,10 +39,7 @@ function startTraining(options: {
   return startLocalDevices({
     input: { model, batchSize: samples, slices: 8, idsMax: [1, 2], targets },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: options.dense ?? "sgd" }),
-        sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
-      },
+      optimizer: optimizerOf({ kind: options.dense ?? "sgd" }, { kind: "rowWiseAdagrad" }),
       seed: 3,
     },
     devices,

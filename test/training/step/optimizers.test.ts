@@ -2,10 +2,8 @@
 // devices, and a checkpoint holds all of its state.
 
 import test from "ava";
-import {
-  type SparseOptimizerOptions,
-  sparseOptimizerOptions,
-} from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
+import type { SparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import type { Precision } from "../../../src/kernels/contract/precision.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import {
@@ -13,7 +11,6 @@ import {
   adam,
   adamW,
   type DenseOptimizerOptions,
-  denseOptimizerOptions,
   ftrl,
   lamb,
   modelOptions,
@@ -52,10 +49,7 @@ function startTraining(
   return startLocalDevices({
     input: { model, batchSize: samples, slices: 8, idsMax: [1, 2, 2] },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse(optimizer.dense),
-        sparse: sparseOptimizerOptions.parse(optimizer.sparse),
-      },
+      optimizer: optimizerOf(optimizer.dense, optimizer.sparse),
       seed: 3,
     },
     devices,

@@ -4,11 +4,11 @@
 
 import test from "ava";
 import type { z } from "zod";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { NonFiniteGradientError } from "../../../src/errors/errors.ts";
 import { type ExchangeSpec, exchangeOptions } from "../../../src/exchange/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { exactExchange } from "../../../src/training/topology/topology.ts";
 import { generatedBatches } from "../../helpers/batches/generated-batches.ts";
 import { logLossOf } from "../../helpers/batches/log-loss.ts";
@@ -31,10 +31,10 @@ function start(exchange: ExchangeSpec, seed: number, dense: 0 | 4, devices: numb
   const layers = dense === 0 ? { bottom: [], top: [1] } : { bottom: [16, 8], top: [32, 16, 1] };
   const interaction = dense === 0 ? ("cat" as const) : ("dot" as const);
   const model = modelOptions.parse({ kind: "dlrm", dense, tables, interaction, ...layers });
-  const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.005 }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.02 }),
-  };
+  const optimizer = optimizerOf(
+    { kind: "adagrad", learningRate: 0.005 },
+    { kind: "rowWiseAdagrad", learningRate: 0.02 },
+  );
   const local = startLocalDevices({
     input: { model, batchSize, slices: 8, idsMax: tables.map(() => 1), exchange },
     recipe: { optimizer, seed },

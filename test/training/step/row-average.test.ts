@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import test from "ava";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
@@ -17,7 +18,7 @@ import { lagShare } from "../../../src/kernels/contract/row-average.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { goldenFolder } from "../../helpers/batches/golden.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
@@ -58,10 +59,7 @@ function start(options: {
       ...{ batchSize: 12, slices: 8, idsMax, tiers: tiersOptions.parse({}) },
     },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.05 }),
-        sparse: sparseOptimizerOptions.parse(sparse),
-      },
+      optimizer: optimizerOf({ kind: "sgd", learningRate: 0.05 }, sparse),
       seed: 11,
     },
     devices,

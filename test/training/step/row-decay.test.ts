@@ -2,6 +2,7 @@
 // the same bits wherever the rows lie.
 
 import test from "ava";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
@@ -13,7 +14,7 @@ import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
 
@@ -51,10 +52,7 @@ function start(options: {
       ...{ batchSize: 12, slices: 8, idsMax, tiers: tiersOptions.parse({}) },
     },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.05 }),
-        sparse: sparseOptimizerOptions.parse(sparse),
-      },
+      optimizer: optimizerOf({ kind: "sgd", learningRate: 0.05 }, sparse),
       seed: 11,
     },
     devices,

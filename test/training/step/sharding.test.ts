@@ -4,11 +4,9 @@
 
 import test, { type ExecutionContext } from "ava";
 import { randomPlan, randomSlices, usual } from "../../../bench/planner/random-plan.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
-import {
-  type SparseOptimizerOptions,
-  sparseOptimizerOptions,
-} from "../../../src/embedding/tables/options.ts";
+import type { SparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import {
   cachePolicies,
   type TiersSpec,
@@ -21,7 +19,6 @@ import { createReference } from "../../../src/kernels/reference/reference.ts";
 import {
   adagrad,
   adam,
-  denseOptimizerOptions,
   ftrl,
   lamb,
   modelOptions,
@@ -144,10 +141,7 @@ function start(choice: Choice, plan: Plan, hostOf = hostsOf(plan)): LocalDevices
       ...(exchange === undefined ? {} : { exchange }),
     },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse(adagrad({ learningRate: 0.05 })),
-        sparse: sparseOptimizerOptions.parse(sparse),
-      },
+      optimizer: optimizerOf(adagrad({ learningRate: 0.05 }), sparse),
       seed: 3,
     },
     devices: hostOf.length,

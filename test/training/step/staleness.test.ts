@@ -2,16 +2,14 @@
 // plan, depth and interleaving; late reads are counted; and staleness costs little log loss.
 
 import test from "ava";
-import {
-  sparseOptimizerOptions,
-  type TableOptions,
-} from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
+import type { TableOptions } from "../../../src/embedding/tables/options.ts";
 import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
 import { exchangeOptions } from "../../../src/exchange/options.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { evaluate } from "../../../src/training/loop/metrics.ts";
 import type { PipelineSpec } from "../../../src/training/loop/pipeline-options.ts";
 import { generatedBatches } from "../../helpers/batches/generated-batches.ts";
@@ -51,10 +49,7 @@ function inputOf(own: readonly Partial<TableOptions>[], exchange: JobOptions["ex
 }
 
 const recipe = {
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam" }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.1 }),
-  },
+  optimizer: optimizerOf({ kind: "adam" }, { kind: "rowWiseAdagrad", learningRate: 0.1 }),
   seed: 11,
 };
 
@@ -238,10 +233,7 @@ function lossesByHand(input: ReturnType<typeof linearInput>, lag: (step: number)
 
 const learningRate = 2;
 const sgd = {
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate }),
-    sparse: sparseOptimizerOptions.parse({ kind: "sgd", learningRate }),
-  },
+  optimizer: optimizerOf({ kind: "sgd", learningRate }, { kind: "sgd", learningRate }),
   seed: 11,
 };
 
@@ -306,10 +298,10 @@ testIf(testAll)(
       return { name: `T${i}`, rows: count, dim: 8, initScale: 0.05 };
     });
     const shape = { batchSize: 256, batches: 256, dense: 4, tables };
-    const optimizer = {
-      dense: denseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.02 }),
-      sparse: sparseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.05 }),
-    };
+    const optimizer = optimizerOf(
+      { kind: "adagrad", learningRate: 0.02 },
+      { kind: "adagrad", learningRate: 0.05 },
+    );
     const labels = (own: readonly WholeBatch[]) => own.flatMap((batch) => [...batch.labels]);
     const logLoss = (logits: readonly number[], own: readonly WholeBatch[]) =>
       evaluate(Float32Array.from(logits), Float32Array.from(labels(own))).logLoss;

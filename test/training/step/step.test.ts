@@ -2,20 +2,16 @@
 // placement of a table give the same bits. The cells are simulated, the rest is real.
 
 import test from "ava";
-import {
-  type SparseOptimizerOptions,
-  sparseOptimizerOptions,
-  type TableOptions,
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
+import type {
+  SparseOptimizerOptions,
+  TableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import {
-  denseOptimizerOptions,
-  type ModelOptions,
-  modelOptions,
-} from "../../../src/model/options.ts";
+import { type ModelOptions, modelOptions } from "../../../src/model/options.ts";
 import { missingParts } from "../../../src/training/checkpoint/part-names.ts";
 import { partsNeeded, restorePart } from "../../../src/training/checkpoint/parts.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
@@ -29,10 +25,15 @@ const idsMax = [3, 1, 4];
 const rows = [30, 12, 7];
 const dense = 3;
 
+const rowWise: SparseOptimizerOptions = {
+  kind: "rowWiseAdagrad",
+  learningRate: 0.1,
+  initialAccumulator: 0.1,
+};
 const sparseKinds: readonly SparseOptimizerOptions[] = [
   { kind: "sgd", learningRate: 0.1 },
   { kind: "adagrad", learningRate: 0.1 },
-  { kind: "rowWiseAdagrad", learningRate: 0.1, initialAccumulator: 0.1 },
+  rowWise,
   { kind: "adam", learningRate: 0.01 },
 ];
 
@@ -60,13 +61,7 @@ function start(options: {
   });
   return startLocalDevices({
     input: { model, batchSize, slices: 8, idsMax },
-    recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "adam" }),
-        sparse: sparseOptimizerOptions.parse(options.sparse ?? sparseKinds[2]),
-      },
-      seed: 11,
-    },
+    recipe: { optimizer: optimizerOf({ kind: "adam" }, options.sparse ?? rowWise), seed: 11 },
     devices: options.devices,
     kernels: () => options.kernels ?? createReference(),
     seed: options.seed ?? 1,

@@ -1,8 +1,8 @@
 // Training on several threads a device: the digest of the model is that of one thread.
 
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { openKernels, useThreads } from "../../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { generatedBatches } from "../../helpers/batches/generated-batches.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 import { nativeKernels, testIf } from "../../helpers/needs.ts";
@@ -16,10 +16,7 @@ const tables = Array.from({ length: 5 }, (_, i) => {
 async function digestOf(threads: number, devices: number, sparse: "adam" | "rowWiseAdagrad") {
   const layers = { bottom: [32, 16], top: [48, 1] };
   const model = modelOptions.parse({ kind: "dlrm", dense: 4, tables, ...layers });
-  const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "adam" }),
-    sparse: sparseOptimizerOptions.parse({ kind: sparse }),
-  };
+  const optimizer = optimizerOf({ kind: "adam" }, { kind: sparse });
   useThreads(threads, 1e-9); // Parts of any size, as these shapes are small.
   const local = startLocalDevices({
     input: { model, batchSize, slices: 8, idsMax: tables.map(() => 1) },

@@ -2,10 +2,10 @@
 // no time window then has a row's hit without the row.
 
 import test from "ava";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { meterWords, timesBetween, waitedFor } from "../../../src/training/meters/step-meter.ts";
 import { tierCountsOf } from "../../../src/training/step/prefetch.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
@@ -16,10 +16,7 @@ test("prefetched rows are counted on arrival, like those of the backing store", 
   const tables = [{ name: "T", rows: 4000, dim: 4, tier: "cached" }];
   const model = modelOptions.parse({ kind: "dlrm", dense: 1, tables, bottom: [4], top: [1] });
   const tiers = tiersOptions.parse({ hbmBytes: 30 * 600, prefetch: 2 });
-  const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "sgd" }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
-  };
+  const optimizer = optimizerOf({ kind: "sgd" }, { kind: "rowWiseAdagrad" });
   const input = { model, batchSize: samples, slices: 8, idsMax: [1], tiers };
   const recipe = { optimizer, seed: 3 };
   const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });

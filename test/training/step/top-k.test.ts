@@ -2,14 +2,12 @@
 // residuals move with a checkpoint.
 
 import test from "ava";
-import {
-  sparseOptimizerOptions,
-  type TableOptions,
-} from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
+import type { TableOptions } from "../../../src/embedding/tables/options.ts";
 import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
 import { exchangeOptions } from "../../../src/exchange/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { createPartTally, residualsOfPart } from "../../../src/training/checkpoint/part-names.ts";
 import { partsNeeded, restorePart } from "../../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../../src/training/loop/inference-device.ts";
@@ -40,10 +38,10 @@ function inputOf({ groups, table }: Omit<Choice, "devices">) {
 }
 
 const recipe = {
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam", learningRate: 0.01 }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.1 }),
-  },
+  optimizer: optimizerOf(
+    { kind: "adam", learningRate: 0.01 },
+    { kind: "rowWiseAdagrad", learningRate: 0.1 },
+  ),
   seed: 7,
 };
 

@@ -3,15 +3,13 @@
 // its bytes follow the same formulas, and its model is the same.
 
 import test, { type ExecutionContext } from "ava";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
-import {
-  sparseOptimizerOptions,
-  type TableOptions,
-} from "../../../src/embedding/tables/options.ts";
+import type { TableOptions } from "../../../src/embedding/tables/options.ts";
 import { type ChannelName, channelNames, type Exchange } from "../../../src/exchange/exchange.ts";
 import type { ExchangeSpec } from "../../../src/exchange/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { assessPlan } from "../../../src/planner/assess.ts";
 import { place } from "../../../src/planner/placement.ts";
 import { schemeOf } from "../../../src/planner/shards.ts";
@@ -63,10 +61,7 @@ function inputOf(table: Partial<TableOptions> = {}, exchange: ExchangeSpec = exa
 const kernels = () => openKernels("auto");
 
 const recipe = {
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam" }),
-    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.1 }),
-  },
+  optimizer: optimizerOf({ kind: "adam" }, { kind: "rowWiseAdagrad", learningRate: 0.1 }),
   seed: 3,
 };
 

@@ -1,13 +1,11 @@
 // Weighted bags in a step: the real step, exchange and kernels, under simulated cells.
 
 import test from "ava";
-import {
-  type SparseOptimizerOptions,
-  sparseOptimizerOptions,
-} from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
+import type { SparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { modelOptions } from "../../../src/model/options.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
 
@@ -44,10 +42,10 @@ function start({ devices = 1, weighted = [], replicated = false, sparse, native 
   return startLocalDevices({
     input: { model, batchSize, slices: 8, idsMax: [8, 8, 8], weighted },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.5 }),
-        sparse: sparseOptimizerOptions.parse(sparse ?? { kind: "sgd", learningRate: 0.5 }),
-      },
+      optimizer: optimizerOf(
+        { kind: "sgd", learningRate: 0.5 },
+        sparse ?? { kind: "sgd", learningRate: 0.5 },
+      ),
       seed: 11,
     },
     devices,

@@ -4,14 +4,9 @@
 
 import test from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
-import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import {
-  adagrad,
-  denseOptimizerOptions,
-  modelOptions,
-  rowWiseAdagrad,
-} from "../../../src/model/options.ts";
+import { adagrad, modelOptions, rowWiseAdagrad } from "../../../src/model/options.ts";
 import type { Plan } from "../../../src/planner/shards.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
@@ -54,10 +49,10 @@ async function train(devices: number, plan?: Plan) {
   const local = startLocalDevices({
     input: { model, batchSize: samples, slices: 8, idsMax, plan },
     recipe: {
-      optimizer: {
-        dense: denseOptimizerOptions.parse(adagrad({ learningRate: 0.05 })),
-        sparse: sparseOptimizerOptions.parse(rowWiseAdagrad({ learningRate: 0.1 })),
-      },
+      optimizer: optimizerOf(
+        adagrad({ learningRate: 0.05 }),
+        rowWiseAdagrad({ learningRate: 0.1 }),
+      ),
       seed: 3,
     },
     devices,

@@ -3,29 +3,24 @@
 
 import { readFileSync } from "node:fs";
 import test from "ava";
-import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
-  type TableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { rowRuleOf } from "../../../src/embedding/tables/row-rule.ts";
 import { checkAveragedSteps } from "../../../src/embedding/tables/row-state.ts";
-import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { type Kernels, stateWidth } from "../../../src/kernels/contract/kernels.ts";
 import { lagShare } from "../../../src/kernels/contract/row-average.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { modelOptions } from "../../../src/model/options.ts";
 import { goldenFolder } from "../../helpers/batches/golden.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
-import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
+import type { LocalDevices } from "../../helpers/devices/local-devices.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
+import { idsMax, isSameAnywhere, rows, startTables } from "./every-row.ts";
 
-const rows = [60, 12];
-const idsMax = [3, 2];
 const ema = { decay: 0.97 };
 
 const kinds: readonly SparseOptimizerOptions[] = [
@@ -38,34 +33,6 @@ const kinds: readonly SparseOptimizerOptions[] = [
   { kind: "partialRowWiseLamb", learningRate: 0.02 },
   { kind: "ftrl", learningRate: 0.1 },
 ];
-
-function start(options: {
-  sparse?: SparseOptimizerOptions;
-  table?: Partial<TableOptions>;
-  devices?: number;
-  native?: boolean;
-}) {
-  const { sparse = { kind: "sgd", learningRate: 0.3, ema }, devices = 1, native = true } = options;
-  const tables = rows.map((count, i) => {
-    const own = { name: `T${i}`, rows: count, dim: 40, pooling: i === 1 ? "mean" : "sum" };
-    return { ...own, ...options.table } as TableOptions;
-  });
-  return startLocalDevices({
-    input: {
-      model: modelOptions.parse({
-        ...{ kind: "dlrm", dense: 3, tables },
-        ...{ bottom: [6, 40], top: [7, 1] },
-      }),
-      ...{ batchSize: 12, slices: 8, idsMax, tiers: tiersOptions.parse({}) },
-    },
-    recipe: {
-      optimizer: optimizerOf({ kind: "sgd", learningRate: 0.05 }, sparse),
-      seed: 11,
-    },
-    devices,
-    kernels: () => (native ? openKernels("auto") : createReference()),
-  });
-}
 
 /**
  * Batch `step`; the last rows of each table are in no batch, and half of the rows only in every
@@ -95,8 +62,8 @@ const distanceOf = (a: Float32Array, b: Float32Array) =>
 
 for (const sparse of kinds) {
   test(`row averages equal those of a dense pass after each step: ${sparse.kind}`, async (t) => {
-    const averaged = start({ sparse: { ...sparse, ema } });
-    const plain = start({ sparse });
+    const averaged = startTables({ sparse: { ...sparse, ema } });
+    const plain = startTables({ sparse });
     let averages: Float64Array[] = [];
     for (let step = 0; step < 40; step++) {
       const loss = await averaged.train(batchOf(step), step);
@@ -124,11 +91,6 @@ for (const sparse of kinds) {
 }
 
 test("rows with averages have the same bits on 1 to 3 devices, anywhere, on both kernels", async (t) => {
-  const trained = async (options: Parameters<typeof start>[0]) => {
-    const local = start(options);
-    for (let step = 0; step < 12; step++) await local.train(batchOf(step), step);
-    return { scores: [...(await local.score(batchOf(9, true)))], digest: await local.digest() };
-  };
   const sparse = {
     kind: "rowWiseAdagrad",
     learningRate: 0.1,
@@ -140,24 +102,11 @@ test("rows with averages have the same bits on 1 to 3 devices, anywhere, on both
   );
   const some = all.filter(({ native, precision }) => native === (precision === "float32"));
   for (const { native, precision } of someOrAll("kernels and precisions of averages", some, all)) {
-    const expected = await trained({ native, sparse, table: { precision } });
-    const placed: Partial<TableOptions>[] = [
-      {},
-      { sharding: "data-parallel" },
-      { sharding: "column-wise" },
-      { dedup: true },
-      { tier: "cached" },
-    ];
-    for (const [i, place] of placed.entries()) {
-      for (const devices of i === 0 ? [2, 3] : [3]) {
-        const table = { ...place, precision };
-        const found = await trained({ native, sparse, devices, table });
-        t.deepEqual(found, expected, JSON.stringify(table));
-      }
-    }
-    const blocks = await trained({ native, sparse, table: { rowBlocks: 4, precision } });
-    const table = { rowBlocks: 4, sharding: "row-wise", precision } as const;
-    t.deepEqual(await trained({ native, sparse, devices: 3, table }), blocks);
+    await isSameAnywhere(t, async ({ table, ...on }) => {
+      const local = startTables({ ...on, native, sparse, table: { ...table, precision } });
+      for (let step = 0; step < 12; step++) await local.train(batchOf(step), step);
+      return { scores: [...(await local.score(batchOf(9, true)))], digest: await local.digest() };
+    });
   }
 });
 

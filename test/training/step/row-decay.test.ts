@@ -2,63 +2,30 @@
 // the same bits wherever the rows lie.
 
 import test from "ava";
-import { optimizerOf } from "../../../bench/step/optimizers.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
-  type TableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { checkShares } from "../../../src/embedding/tables/row-decay.ts";
 import { rateOf } from "../../../src/embedding/tables/row-rule.ts";
-import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
-import { openKernels } from "../../../src/kernels/index.ts";
-import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { modelOptions } from "../../../src/model/options.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
-import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
+import type { LocalDevices } from "../../helpers/devices/local-devices.ts";
+import { idsMax, isSameAnywhere, rows, startTables } from "./every-row.ts";
 
-const rows = [60, 12];
-const idsMax = [3, 2];
 const steps = 40;
 const l2 = 0.2;
 const schedule = { kind: "cosine", warmUpSteps: 4, steps: 30, to: 0.1 } as const;
 
+const sgd: SparseOptimizerOptions = { kind: "sgd", learningRate: 0.3, schedule };
 const kinds: readonly SparseOptimizerOptions[] = [
-  { kind: "sgd", learningRate: 0.3, schedule },
+  sgd,
   { kind: "adagrad", learningRate: 0.1 },
   { kind: "rowWiseAdagrad", learningRate: 0.1, schedule },
   { kind: "adam", learningRate: 0.02 },
   { kind: "partialRowWiseAdam", learningRate: 0.02 },
 ];
-
-function start(options: {
-  sparse?: SparseOptimizerOptions;
-  table?: Partial<TableOptions>;
-  devices?: number;
-  native?: boolean;
-}) {
-  const { sparse = kinds[0], table, devices = 1, native = true } = options;
-  const tables = rows.map((count, i) => {
-    const own = { name: `T${i}`, rows: count, dim: 40, pooling: i === 1 ? "mean" : "sum" };
-    return { ...own, ...table } as TableOptions;
-  });
-  return startLocalDevices({
-    input: {
-      model: modelOptions.parse({
-        ...{ kind: "dlrm", dense: 3, tables },
-        ...{ bottom: [6, 40], top: [7, 1] },
-      }),
-      ...{ batchSize: 12, slices: 8, idsMax, tiers: tiersOptions.parse({}) },
-    },
-    recipe: {
-      optimizer: optimizerOf({ kind: "sgd", learningRate: 0.05 }, sparse),
-      seed: 11,
-    },
-    devices,
-    kernels: () => (native ? openKernels("auto") : createReference()),
-  });
-}
 
 /** Batch `step`; the last rows of each table are in no batch. */
 function batchOf(step: number, all = false) {
@@ -90,9 +57,9 @@ async function withDensePass(
 
 for (const sparse of kinds) {
   test(`rows with a shared decay equal those of a dense pass in each step: ${sparse.kind}`, async (t) => {
-    const decayed = start({ sparse, table: { l2, l2Scope: "decayed" } });
-    const dense = start({ sparse });
-    const plain = start({ sparse });
+    const decayed = startTables({ sparse, table: { l2, l2Scope: "decayed" } });
+    const dense = startTables({ sparse });
+    const plain = startTables({ sparse });
     const optimizer = sparseOptimizerOptions.parse(sparse);
     for (let step = 0; step < steps; step++) {
       await decayed.train(batchOf(step), step);
@@ -114,9 +81,9 @@ for (const sparse of kinds) {
 }
 
 test("under SGD, the shared decay equals the L2 penalty over the whole table", async (t) => {
-  const decayed = start({ table: { l2, l2Scope: "decayed" } });
+  const decayed = startTables({ sparse: sgd, table: { l2, l2Scope: "decayed" } });
   const table = { l2, l2Scope: "table", sharding: "data-parallel" } as const;
-  const dense = start({ table });
+  const dense = startTables({ sparse: sgd, table });
   for (let step = 0; step < steps; step++) {
     const loss = await decayed.train(batchOf(step), step);
     t.true(Math.abs(loss - (await dense.train(batchOf(step), step))) < 1e-5, `step ${step}`);
@@ -124,29 +91,13 @@ test("under SGD, the shared decay equals the L2 penalty over the whole table", a
 });
 
 test("rows with decay have the same bits on 1 to 3 devices, anywhere, on both kernels", async (t) => {
-  const trained = async (options: Parameters<typeof start>[0]) => {
-    const table = { l2, l2Scope: "decayed", ...options.table } as const;
-    const local = start({ ...options, table });
-    for (let step = 0; step < 6; step++) await local.train(batchOf(step), step);
-    return { scores: [...(await local.score(batchOf(9, true)))], digest: await local.digest() };
-  };
   for (const native of [false, true]) {
-    const expected = await trained({ native });
-    const placed: Partial<TableOptions>[] = [
-      {},
-      { sharding: "data-parallel" },
-      { sharding: "column-wise" },
-      { dedup: true },
-      { tier: "cached" },
-    ];
-    for (const [i, table] of placed.entries()) {
-      for (const devices of i === 0 ? [2, 3] : [3]) {
-        t.deepEqual(await trained({ native, devices, table }), expected, JSON.stringify(table));
-      }
-    }
-    const blocks = await trained({ native, table: { rowBlocks: 4 } });
-    const cut = { rowBlocks: 4, sharding: "row-wise" } as const;
-    t.deepEqual(await trained({ native, devices: 3, table: cut }), blocks);
+    await isSameAnywhere(t, async ({ table, ...on }) => {
+      const decayed = { l2, l2Scope: "decayed", ...table } as const;
+      const local = startTables({ ...on, native, sparse: sgd, table: decayed });
+      for (let step = 0; step < 6; step++) await local.train(batchOf(step), step);
+      return { scores: [...(await local.score(batchOf(9, true)))], digest: await local.digest() };
+    });
   }
 });
 
@@ -158,9 +109,11 @@ test("a decay that would leave the range of float32 is refused", (t) => {
       { name: "b", rows: 9, dim: 4, l2: 1, l2Scope: "decayed" },
     ],
   });
-  const sgd = sparseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.1 });
-  t.notThrows(() => checkShares(sgd, tables, 500));
-  const error = t.throws(() => checkShares(sgd, tables, 600), { instanceOf: InvalidOptionError });
+  const optimizer = sparseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.1 });
+  t.notThrows(() => checkShares(optimizer, tables, 500));
+  const error = t.throws(() => checkShares(optimizer, tables, 600), {
+    instanceOf: InvalidOptionError,
+  });
   t.is(error?.option, "model.tables[1].l2");
   t.regex(
     error?.message ?? "",

@@ -8,7 +8,7 @@ import { type JobOptions, RemoteError, type Run, type RunEvent } from "../../../
 import { startDirectory } from "../../data/data-files.ts";
 import { inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
-import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { calmRun, equalsCalm, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { isTestAll } from "../../helpers/thinned.ts";
@@ -37,7 +37,6 @@ const longJob = ({ job }: Pick<EitherCluster, "job">, priority = 0, devices = 2)
 onCluster.test(
   "runs that fit beside each other train concurrently, with unchanged models",
   async (t, place) => {
-    const calm = await calmRun();
     const runs = await Promise.all(
       [1, 1].map((devices) => place.cluster.submit(place.job({ devices }))),
     );
@@ -45,8 +44,7 @@ onCluster.test(
     const order: string[] = [];
     for (const [at, events] of stories.entries()) {
       const result = only(events, "run.finished")[0]?.result;
-      t.is(result?.digest, calm.digest);
-      t.deepEqual(result?.history, calm.history);
+      await equalsCalm(t, result);
       t.is(only(events, "run.started")[0]?.devices, 1);
       order.push(`${at}`);
     }
@@ -57,7 +55,6 @@ onCluster.test(
 onCluster.test(
   "a run is preempted by one of a higher priority, and resumes after it, with the same model",
   async (t, place) => {
-    const calm = await calmRun(epochs);
     const low = await place.cluster.submit(longJob(place));
     let high: Promise<Run> | undefined;
     const order: string[] = [];
@@ -78,8 +75,7 @@ onCluster.test(
     for (const events of [lowEvents, highEvents]) {
       t.deepEqual(only(events, "run.incident"), []);
       const result = only(events, "run.finished")[0]?.result;
-      t.is(result?.digest, calm.digest);
-      t.deepEqual(result?.history, calm.history);
+      await equalsCalm(t, result, calmRun(epochs));
     }
   },
 );
@@ -87,7 +83,6 @@ onCluster.test(
 onCluster.test(
   "a run that is saved on request, paused and resumed ends with the same model",
   async (t, place) => {
-    const calm = await calmRun(epochs);
     const run = await place.cluster.submit(longJob(place));
     const other = await place.cluster.submit(inEpochs(place.job(), 1));
     await first(run, "run.progress");
@@ -111,8 +106,7 @@ onCluster.test(
       [saved],
     );
     const result = await run.result();
-    t.is(result.digest, calm.digest);
-    t.deepEqual(result.history, calm.history);
+    await equalsCalm(t, result, calmRun(epochs));
     t.is((await t.throwsAsync(run.resume(), { instanceOf: RemoteError }))?.code, "RUN_STATE");
   },
 );
@@ -124,7 +118,6 @@ testIf(testAll).serial(
   async (t) => {
     const directory = startDirectory(t);
     const options = { state: { directory } };
-    const calm = await calmRun(epochs);
     const jobs = await startTestCluster(0, { minDevices: 1 });
     t.teardown(() => jobs[Symbol.asyncDispose]());
     const short = inEpochs(jobs.job({ devices: 2 }), 1);
@@ -158,7 +151,8 @@ testIf(testAll).serial(
     const [done, running, paused, queued] = names.map((name) => cluster.client.run(name));
     t.is((await done?.status())?.status, "finished");
     t.is((await paused?.status())?.status, "paused");
-    for (const run of [running, queued]) t.is((await run?.result())?.digest, calm.digest);
+    const { digest } = await calmRun(epochs);
+    for (const run of [running, queued]) t.is((await run?.result())?.digest, digest);
     t.is((await running?.result())?.generation, 2, "it resumed from its checkpoint");
     t.is((await queued?.result())?.generation, 1);
     t.deepEqual(

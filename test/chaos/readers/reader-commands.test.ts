@@ -12,7 +12,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { equalsCalm, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
@@ -26,9 +26,7 @@ async function readersOf({ cluster }: TestCluster, run: Run): Promise<readonly R
 }
 
 async function assertCalm(t: ExecutionContext, { result }: Story) {
-  const calm = await calmRun();
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
 }
 
 async function refusalOf(asked: Promise<unknown>): Promise<string> {

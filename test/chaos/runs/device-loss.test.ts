@@ -3,7 +3,7 @@
 import test from "ava";
 import type { ThreadFault } from "../../../internal.ts";
 import { only, runJob, smallSteps } from "../../helpers/clusters/clusters.ts";
-import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { calmRun, equalsCalm, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { someOrAll, thinned } from "../../helpers/thinned.ts";
 
 const exit = (actor: string, generation: number, step: number, point = 5): ThreadFault => ({
@@ -78,7 +78,6 @@ for (const [depth, count] of [
 
 test.serial("a device's thread may end while it evaluates, or while it saves", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   place.threads.plan([
     exit("device:0", 1, 15, 3),
     exit("device:1", 2, 15, 20),
@@ -88,8 +87,7 @@ test.serial("a device's thread may end while it evaluates, or while it saves", a
     { actor: "device:0", generation: 6, command: "run" },
   ]);
   const { result, events } = await runJob(place, place.job());
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.deepEqual(
     only(events, "run.incident").map(({ offender }) => offender),
     ["device:0", "device:1", "device:1", "device:0", "device:1", "device:0"],
@@ -98,7 +96,6 @@ test.serial("a device's thread may end while it evaluates, or while it saves", a
 
 test.serial("all devices at once may end, repeatedly: same model, same history", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   place.threads.plan([
     exit("device:0", 1, 25),
     exit("device:1", 1, 25),
@@ -109,8 +106,7 @@ test.serial("all devices at once may end, repeatedly: same model, same history",
     if (event.type !== "run.checkpointed" || event.step !== 40) return;
     for (const actor of place.threads.running()) place.threads.kill(actor);
   });
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.true(result.generation >= 3);
 });
 
@@ -119,14 +115,13 @@ test.serial(
   async (t) => {
     await using place = await startCluster(3);
     const job = () => place.job({ stepDeadlineMs: 1500 });
-    const calm = await calmRun();
     place.threads.plan([
       { actor: "device:1", generation: 1, step: 17, point: 4, effect: "stall" },
       // A thread may be slow within its deadline.
       { actor: "device:0", generation: 2, step: 22, point: 7, effect: "pause", pauseMs: 150 },
     ]);
     const { result, events } = await runJob(place, job());
-    t.is(result.digest, calm.digest);
+    t.is(result.digest, (await calmRun()).digest);
     const incidents = only(events, "run.incident");
     t.is(incidents.length, 1);
     const [incident] = incidents;
@@ -170,10 +165,9 @@ test.serial(
 test.serial("the coordinator notices a hanging device that no other waits for", async (t) => {
   await using place = await startCluster(1);
   const job = () => place.job({ stepDeadlineMs: 800 });
-  const calm = await calmRun();
   place.threads.plan([{ actor: "device:0", generation: 1, step: 17, point: 1, effect: "stall" }]);
   const { result, events } = await runJob(place, job());
-  t.is(result.digest, calm.digest);
+  t.is(result.digest, (await calmRun()).digest);
   const [incident] = only(events, "run.incident");
   t.is(incident?.error.code, "STEP_TIMEOUT");
   t.like(incident, { offender: "device:0", noticedBy: "coordinator:0" });

@@ -43,7 +43,6 @@ for (const ssd of ["file", "rocksdb"] as const) {
   testIf(...needsOf(ssd)).serial(
     `${ssd}: a resumed run finds its durable rows where it left them`,
     async (t) => {
-      const calm = await calmRun(2);
       await using place = await startCluster(1);
       const job = place.job({ model, tiers: { ...small, ssd } });
       const first = await runJob(place, inEpochs(job, 1));
@@ -56,7 +55,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
       const leftOut = { ...job, tiers: unsaid };
       const second = await runJob(place, inEpochs(leftOut, 2));
       t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
-      t.is(second.result.digest, calm.digest);
+      t.is(second.result.digest, (await calmRun(2)).digest);
       t.deepEqual(second.result.stores, [ssd], "the store of the rows on disk is used");
       t.is(allPersisted(job).length, 1, "persisted again, under the last stamp");
       const other = ssd === "file" ? "rocksdb" : "file";
@@ -155,13 +154,12 @@ for (const [ssd, what, told, damage] of thinned("damages to persisted rows", dam
   testIf(...needsOf(ssd), ...needs).serial(
     `${ssd}: ${what}: the rows come from the checkpoint`,
     async (t) => {
-      const calm = await calmRun(2);
       await using place = await startCluster(1);
       const job = place.job({ model, tiers: { ...small, ssd } });
       await runJob(place, inEpochs(job, 1));
       damage(atRest(job));
       const { result, events } = await runJob(place, inEpochs(job, 2));
-      t.is(result.digest, calm.digest);
+      t.is(result.digest, (await calmRun(2)).digest);
       const found = only(events, "run.durable").filter(({ action }) => action === "found");
       const incidents = only(events, "run.incident");
       if (typeof told === "string") {
@@ -180,7 +178,6 @@ for (const [ssd, what, told, damage] of thinned("damages to persisted rows", dam
 }
 
 test.serial("persisted rows with the stamp of another checkpoint are ignored", async (t) => {
-  const calm = await calmRun(3);
   await using place = await startCluster(1);
   const job = place.job({ model, tiers: small });
   await runJob(place, inEpochs(job, 1));
@@ -191,7 +188,7 @@ test.serial("persisted rows with the stamp of another checkpoint are ignored", a
   rmSync(newer, { recursive: true });
   renameSync(older, newer);
   const { result, events } = await runJob(place, inEpochs(job, 3));
-  t.is(result.digest, calm.digest);
+  t.is(result.digest, (await calmRun(3)).digest);
   t.like(only(events, "run.durable")[0], {
     action: "found",
     rows: 0,
@@ -202,14 +199,13 @@ test.serial("persisted rows with the stamp of another checkpoint are ignored", a
 testIf(testAll).serial(
   "persisted rows of another placement are ignored, and deleted with the next checkpoint",
   async (t) => {
-    const calm = await calmRun(2);
     await using place = await startCluster(2);
     const job = place.job({ model, devices: 1, tiers: small });
     const cached = tables.map((table) => ({ ...table, tier: "cached", keep: "durable" }) as const);
     const wide = { ...job, model: { ...smallModel, tables: cached }, devices: 2 };
     await runJob(place, inEpochs(job, 1));
     const { result, events } = await runJob(place, inEpochs(wide, 2));
-    t.is(result.digest, calm.digest);
+    t.is(result.digest, (await calmRun(2)).digest);
     const found = only(events, "run.durable").filter(({ action }) => action === "found");
     t.log(only(events, "run.incident").map((e) => JSON.stringify(e)));
     t.deepEqual(
@@ -225,7 +221,6 @@ testIf(testAll).serial(
 );
 
 test.serial("after a tier dies, its durable rows are read from the checkpoint", async (t) => {
-  const calm = await calmRun(2);
   await using place = await startCluster(1);
   const job = place.job({ model, tiers: { ...small, prefetch: 0 } });
   await runJob(place, inEpochs(job, 1));
@@ -233,7 +228,7 @@ test.serial("after a tier dies, its durable rows are read from the checkpoint", 
     { actor: "tier:0", generation: 2, step: smallSteps + 7, point: 0, effect: "exit" },
   ]);
   const { result, events } = await runJob(place, inEpochs(job, 2));
-  t.is(result.digest, calm.digest);
+  t.is(result.digest, (await calmRun(2)).digest);
   const found = only(events, "run.durable").filter(({ action }) => action === "found");
   t.deepEqual(
     found.map(({ rows }) => rows > 0),
@@ -246,7 +241,6 @@ test.serial("after a tier dies, its durable rows are read from the checkpoint", 
 testIf(testAll).serial(
   "rows that a killed process left without a checkpoint are ignored and deleted",
   async (t) => {
-    const calm = await calmRun(3);
     await using place = await startCluster(2);
     const job = place.job({ model, tiers: small });
     const doomed = fork(new URL("../../helpers/processes/doomed.js", import.meta.url), [
@@ -258,7 +252,7 @@ testIf(testAll).serial(
     await new Promise<void>((resolve) => doomed.once("exit", () => resolve()));
     t.true(readdirSync(tiersOf(job)).length > 0);
     const { result, events } = await runJob(place, inEpochs(job, 3));
-    t.is(result.digest, calm.digest);
+    t.is(result.digest, (await calmRun(3)).digest);
     t.is(only(events, "run.durable").find(({ action }) => action === "found")?.rows, 0);
     await place.cluster.close();
     t.true(readdirSync(tiersOf(job)).every((name) => name.includes("-kept-")));

@@ -12,7 +12,7 @@ import {
 } from "../../../internal.ts";
 import { idsRoom } from "../../../src/data/ids-room.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
-import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { calmRun, equalsCalm, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { isTestAll, someOrAll } from "../../helpers/thinned.ts";
 
 const holdAt = (step: number, pauseMs: number): ThreadFault => ({
@@ -37,7 +37,6 @@ function flipBit(path: string, offset: number): void {
 
 test.serial("a reader's thread may end at any time: another thread continues", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   place.threads.plan([holdAt(4, 200), holdAt(25, 200)]);
   const kills: boolean[] = [];
   const { result } = await runJob(place, place.job({ readers: 2 }), (event: RunEvent) => {
@@ -47,19 +46,17 @@ test.serial("a reader's thread may end at any time: another thread continues", a
     if (event.step === 20) kills.push(place.threads.kill("reader:0"));
   });
   t.true(kills.filter((killed) => killed).length >= 2);
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.is(result.generation, 1);
 });
 
 test.serial("a reader's thread may end at each of its stores and waits", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   for (const point of someOrAll("points of a reader", [0, 3], [0, 1, 2, 3])) {
     const fault = { actor: "reader:0", generation: 1, step: 12, point, effect: "exit" } as const;
     place.threads.plan([fault]);
     const { result } = await runJob(place, place.job());
-    t.is(result.digest, calm.digest);
+    t.is(result.digest, (await calmRun()).digest);
     t.is(result.generation, 1);
   }
 });
@@ -73,9 +70,8 @@ test.serial("the preparation's thread may end: the data is prepared again", asyn
   };
   look();
   const { result, events } = await runJob(place, place.job());
-  const calm = await calmRun();
   t.true(killed);
-  t.is(result.digest, calm.digest);
+  t.is(result.digest, (await calmRun()).digest);
   t.is(result.generation, 2);
   t.is(only(events, "run.incident")[0]?.error.code, "PEER_LOST");
 });
@@ -84,7 +80,6 @@ test.serial(
   "a data cache may be damaged in mid-run: it is made again, and the model is the same",
   async (t) => {
     await using place = await startCluster();
-    const calm = await calmRun();
     const job = place.job();
     place.threads.plan([holdAt(13, 300)]);
     const { result, events } = await runJob(place, job, (event: RunEvent) => {
@@ -92,8 +87,7 @@ test.serial(
       flipBit(onlyFile(job.data.cache ?? ""), 64 + 40);
       place.threads.kill("reader:0"); // The next reader reads the damaged file.
     });
-    t.is(result.digest, calm.digest);
-    t.deepEqual(result.history, calm.history);
+    await equalsCalm(t, result);
     t.is(result.generation, 2);
     const codes = only(events, "run.incident").map(({ error }) => error.code);
     t.deepEqual(codes, ["PEER_LOST", "DATA_CACHE_DAMAGED"]);
@@ -108,7 +102,6 @@ test.serial(
   "a data cache may be deleted in mid-run: it is made again, and the model is the same",
   async (t) => {
     await using place = await startCluster();
-    const calm = await calmRun();
     const job = place.job();
     place.threads.plan([holdAt(13, 300)]);
     const { result, events } = await runJob(place, job, (event: RunEvent) => {
@@ -116,7 +109,7 @@ test.serial(
       rmSync(onlyFile(job.data.cache ?? ""));
       place.threads.kill("reader:0");
     });
-    t.is(result.digest, calm.digest);
+    t.is(result.digest, (await calmRun()).digest);
     t.is(result.generation, 2);
     t.true(only(events, "run.incident").some(({ error }) => error.code === "DATA_CACHE_DAMAGED"));
   },
@@ -206,7 +199,6 @@ test.serial(
 
 test.serial("the broker may die in mid-run: it restarts, and the run continues", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   place.threads.plan([holdAt(25, 400)]);
   let killedAtMs = 0;
   const waits: number[] = [];
@@ -217,8 +209,7 @@ test.serial("the broker may die in mid-run: it restarts, and the run continues",
     await place.cutBroker();
   });
   t.log(`the next event came after ${waits[0]?.toFixed(0)} ms`);
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.true(!isTestAll || place.incidents.some(({ offender }) => offender === "broker"));
   // The follower missed no event, though the broker lost its messages.
   t.deepEqual(

@@ -6,7 +6,7 @@ import type { RunEvent } from "../../../index.ts";
 import type { Launcher } from "../../../src/ports/launcher.ts";
 import { only, runJob, type Story } from "../../helpers/clusters/clusters.ts";
 import type { JoinedHost } from "../../helpers/clusters/either-cluster.ts";
-import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { calmRun, equalsCalm, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { thinned } from "../../helpers/thinned.ts";
 
 /**
@@ -15,9 +15,7 @@ import { thinned } from "../../helpers/thinned.ts";
  */
 async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
   const { result, events } = story;
-  const calm = await calmRun();
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.deepEqual(only(events, "run.incident"), []);
   const started = only(events, "run.started");
   t.deepEqual(
@@ -178,9 +176,7 @@ for (const [when, generation] of [
         if (generation === 1) threads.kill("device:1");
       });
       const { result, events } = story;
-      const calm = await calmRun();
-      t.is(result.digest, calm.digest);
-      t.deepEqual(result.history, calm.history);
+      await equalsCalm(t, result);
       t.is(only(events, "run.incident").length, 1);
       t.is(only(events, "run.started").at(-1)?.devices, 4);
       t.like(only(events, "run.scaled"), [{ from: 2, to: 4 }]);

@@ -4,7 +4,7 @@ import test from "ava";
 import type { Target } from "../../../internal.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
-import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { equalsCalm, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
 /**
@@ -53,11 +53,9 @@ for (const { role, index, offender } of participants) {
     `a ${role} that throws costs one generation, and no bit`,
     async (t) => {
       await using place = await startCluster();
-      const calm = await calmRun();
       const thrown = await runAndThrow(place, { role, index }, "generation");
       const { result, events, timing } = thrown;
-      t.is(result.digest, calm.digest);
-      t.deepEqual(result.history, calm.history);
+      await equalsCalm(t, result);
       t.is(result.generation, 2);
       const [incident] = only(events, "run.incident");
       t.is(incident?.offender, offender);
@@ -71,11 +69,9 @@ for (const { role, index, offender } of participants) {
 
 test.serial("a reader that throws is replaced, and its generation continues", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   const before = place.threads.started();
   const { result, events } = await runAndThrow(place, { role: "reader" }, "generation");
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.is(result.generation, 1);
   t.deepEqual(
     only(events, "run.incident").map(({ offender, supervisor }) => `${offender} of ${supervisor}`),
@@ -87,10 +83,8 @@ test.serial("a reader that throws is replaced, and its generation continues", as
 
 test.serial("a job supervisor that throws is restarted, and its run continues", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   const { result, events, timing } = await runAndThrow(place, { role: "job" }, "run");
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.is(result.generation, 2);
   const [incident] = only(events, "run.incident");
   t.like(incident, { offender: `job:${result.run}`, supervisor: "queue" });
@@ -99,10 +93,8 @@ test.serial("a job supervisor that throws is restarted, and its run continues", 
 
 test.serial("a host that throws is lost by its missing heartbeats, and joins again", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   const { result, events, timing } = await runAndThrow(place, { role: "host" }, "cluster");
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.is(result.generation, 2);
   t.is(only(events, "run.incident")[0]?.error.code, "PEER_LOST");
   t.deepEqual(
@@ -114,10 +106,8 @@ test.serial("a host that throws is lost by its missing heartbeats, and joins aga
 
 test.serial("a run queue that throws restarts, and resumes its run", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   const { result, timing } = await runAndThrow(place, { role: "queue" }, "cluster");
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.is(result.generation, 2);
   t.deepEqual(
     place.incidents.map(({ offender }) => offender),
@@ -128,10 +118,8 @@ test.serial("a run queue that throws restarts, and resumes its run", async (t) =
 
 test.serial("a job service that throws does not affect a run", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   const { result, run } = await runAndThrow(place, { role: "jobs" }, "cluster");
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.is(result.generation, 1);
   t.is((await run.status()).status, "finished");
   t.deepEqual(
@@ -142,10 +130,8 @@ test.serial("a job service that throws does not affect a run", async (t) => {
 
 test.serial("a cluster supervisor that throws restarts its tree with its runs", async (t) => {
   await using place = await startCluster();
-  const calm = await calmRun();
   const { result, run, timing } = await runAndThrow(place, { role: "cluster" }, "cluster");
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.is(result.generation, 2);
   t.is((await run.status()).status, "finished");
   t.deepEqual(

@@ -202,7 +202,6 @@ for (const ssd of kinds) {
   testIf(testAll, ...needsOf(ssd)).serial(
     `P11: ${ssd}: a slow disk is reported in an event, and changes no bit of the model`,
     async (t) => {
-      const calm = await calmRun();
       const slow = new URL("../../helpers/processes/slow-tier-entry.js", import.meta.url);
       const launcher: Launcher = {
         start: (entry, data, name) =>
@@ -212,7 +211,7 @@ for (const ssd of kinds) {
       await using cluster = await Cluster.start({ devices: 1, launcher });
       const job = place.job({ model: modelOf(200), tiers: { ...small, ssd } });
       const { result, events } = await runJob({ ...place, cluster }, job);
-      t.is(result.digest, calm.digest);
+      t.is(result.digest, (await calmRun()).digest);
       assertSlow(t, result, events);
     },
   );
@@ -243,7 +242,6 @@ for (const [what, damage] of damages) {
   testIf(linux).serial(
     `P11: file: ${what} under a run cost a restore, and no row is wrong`,
     async (t) => {
-      const calm = await calmRun();
       await using place = await startCluster(1);
       const job = place.job({ model: modelOf(200), tiers: { ...small, ssd: "file" } });
       let isDone = false;
@@ -256,7 +254,7 @@ for (const [what, damage] of damages) {
           closeSync(file);
         }
       });
-      t.is(result.digest, calm.digest);
+      t.is(result.digest, (await calmRun()).digest);
       t.deepEqual(
         only(events, "run.incident").map(({ offender, error }) => [offender, error.code]),
         [["tier:0", "RECORD_CORRUPT"]],
@@ -268,7 +266,6 @@ for (const [what, damage] of damages) {
 testIf(testAll, rocksDb).serial(
   "P11: rocksdb: a corrupt block costs a restore, and no row is wrong",
   async (t) => {
-    const calm = await calmRun(3);
     await using place = await startCluster(1);
     const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
     await runJob(place, inEpochs(job, 1));
@@ -291,7 +288,7 @@ testIf(testAll, rocksDb).serial(
       writeFileSync(path, bytes.fill(7, 0, bytes.length >> 1));
     }
     const { result, events } = await runJob(place, inEpochs(job, 3));
-    t.is(result.digest, calm.digest);
+    t.is(result.digest, (await calmRun(3)).digest);
     const [found] = only(events, "run.durable");
     const codes = only(events, "run.incident").map(({ error }) => error.code);
     if (found?.reason === undefined) t.deepEqual(codes, ["RECORD_CORRUPT"]);
@@ -303,7 +300,6 @@ for (const ssd of kinds) {
   testIf(...needsOf(ssd)).serial(
     `${ssd}: a tier directory that is deleted under a run changes no bit`,
     async (t) => {
-      const calm = await calmRun();
       await using place = await startCluster(1);
       const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd } });
       const { result, events } = await runJob(place, job, (event) => {
@@ -312,7 +308,7 @@ for (const ssd of kinds) {
         }
       });
       t.is(result.status, "finished");
-      t.is(result.digest, calm.digest);
+      t.is(result.digest, (await calmRun()).digest);
       // An open file stays readable: only rows that should stay on disk are lost.
       t.deepEqual(only(events, "run.incident"), []);
       const [kept] = only(events, "run.durable").filter(({ action }) => action === "kept");

@@ -8,6 +8,7 @@ import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import {
   calmRun,
+  equalsCalm,
   startCluster,
   startingWith,
   startOnThreads,
@@ -17,7 +18,6 @@ import { syncMs } from "../../helpers/processes/slow-disk-entry.ts";
 import { isTestAll, thinned } from "../../helpers/thinned.ts";
 
 test.serial("a writer may die at any point of a checkpoint", async (t) => {
-  const calm = await calmRun();
   await using place = await startCluster();
   // Points of the last cut: the run ends once it is written, and makes no step meanwhile.
   const points = thinned(
@@ -35,8 +35,7 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
     })),
   );
   const { result, events } = await runJob(place, place.job());
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   const incidents = only(events, "run.incident");
   t.is(incidents.length, points.length);
   t.true(incidents.every(({ offender }, i) => offender === `writer:${i % 2}`));
@@ -67,10 +66,8 @@ async function runSlowly(on: (event: RunEvent, kill: (actor: string) => void) =>
 test.serial(
   "P12: a slow disk does not stop training, but only one checkpoint is written at a time",
   async (t) => {
-    const calm = await calmRun();
     const { events, result } = await runSlowly();
-    t.is(result.digest, calm.digest);
-    t.deepEqual(result.history, calm.history);
+    await equalsCalm(t, result);
     const saved = only(events, "run.checkpointed");
     t.deepEqual(
       saved.map(({ step }) => step),
@@ -93,7 +90,6 @@ test.serial(
 );
 
 test.serial("a death between a cut and its commit costs the cut, and no bit", async (t) => {
-  const calm = await calmRun();
   const victims = ["device:1", "writer:0", "reader:0", "writer:1", "device:0"];
   let killed = 0;
   let seen = 0;
@@ -105,8 +101,7 @@ test.serial("a death between a cut and its commit costs the cut, and no bit", as
     killed++;
     kill(victim);
   });
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
+  await equalsCalm(t, result);
   t.true(killed >= 3, `${killed} were killed`);
   t.true(only(events, "run.incident").length >= 2);
 });

@@ -1,7 +1,8 @@
 // Clusters for tests of faults: in virtual time in `npm test`, on real threads in `npm run
 // test:all`. Actors, thread programs, kernels and disk are real in both.
 
-import { breakableLauncher, throwIn } from "../../../index.ts";
+import type { ExecutionContext } from "ava";
+import { breakableLauncher, type RunResult, throwIn } from "../../../index.ts";
 import type { Launcher } from "../../../src/ports/launcher.ts";
 import { sharedResult } from "../../runner/shared-results.ts";
 import { isTestAll } from "../thinned.ts";
@@ -66,4 +67,15 @@ export function calmRun(epochs = 1): ReturnType<typeof calmResult> {
     await using place = startVirtualCluster();
     return (await runJob(place, inEpochs(place.job(), epochs))).result;
   });
+}
+
+/** Asserts that a run ended with the model and the history of the small job without faults. */
+export async function equalsCalm(
+  t: ExecutionContext,
+  result: Pick<RunResult, "digest" | "history"> | undefined,
+  calm: Promise<RunResult> = calmRun(),
+): Promise<void> {
+  const { digest, history } = await calm;
+  t.is(result?.digest, digest);
+  t.deepEqual(result?.history, history);
 }

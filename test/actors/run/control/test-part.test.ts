@@ -3,7 +3,7 @@
 
 import { type JobOptions, loadModel, runHistory } from "../../../../index.ts";
 import { calmResult, only, runJob, smallData } from "../../../helpers/clusters/clusters.ts";
-import { startCluster } from "../../../helpers/clusters/either-clusters.ts";
+import { equalsCalm, startCluster } from "../../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../../helpers/needs.ts";
 import { onCluster } from "./place.ts";
 
@@ -19,10 +19,8 @@ testIf(testAll).serial(
   "an evaluation on test data changes no bit, and a kill during it changes no metric",
   async (t) => {
     await using place = await startCluster();
-    const calm = await calmResult();
     const plain = await runJob(place, place.job({ evaluation }));
-    t.is(plain.result.digest, calm.digest);
-    t.deepEqual(plain.result.history, calm.history);
+    await equalsCalm(t, plain.result, calmResult());
     t.like(plain.result.test, { step: 43, metrics: { samples: 150 } });
     t.is(plain.result.bestTest, undefined);
     // The test is the last work of device 1 before the last checkpoint, so its points follow those
@@ -35,8 +33,7 @@ testIf(testAll).serial(
     const job = place.job({ evaluation });
     const { result, events } = await runJob(place, job);
     t.deepEqual(result.test, plain.result.test);
-    t.is(result.digest, calm.digest);
-    t.deepEqual(result.history, calm.history);
+    await equalsCalm(t, result, calmResult());
     const contexts = only(events, "run.incident").map(({ context }) => context);
     const inTest = "device.evaluate of the test";
     t.deepEqual(contexts, ["device.evaluate", inTest, inTest, inTest]);

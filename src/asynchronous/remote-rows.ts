@@ -10,6 +10,7 @@ import type { OptimizerStep } from "../embedding/tables/row-rule.ts";
 import type { Shard } from "../embedding/tables/shards.ts";
 import { type Bags, bagsFrom, type Kernels, type Rows } from "../kernels/contract/kernels.ts";
 import { finishedSubtrees } from "../kernels/contract/slices.ts";
+import { lowerBound } from "../ports/lower-bound.ts";
 import type { SparseClient } from "./clients.ts";
 import type { ShardRows, ShardVectors } from "./parameter-servers.ts";
 import { rowsByShard } from "./row-shards.ts";
@@ -202,15 +203,6 @@ function numbered(ids: Int32Array, places: Int32Array): Int32Array {
     if (i === 0 || sorted[i] !== sorted[count - 1]) sorted[count++] = sorted[i] ?? 0;
   }
   const distinct = sorted.slice(0, count);
-  for (let i = 0; i < ids.length; i++) {
-    const id = ids[i] ?? 0;
-    let [low, high] = [0, count - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((distinct[middle] ?? 0) < id) low = middle + 1;
-      else high = middle;
-    }
-    places[i] = low;
-  }
+  for (let i = 0; i < ids.length; i++) places[i] = lowerBound(distinct, ids[i] ?? 0);
   return distinct;
 }

@@ -23,6 +23,7 @@
 
 import type { Selected, Tensor } from "../kernels/contract/kernels.ts";
 import type { Subtree } from "../kernels/contract/slices.ts";
+import { lowerBound } from "../ports/lower-bound.ts";
 import { type AllReduceOptions, createAllReduce } from "./all-reduce.ts";
 import { waitForEach } from "./cells.ts";
 import type { AllReduce, Elements, Residual } from "./exchange.ts";
@@ -216,17 +217,6 @@ function partOf(length: number, index: number, parts: number): Elements {
   const chunk = Math.ceil(length / parts / 16) * 16;
   const first = Math.min(length, index * chunk);
   return { first, count: Math.min(length, first + chunk) - first };
-}
-
-/** The first place in ascending values of a value that is not below `least`. */
-function lowerBound(values: Int32Array, least: number): number {
-  let [low, high] = [0, values.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((values[middle] ?? 0) < least) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /** Bytes of selected elements and of partial sums that others receive of a device, per round. */

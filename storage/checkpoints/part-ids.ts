@@ -2,6 +2,7 @@
 
 import { idsOfBlocks } from "../../src/embedding/checkpoint/ids-part.ts";
 import { blockRowsOf } from "../../src/embedding/tables/shards.ts";
+import { lowerBound } from "../../src/ports/lower-bound.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { partsOfTable } from "./store/part-index.ts";
 
@@ -48,13 +49,8 @@ export function idsOfTable(
   };
 }
 
-/** Index of `row` in ascending `rows`, by binary search; -1: not found. */
+/** Index of `row` in ascending `rows`; -1: not found. */
 function placeOf(rows: Int32Array, row: number): number {
-  let [low, high] = [0, rows.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((rows[middle] ?? 0) < row) low = middle + 1;
-    else high = middle;
-  }
-  return rows[low] === row ? low : -1;
+  const at = lowerBound(rows, row);
+  return rows[at] === row ? at : -1;
 }

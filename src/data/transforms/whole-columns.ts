@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
+import { lowerBound } from "../../ports/lower-bound.ts";
 import { hashCombine, Modulus, twangMix64, upperHalf } from "./hash64.ts";
 
 /** Arguments of SigridHash: a salt as halves, and `max`, at most 2^48. */
@@ -139,11 +140,6 @@ export function mixedHalves(from: Int32Array): Int32Array {
  */
 function bucketOf(value: number, borders: Float64Array): number {
   const last = borders.length - 1;
-  let [low, high] = [0, last + 1];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((borders[middle] as number) < value) low = middle + 1;
-    else high = middle;
-  }
+  const low = lowerBound(borders, value);
   return low >= last || value < (borders[low + 1] as number) || Number.isNaN(value) ? low : low + 1;
 }

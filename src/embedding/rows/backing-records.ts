@@ -2,6 +2,7 @@
 // restored records to the store. Only between two batches.
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
+import { lowerBound } from "../../ports/lower-bound.ts";
 import type { BackingStore } from "./backing-store.ts";
 import { arriveRows, type CachedShard, reserveTile, rowsOfRecords } from "./cached-shard.ts";
 import { marks } from "./changed-rows.ts";
@@ -172,15 +173,4 @@ async function fetchRows(
   const missed = ordinals.subarray(0, rows.length);
   if (found) arriveRows(kernels, { ...cached, rows: room }, { missed, missedRows: rows }, found);
   backing.close();
-}
-
-/** The first index in ascending `rows` whose row is at least `row`. */
-function lowerBound(rows: Int32Array, row: number): number {
-  let [low, high] = [0, rows.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((rows[middle] ?? 0) < row) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

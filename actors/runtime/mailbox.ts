@@ -23,7 +23,6 @@ import type { WaitBook } from "./wait-graph.ts";
 
 export type ActorMessage = MessageOf<Messages>;
 export type MessageType = keyof Messages & string;
-export type BodyOf<Type extends MessageType> = Extract<ActorMessage, { type: Type }>["body"];
 type OutgoingBody<Type extends MessageType> = Extract<OutgoingOf<Messages>, { type: Type }>["body"];
 
 export type Role = Exclude<SubjectRole, "frames" | "copies" | "splits">;

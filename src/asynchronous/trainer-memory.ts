@@ -120,11 +120,6 @@ export function countsOf({ counters }: TrainerMemory, thread: number): ThreadCou
   return { batches, samples, loss, nextStep, pushes, pushedAtMs };
 }
 
-/** Number of the trainer's exchanges with the center. */
-export function exchangesOf({ counters }: TrainerMemory): number {
-  return Atomics.load(new Int32Array(counters), sharedAt.exchanges);
-}
-
 /** Makes the trainer pause before step `step`; -1 withdraws the request. */
 export function pauseTrainer({ counters, words }: TrainerMemory, step: number): void {
   Atomics.store(new Int32Array(counters), sharedAt.pause, step);

@@ -70,7 +70,6 @@ export interface RunHistory {
   readonly thinned: number;
 }
 
-/** Details of one actor. */
 export interface ActorDetail extends Omit<ActorReport, "children"> {
   readonly host: number | null;
   readonly children: number;
@@ -78,13 +77,6 @@ export interface ActorDetail extends Omit<ActorReport, "children"> {
   readonly waits: readonly Wait[];
   /** Its last received messages, newest first; empty for an actor without a mailbox. */
   readonly messages: readonly ReceivedMessage[];
-}
-
-/** The body of `POST /api/faults`. */
-export interface FaultOrder {
-  readonly run: string;
-  /** `device:1`, `coordinator:0` */
-  readonly actor: string;
 }
 
 /** The data inside a report file. */

@@ -76,5 +76,3 @@ export const dynamicOptions = z.strictObject({
 });
 
 export type DynamicSpec = z.output<typeof dynamicOptions>;
-export type AdmissionSpec = DynamicSpec["admission"];
-export type EvictionSpec = DynamicSpec["eviction"];

@@ -104,11 +104,6 @@ export function blockRowsOf({ rows, rowBlocks }: Pick<TableSpec, "rows" | "rowBl
   return Math.ceil(rows / rowBlocks);
 }
 
-/** Whether a shard has all columns of its rows. */
-export function hasWholeRows(shard: Shard, { dim }: Pick<TableSpec, "dim">): boolean {
-  return shard.columns === dim;
-}
-
 /** Aligned runs of blocks such that every tile of the table begins and ends at a run's boundary. */
 function runsOf(spec: TableSpec, tiles: readonly Tile[], isByBlock: boolean): Subtree[] {
   if (isByBlock) return Array.from({ length: spec.rowBlocks }, (_, first) => ({ first, count: 1 }));

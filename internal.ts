@@ -479,6 +479,7 @@ export {
   rowsOfTable,
   storedTable,
   type RowRun,
+  withIds,
 } from "./storage/checkpoints/table-rows.ts";
 export type { Progress } from "./storage/disk/progress.ts";
 export {

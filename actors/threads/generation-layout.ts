@@ -14,9 +14,10 @@ import { shapesOf } from "../../src/model/features.ts";
 import { unpackPlan } from "../../src/planner/packed-plan.ts";
 import { deviceCount, type Plan, planOfFile } from "../../src/planner/shards.ts";
 import { atOnce, type Steps } from "../../src/ports/turns.ts";
-import { partsOfShards, shardsOf } from "../../src/training/checkpoint/parts.ts";
+import { partsOfShards } from "../../src/training/checkpoint/parts.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
+import { shardsOn } from "../../src/training/topology/private-memory.ts";
 import { placingTables, ringShapeOf, type Topology } from "../../src/training/topology/topology.ts";
 import { filesOfParts, type NamedFile } from "../../storage/checkpoints/replicas/replica-cache.ts";
 import { replicaCells } from "../../storage/checkpoints/replicas/restore-source.ts";
@@ -232,7 +233,7 @@ export function filesOfHost(
   const names = manifest.parts.map(({ name }) => name);
   const ranks = Array.from({ length: count }, (_, i) => first + i);
   const shards = ranks.flatMap((rank, i) =>
-    shardsOf(topology, rank).filter(({ shard }) => kept[i]?.has(shard) !== true),
+    shardsOn(topology, rank).filter(({ shard }) => kept[i]?.has(shard) !== true),
   );
   const runs = topology.sliceRuns.slice(first, first + count);
   return filesOfParts(manifest, partsOfShards(topology, { shards, runs }, names));

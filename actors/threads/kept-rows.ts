@@ -12,7 +12,7 @@
 import { type KeptTile, RowKeeper, tileKey } from "../../src/embedding/rows/row-keeper.ts";
 import { type CutId, initialCut, undoTo } from "../../src/embedding/rows/undo-log.ts";
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
-import { shardsOf } from "../../src/training/checkpoint/parts.ts";
+import { shardsOn } from "../../src/training/topology/private-memory.ts";
 import type { GenerationLayout } from "./generation-layout.ts";
 import type { GenerationSpec, HostPlace } from "./generation-spec.ts";
 
@@ -88,7 +88,7 @@ export class KeptRows {
       const own: Held[] = [];
       const shards = new Set<number>();
       const rank = place.first + i;
-      for (const shard of shardsOf(layout.topology, rank)) {
+      for (const shard of shardsOn(layout.topology, rank)) {
         const found = shard.tier === "memory" && byKey.get(tileKey(shard, rank))?.shift();
         if (!found) continue;
         own.push(found);

@@ -209,7 +209,7 @@ export function rowsOfPart(
 }
 
 /** Drops the rows of a dynamic table that no id owns: their ids were evicted. */
-function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRecords> {
+export function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRecords> {
   for (const chunk of chunks) {
     const own = withRows(chunk, (row) => ids.idOf(row) !== undefined);
     if (own.rows.length > 0) yield own;

@@ -15,8 +15,7 @@ import {
   rowsOfTable,
   type StoredTable,
   servedStateWidth,
-  type TableIds,
-  withRows,
+  withIds,
 } from "../../../internal.ts";
 import { RecordMaker, slicedRecords, sliceRows } from "./row-records.ts";
 
@@ -125,13 +124,6 @@ function newestOf(
 
 function* joined(runs: readonly Iterable<RowRecords>[]): Generator<RowRecords> {
   for (const run of runs) yield* run;
-}
-
-function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRecords> {
-  for (const chunk of chunks) {
-    const own = withRows(chunk, (row) => ids.idOf(row) !== undefined);
-    if (own.rows.length > 0) yield own;
-  }
 }
 
 /** Rows of a dynamic table that have an id in `from` but not in `to`, ascending. */

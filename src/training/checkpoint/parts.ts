@@ -18,6 +18,7 @@ import type { SliceRun } from "../../planner/placement.ts";
 import type { DeviceState } from "../step/device-state.ts";
 import { residualLengths } from "../topology/gradient-trees.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
+import { shardsOn } from "../topology/private-memory.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import { densePart, idsOfPart, idsPartNameOf, residualsOfPart, tableOfPart } from "./part-names.ts";
@@ -150,15 +151,7 @@ export function partsNeeded(
   const { topology, rank, exchange } = device;
   const runs =
     exchange.gradients.residuals.length > 0 ? topology.sliceRuns.slice(rank, rank + 1) : [];
-  return partsOfShards(topology, { shards: shardsOf(topology, rank), runs }, names, kept);
-}
-
-/** Returns all shards on a device, replicated shards included. */
-export function shardsOf(
-  { heldBy, distinctBy, replicated }: Topology,
-  rank: number,
-): readonly HeldShard[] {
-  return [heldBy[rank] ?? [], distinctBy[rank] ?? [], replicated].flat();
+  return partsOfShards(topology, { shards: shardsOn(topology, rank), runs }, names, kept);
 }
 
 /**

@@ -135,7 +135,8 @@ export function rowNotesBytes(topology: Topology, rank: number, hasHashes: boole
   return own.reduce((sum, { rows }) => sum + rows * (hasHashes ? noteBytes : 1), 0);
 }
 
-function shardsOn({ heldBy, distinctBy, replicated }: Topology, rank: number): HeldShard[] {
+/** All shards on a device, replicated shards included. */
+export function shardsOn({ heldBy, distinctBy, replicated }: Topology, rank: number): HeldShard[] {
   return [heldBy[rank] ?? [], distinctBy[rank] ?? [], replicated].flat();
 }
 

@@ -11,7 +11,6 @@ import {
 import { type Generation, readCells } from "../threads/generation-memory.ts";
 import { dealingOf, hostPlaces } from "../threads/generation-spec.ts";
 
-/** Report of a reader. */
 export interface ReaderReport {
   /** `reader:1` */
   readonly actor: string;

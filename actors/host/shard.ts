@@ -53,7 +53,6 @@ export interface ShardContext extends ShardInput {
   readonly mailbox: Mailbox;
 }
 
-/** Report of a shard. */
 export interface ShardReport {
   /** `shard:3` */
   readonly actor: string;

@@ -43,7 +43,6 @@ export interface TableColumn {
   };
 }
 
-/** Report of a tier. */
 export interface TierReport extends Omit<TierStatus, "state"> {
   /** `tier:1`: the tier of device 1. */
   readonly actor: string;

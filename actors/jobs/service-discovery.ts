@@ -24,7 +24,6 @@ export interface ServiceIdentity {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** An endpoint of a service. */
 export interface ServiceEndpoint {
   readonly name: string;
   readonly subject: string;

@@ -4,7 +4,6 @@
 import type { ClusterReport, RunReport } from "./cluster-report.ts";
 import type { ActorReport, ProcessReport } from "./process-report.ts";
 
-/** An actor of the overview. */
 export interface ActorOverview {
   readonly actor: string;
   readonly run?: string;

@@ -53,7 +53,6 @@ export interface Generation {
   readonly memory: GenerationMemory;
 }
 
-/** A generation on its host. */
 export interface HostedGeneration extends Generation {
   /** The kept rows of each device of the host, in the order of ranks. */
   readonly leases: readonly RowLease[];

@@ -87,7 +87,6 @@ export function placeOfHost(spec: Pick<GenerationSpec, "hosts">, host: number): 
   return place;
 }
 
-/** The place of the host that has a device. */
 export function hostPlaceOf(spec: Pick<GenerationSpec, "hosts">, device: number): HostPlace {
   const place = hostPlaces(spec).findLast(({ first }) => first <= device);
   if (place === undefined) throw new RangeError(`There is no device ${device}`);

@@ -85,7 +85,6 @@ function opened({ spec, memory }: OwnTimelines, isIt: (actor: string) => boolean
   return openTimeline(memory.timelines, place.first, place.records);
 }
 
-/** The records of a device. */
 export function deviceRecords({ spec, memory }: OwnTimelines, rank: number): TimelineRecord[] {
   const places = timelinePlaces(spec, memory.position);
   const place = places.find(({ actor }) => actor === `device:${rank}`);

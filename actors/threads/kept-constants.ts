@@ -23,7 +23,6 @@ import { packageVersion } from "../../src/ports/entry-file.ts";
  */
 const method = 3;
 
-/** Schema of `MachineKey`. */
 export const machineKeySchema = z.strictObject({
   version: z.string(),
   method: z.int(),

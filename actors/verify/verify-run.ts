@@ -36,7 +36,6 @@ import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type RunMetrics, restoredMetrics } from "../run/state/run-metrics.ts";
 import { replay } from "./replay.ts";
 
-/** Options of `verifyRun`. */
 export interface VerifyRunOptions extends Omit<ProgressOptions, "disk"> {
   /**
    * Start of the interval: the hash of a manifest, a prefix of it, or `start` for step 0.

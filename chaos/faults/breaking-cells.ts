@@ -16,7 +16,6 @@ type Effect =
   /** The thread hangs for `pauseMs`, or until the launcher ends the pause. */
   | { readonly effect: "pause"; readonly pauseMs: number };
 
-/** A fault of one thread. */
 export type ThreadFault = Effect & {
   /** `device:1`, `reader:0` */
   readonly actor: string;

@@ -44,7 +44,6 @@ export interface DrawOptions {
 /** Most faults of a draw: enough to interact, few enough that the run ends. */
 const faultsMax = 5;
 
-/** The schedule of a seed. */
 export function drawSchedule(options: DrawOptions): Schedule {
   const { seed, environment, steps, kinds = faultKinds } = options;
   const random = new RandomStream(seed, purposes.faults);

@@ -5,7 +5,6 @@ import type { Verdict as FrameVerdict } from "../../src/wire/broker/broker.ts";
 import { matches } from "../../src/wire/messages/subjects.ts";
 import type { Fault } from "./schedule.ts";
 
-/** A fault of frames. */
 export type FrameFault =
   | Extract<Fault, { from: string }>
   | Extract<Fault, { what: "broker-forget" }>;

@@ -46,7 +46,6 @@ export function simulateSeeds({ seeds, kinds, ...how }: SeedsOptions): Promise<S
   );
 }
 
-/** Simulates each scenario. */
 export async function simulateAll(
   scenarios: readonly Scenario[],
   { jobs = 2, onVerdict = () => {}, signal }: ScenariosOptions = {},

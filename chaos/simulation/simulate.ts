@@ -36,7 +36,6 @@ export interface SimulationVerdict {
 /** Deadline of a job after the faults have ended, in virtual time. */
 export const convergeMs = 120_000;
 
-/** Simulates the scenario of a seed. */
 export function simulateSeed(seed: number): Promise<SimulationVerdict> {
   return simulate(drawScenario(seed));
 }

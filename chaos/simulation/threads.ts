@@ -75,7 +75,6 @@ export class SimulatedThreads {
   }
 }
 
-/** The surroundings of a simulated thread. */
 interface ThreadSurroundings {
   readonly process: SimulatedProcess;
   readonly machine: SimulatedMachine;

@@ -96,7 +96,6 @@ async function trainRegression(
   }
 }
 
-/** The best evaluation of a run. */
 function bestOf(result: RunResult): Figures {
   return result.evaluations?.best.evaluation ?? result;
 }

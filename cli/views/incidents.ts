@@ -3,7 +3,6 @@
 import type { IncidentRecord, RunEvent } from "../../internal.ts";
 import { count, duration, plural } from "../support/format.ts";
 
-/** The lines of one incident. */
 export function incidentLines(incident: IncidentRecord): string[] {
   const { error, waits = [], followed, actions } = incident;
   const after = (ms: number) => `   +${(ms / 1000).toFixed(2)} s`.padEnd(12);

@@ -41,7 +41,6 @@ export function pieceOf(
   return kind === "arrow" ? { recordBatch: piece } : { rowGroup: piece };
 }
 
-/** The transforms of the data, if any. */
 export function transformsOf(data: ResolvedDataOptions): readonly Transform[] | undefined {
   return namesColumns(data) ? data.transforms : undefined;
 }

@@ -157,7 +157,6 @@ function flat(record: SampleRecord, names: readonly string[]): SampleRecord {
   return found as SampleRecord;
 }
 
-/** A column of a record. */
 export interface RecordColumn {
   readonly name: string;
   /** Type of its value: a number, an id (text or number), or a list of ids. */

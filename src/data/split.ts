@@ -37,7 +37,6 @@ export interface RangePart {
 /** A part of a dataset. Plain data, sent between hosts. */
 export type DatasetPart = RandomPart | RangePart;
 
-/** A part, and the number of its samples. */
 export interface SizedPart<Part extends DatasetPart = DatasetPart> {
   readonly samples: number;
   readonly split: Part;

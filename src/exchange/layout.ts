@@ -51,7 +51,6 @@ export interface ChannelLayout {
   };
 }
 
-/** Layout of the all-reduce. */
 export interface AllReduceLayout {
   /** Each bucket of the vector, in the order in which they are ready. */
   readonly buckets: readonly BucketLayout[];
@@ -135,7 +134,6 @@ export function topKBytesOf(shape: ExchangeShape, host: number): number {
   return space.bytes;
 }
 
-/** The host of each device, and the devices of each host. */
 function hostsOf({ devices, hostOf = new Array<number>(devices).fill(0) }: ExchangeShape) {
   const hosts: number[][] = Array.from({ length: (hostOf.at(-1) ?? 0) + 1 }, () => []);
   for (const [rank, of] of hostOf.entries()) hosts[of]?.push(rank);

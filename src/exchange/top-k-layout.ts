@@ -48,7 +48,6 @@ function selectedBytes({ count }: TopKUnit): number {
   return 4 * Math.ceil((6 * count) / 4);
 }
 
-/** The unit of each slice. */
 export function topKUnitsOf({ length, groups, share }: TopKShape, slices: number): TopKUnit[] {
   const ranges = slices / groups;
   const chunk = Math.ceil(length / ranges / 16) * 16;

@@ -34,7 +34,6 @@ interface Part {
   task: Task<string>;
 }
 
-/** The rules of an upload. */
 export interface UploadRules {
   write(bytes: Uint8Array): Rule<void>;
   finish(): Rule<void>;

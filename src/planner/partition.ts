@@ -42,7 +42,6 @@ export interface Room {
   readonly each?: { readonly bytes: Float64Array; readonly slowness: Float64Array } | undefined;
 }
 
-/** The room of a device. */
 export function roomAt({ bytes, each }: Room, device: number): number {
   return each === undefined ? bytes : Math.min(bytes, each.bytes[device] ?? 0);
 }

@@ -17,7 +17,6 @@ export interface ShardPin extends TablePart {
   readonly isFrozen: boolean;
 }
 
-/** A part of one table. */
 export interface TablePart extends Tile {
   readonly table: string;
 }
@@ -78,7 +77,6 @@ export function withPin(pins: readonly ShardPin[], pin: ShardPin): ShardPin[] {
   return [...withoutPin(pins, pin), pin];
 }
 
-/** Returns the pins without a part of a table. */
 export function withoutPin(pins: readonly ShardPin[], part: TablePart): ShardPin[] {
   return pins.flatMap((pin) => {
     if (pin.table !== part.table) return [pin];

@@ -18,7 +18,6 @@ import {
   schemes,
 } from "./shards.ts";
 
-/** Schema of a plan's file. */
 export const planFileSchema = z.strictObject({
   version: z.literal(1).describe("Version of the format of the file."),
   hosts: z.int().min(1).max(65_536).describe("Number of hosts that the plan is for."),
@@ -59,7 +58,6 @@ export const planFileSchema = z.strictObject({
 const count = z.int().min(0);
 const counts = [count, count, count, count, count, count, count] as const;
 
-/** Schema of a packed plan. */
 export const packedPlanSchema = z.object({
   hosts: z.int().min(1),
   perHost: z.int().min(1),

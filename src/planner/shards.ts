@@ -190,7 +190,6 @@ export interface Plan {
   readonly shards: readonly PlacedShard[];
 }
 
-/** Number of devices of all hosts. */
 export function deviceCount({ hosts, perHost }: Devices): number {
   return hosts * perHost;
 }
@@ -209,7 +208,6 @@ export function tableQuanta({ dim }: Pick<PlannedTable, "dim">): number {
   return Math.ceil(dim / quantumColumns);
 }
 
-/** Number of columns of a tile. */
 export function tileColumns(table: Pick<PlannedTable, "dim">, tile: Tile): number {
   const end = Math.min(table.dim, (tile.firstQuantum + tile.quanta) * quantumColumns);
   return end - tile.firstQuantum * quantumColumns;

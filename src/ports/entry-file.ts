@@ -25,7 +25,6 @@ function changedMs(file: URL): number | undefined {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs;
 }
 
-/** Reads the version of the package. */
 export function packageVersion(): string {
   const text = readFileSync(packageFile("package.json"), "utf8");
   return (JSON.parse(text) as { version: string }).version;

@@ -102,7 +102,6 @@ export type BlockingObjectStore = {
   open(key: string): ObjectReader | undefined;
 };
 
-/** Reads an object. */
 export interface ObjectReader {
   /** Bytes of the object. */
   readonly size: number;

@@ -7,7 +7,6 @@ import { blockOf, type FindRow } from "../embedding/dynamic-ids/shard-ids.ts";
 import type { TableSpec } from "../embedding/tables/options.ts";
 import { blockRowsOf } from "../embedding/tables/shards.ts";
 
-/** An id and its row. */
 export interface IdRow {
   readonly row: number;
   readonly id: bigint;

@@ -18,7 +18,6 @@ import { blockRowsOf } from "../embedding/tables/shards.ts";
 import { type Kernels, type Rows, rowsMax } from "../kernels/contract/kernels.ts";
 import { recordBytesOf } from "../kernels/contract/records.ts";
 
-/** The memory of one table's rows. */
 export interface TableMemory {
   readonly rows: Rows;
   /** The place of row 0; with row blocks, rows have `homes`. */

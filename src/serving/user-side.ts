@@ -12,7 +12,6 @@ import type { Graph } from "../model/graph/graph.ts";
 import { sizeOf } from "../model/graph/graph.ts";
 import { type LookupSet, lookupSet, type ServedLookups } from "./lookups.ts";
 
-/** Columns of a node. */
 export interface NodeColumns {
   readonly node: number;
   readonly column: number;

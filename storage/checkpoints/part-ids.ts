@@ -6,7 +6,6 @@ import { lowerBound } from "../../src/ports/lower-bound.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { partsOfTable } from "./store/part-index.ts";
 
-/** The ids of a table by row. */
 export interface TableIds {
   /** The id that owns the row; undefined: the row is unused. */
   idOf(row: number): bigint | undefined;

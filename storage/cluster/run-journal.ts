@@ -64,7 +64,6 @@ export interface RunJournal<Event> {
   close(): Promise<void>;
 }
 
-/** The line of an entry. */
 export function lineOf(entry: unknown): string {
   const text = JSON.stringify(entry);
   return `${sealOf(text)} ${text}\n`;

@@ -25,7 +25,6 @@ export interface HeldFiles extends FileSource {
 /** Most unused files that stay open: more than the 65 files of 64 increments on one baseline. */
 const defaultFilesMax = 80;
 
-/** The files of a disk. */
 export function filesOf(disk: Disk): FileSource {
   return { open: (path) => (disk.exists(path) ? disk.open(path, "read") : undefined) };
 }

@@ -33,7 +33,6 @@ import {
 import type { CachedRecordShard } from "./records/record-cache.ts";
 import type { Keep, RecordShard, RecordStore } from "./records/record-store.ts";
 
-/** A shard in a tier. */
 export interface TierRecordShard extends CachedRecordShard {
   readonly keep: Keep;
 }

@@ -117,7 +117,6 @@ function signatureOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}`.slice(0, 300) : String(error);
 }
 
-/** The stacks of an error and of its causes. */
 function stackOf(error: Error): string {
   const { cause, stack = "" } = error;
   const own = stack.split("\n").slice(1, 9).join("\n");

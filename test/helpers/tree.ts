@@ -43,7 +43,6 @@ function filesIn(folder: string): string[] {
   });
 }
 
-/** The text of a file. */
 export function textOf(path: string): string {
   return readFileSync(path, "utf8");
 }

@@ -54,7 +54,6 @@ export interface TrainerSeat {
   empty(everySteps: number): number;
 }
 
-/** The seats of the trainers on a host. */
 export function createSeats(spec: GenerationSpec, { first, count }: HostPlace): TrainerSeat[] {
   const { devices: trainers, fromStep } = spec;
   const { layout, size } = trainerShapeOf(spec);

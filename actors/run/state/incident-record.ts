@@ -71,7 +71,6 @@ export const incidentEnd = z
   })
   .readonly();
 
-/** How an incident ended. */
 export type IncidentEnd = z.output<typeof incidentEnd>;
 
 const followed = { actor: z.string(), code: z.string(), message: z.string(), ...afterMs };

@@ -290,7 +290,6 @@ const eventBody = z.discriminatedUnion("type", [
 /** An event without the fields that the run's record adds (`seq`, `run`, `generation`). */
 export type EventBody = Readonly<z.output<typeof eventBody>>;
 
-/** The types of all events. */
 export const eventTypes: readonly EventBody["type"][] = eventBody.options.map(
   ({ shape }) => shape.type.value,
 );

@@ -31,7 +31,6 @@ export interface IgnoredPin {
   readonly reason: string;
 }
 
-/** The shards of one generation. */
 export interface ShardPlaces {
   readonly generation: number;
   readonly hosts: readonly HostShare[];

@@ -20,7 +20,6 @@ export interface CostSetting {
   readonly batchSize: number;
 }
 
-/** The exports of the search module. */
 export interface CostSearchModule {
   /**
    * The search by the first of the files that was learned for the setting; undefined: none was.

@@ -3,7 +3,6 @@
 import type { JobSpec } from "../../../src/job/job.ts";
 import { Autoscaler, type ServiceLoad } from "./autoscaler.ts";
 
-/** Report of a reader. */
 export interface ReaderReport {
   /** Buffered splits, which it needs next. */
   readonly buffered: number;

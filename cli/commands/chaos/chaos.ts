@@ -55,7 +55,6 @@ interface ChaosArguments extends CommonOptions {
 /** Exit codes by verdict, so that scripts can distinguish a wrong model from a run that hangs. */
 const verdictCodes = { equal: 0, harness: 1, safety: 3, liveness: 4 } as const;
 
-/** Adds the command. */
 export function addChaos(program: Command): void {
   const command = program
     .command("chaos")

@@ -19,7 +19,6 @@ interface CalibrateArguments extends CommonOptions {
   readonly out?: string;
 }
 
-/** Adds the command. */
 export function addCalibrate(program: Command): void {
   const command = program
     .command("calibrate")

@@ -40,7 +40,6 @@ interface RestoreOptions extends CommonOptions {
  */
 const hashDigits = 12;
 
-/** Adds the commands. */
 export function addCheckpoint(program: Command): void {
   const checkpoint = program
     .command("checkpoint")
@@ -254,7 +253,6 @@ function nameOf(manifest: string): string {
   return manifest.slice(0, hashDigits);
 }
 
-/** Adds the command. */
 export function addNow(checkpoint: Command): void {
   addRunCommand(checkpoint, {
     name: "checkpoint now",

@@ -41,7 +41,6 @@ interface EvalOptions extends CommonOptions {
   readonly arithmetic?: ArithmeticChoice;
 }
 
-/** Adds the command. */
 export function addEval(program: Command): void {
   const command = program
     .command("eval")

@@ -11,7 +11,6 @@ interface HistoryOptions extends CommonOptions {
   readonly out?: string;
 }
 
-/** Adds the command. */
 export function addHistory(program: Command): void {
   const command = program
     .command("history")

@@ -32,7 +32,6 @@ interface VerifyOptions extends CommonOptions, ConnectionArguments {
 /** Digits of a hash in the output for people. */
 const hashDigits = 12;
 
-/** Adds the command. */
 export function addVerify(program: Command): void {
   const command = program
     .command("verify")

@@ -22,7 +22,6 @@ interface DoctorOptions extends CommonOptions, CredentialArguments {
   readonly store?: string;
 }
 
-/** Adds the command. */
 export function addDoctor(program: Command): void {
   const command = program
     .command("doctor")

@@ -14,7 +14,6 @@ import { interruption } from "../../support/interrupt.ts";
 
 interface WorkerArguments extends CommonOptions, ConnectionArguments {}
 
-/** Adds the command. */
 export function addDppWorker(program: Command): void {
   const command = program
     .command("dpp-worker")

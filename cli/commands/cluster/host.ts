@@ -42,7 +42,6 @@ interface HostArguments
   readonly grace: number;
 }
 
-/** Adds the command. */
 export function addHost(program: Command): void {
   const command = program
     .command("host")

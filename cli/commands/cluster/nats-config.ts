@@ -30,7 +30,6 @@ interface Secret {
   readonly file: string;
 }
 
-/** Adds the command. */
 export function addNatsConfig(program: Command): void {
   const command = program
     .command("nats-config")

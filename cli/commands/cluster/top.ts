@@ -19,7 +19,6 @@ interface TopArguments extends CommonOptions, ConnectionArguments {
   readonly refreshes?: number;
 }
 
-/** Adds the command. */
 export function addTop(program: Command): void {
   const command = program
     .command("top")

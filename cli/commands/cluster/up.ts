@@ -76,7 +76,6 @@ interface UpOptions
   readonly lostQueue?: "restore" | "log" | "off";
 }
 
-/** Adds the command. */
 export function addUp(program: Command): void {
   const command = program
     .command("up")

@@ -5,7 +5,6 @@ import { integerFrom } from "../../support/arguments.ts";
 import { plural } from "../../support/format.ts";
 import { addRunCommand } from "../../support/run-command.ts";
 
-/** Adds the command. */
 export function addCancel(program: Command): void {
   addRunCommand(program, {
     name: "cancel",
@@ -20,7 +19,6 @@ export function addCancel(program: Command): void {
   });
 }
 
-/** Adds the command. */
 export function addPause(program: Command): void {
   addRunCommand(program, {
     name: "pause",
@@ -32,7 +30,6 @@ export function addPause(program: Command): void {
   });
 }
 
-/** Adds the command. */
 export function addResume(program: Command): void {
   addRunCommand(program, {
     name: "resume",
@@ -42,7 +39,6 @@ export function addResume(program: Command): void {
   });
 }
 
-/** Adds the command. */
 export function addScale(program: Command): void {
   addRunCommand(program, {
     name: "scale",

@@ -21,7 +21,6 @@ interface EventsOptions extends CommonOptions, ConnectionArguments {
   readonly follow?: boolean;
 }
 
-/** Adds the command. */
 export function addEvents(program: Command): void {
   const command = program
     .command("events")

@@ -21,7 +21,6 @@ interface LogsOptions extends CommonOptions, ConnectionArguments {
  */
 const placed = new Set(["time", "level", "message", "run", "actor"]);
 
-/** Adds the command. */
 export function addLogs(program: Command): void {
   const command = program
     .command("logs")

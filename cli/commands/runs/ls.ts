@@ -12,7 +12,6 @@ import {
 } from "../../support/arguments.ts";
 import { aligned, count, percent, plural } from "../../support/format.ts";
 
-/** Adds the command. */
 export function addLs(program: Command): void {
   const command = program
     .command("ls")

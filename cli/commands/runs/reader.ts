@@ -9,7 +9,6 @@ const reader = {
   what: "number of the reader, as `osiris status --readers` lists it",
 } as const;
 
-/** Adds the commands. */
 export function addReader(program: Command): void {
   const command = program
     .command("reader")

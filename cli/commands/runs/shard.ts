@@ -11,7 +11,6 @@ import { shardLines, tierLines } from "../../views/cluster-view.ts";
 const shard = { role: "shard", what: "its number in `osiris status --shards`" } as const;
 const device = { role: "device", what: "device to move the shard to" } as const;
 
-/** Adds the commands. */
 export function addShard(program: Command): void {
   const command = program
     .command("shard")
@@ -60,7 +59,6 @@ function nameOf({ shard: number, table, firstRow, rows }: NamedShard): string {
 
 const tieredDevice = { role: "device", what: "number of a device with cached tables" } as const;
 
-/** Adds the commands. */
 export function addTier(program: Command): void {
   const command = program
     .command("tier")

@@ -23,7 +23,6 @@ interface StatusArguments extends CommonOptions, ConnectionArguments {
   readonly readers?: true;
 }
 
-/** Adds the command. */
 export function addStatus(program: Command): void {
   const command = program
     .command("status")

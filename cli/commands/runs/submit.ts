@@ -27,7 +27,6 @@ interface SubmitOptions extends CommonOptions, ChangeArguments, ConnectionArgume
   readonly priority?: number;
 }
 
-/** Adds the command. */
 export function addSubmit(program: Command): void {
   const command = program
     .command("submit")

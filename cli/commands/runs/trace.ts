@@ -26,7 +26,6 @@ interface TraceArguments extends CommonOptions, ConnectionArguments {
 /** Most steps of a trace: more than a device keeps. */
 const stepsMax = 1000;
 
-/** Adds the command. */
 export function addTrace(program: Command): void {
   const command = program
     .command("trace")

@@ -5,7 +5,6 @@ import { buildNative } from "../../../src/kernels/native/build-native.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 
-/** Adds the command. */
 export function addBuildNative(program: Command): void {
   const command = program
     .command("build-native")

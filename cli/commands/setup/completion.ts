@@ -14,7 +14,6 @@ interface Place {
   readonly words: readonly { readonly word: string; readonly description: string }[];
 }
 
-/** Adds the command. */
 export function addCompletion(program: Command): void {
   const command = program
     .command("completion")

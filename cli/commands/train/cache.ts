@@ -22,7 +22,6 @@ interface RemoveOptions extends CacheOptions {
   readonly yes?: boolean;
 }
 
-/** Adds the commands. */
 export function addCache(program: Command): void {
   const cache = program
     .command("cache")

@@ -34,7 +34,6 @@ interface DemoOptions extends CommonOptions {
   readonly kill: string;
 }
 
-/** Adds the command. */
 export function addDemo(program: Command): void {
   const command = program
     .command("demo")

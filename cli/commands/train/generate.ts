@@ -27,7 +27,6 @@ interface GenerateOptions extends CommonOptions {
   readonly order?: "session" | "time";
 }
 
-/** Adds the command. */
 export function addGenerate(program: Command): void {
   const command = program
     .command("generate")

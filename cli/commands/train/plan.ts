@@ -53,7 +53,6 @@ interface PlanArguments extends CommonOptions, PlanningArguments, LearningArgume
 /** Share of this machine's memory that calibration gives to devices. */
 const memoryShare = 0.75;
 
-/** Adds the command. */
 export function addPlan(program: Command): void {
   const command = program
     .command("plan")

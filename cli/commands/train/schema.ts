@@ -4,7 +4,6 @@ import type { Command } from "commander";
 import { jobJsonSchema } from "../../../internal.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 
-/** Adds the command. */
 export function addSchema(program: Command): void {
   const command = program.command("schema").description("print the JSON Schema of a job");
   withCommon(command, ["schema > job.schema.json"]).action(({ json }: CommonOptions) => {

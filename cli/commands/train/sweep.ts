@@ -49,7 +49,6 @@ interface Outcome {
   readonly error?: string;
 }
 
-/** Adds the command. */
 export function addSweep(program: Command): void {
   const command = program
     .command("sweep")

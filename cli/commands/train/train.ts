@@ -55,7 +55,6 @@ interface TrainOptions
   readonly takeOver?: boolean;
 }
 
-/** Adds the command. */
 export function addTrain(program: Command): void {
   const command = program
     .command("train")

@@ -11,7 +11,6 @@ interface TransformOptions extends CommonOptions {
   readonly head: number;
 }
 
-/** Adds the command. */
 export function addTransform(program: Command): void {
   const command = program
     .command("transform")

@@ -35,7 +35,6 @@ interface MetricsArguments extends CommonOptions, ConnectionArguments {
   readonly host: string;
 }
 
-/** Adds the command. */
 export function addMetrics(program: Command): void {
   const command = program
     .command("metrics")

@@ -51,7 +51,6 @@ const pictureHeight = 360;
 /** Longest time that one run of the browser may take. */
 const browserMs = 60_000;
 
-/** Adds the command. */
 export function addReport(program: Command): void {
   const command = program
     .command("report")

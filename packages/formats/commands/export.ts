@@ -28,7 +28,6 @@ interface ExportOptions extends CommonOptions, ConnectionArguments {
   readonly delta?: readonly string[];
 }
 
-/** Adds the command. */
 export function addExport(program: Command): void {
   const command = program
     .command("export")

@@ -17,7 +17,6 @@ interface ImportOptions extends CommonOptions {
   readonly writeJob?: string;
 }
 
-/** Adds the command. */
 export function addImport(program: Command): void {
   const command = program
     .command("import")

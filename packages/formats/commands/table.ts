@@ -40,7 +40,6 @@ interface ImportOptions extends TableOptions {
   readonly merge?: boolean;
 }
 
-/** Adds the commands. */
 export function addTable(program: Command): void {
   const table = program
     .command("table")

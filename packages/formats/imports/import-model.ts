@@ -33,7 +33,6 @@ import type { StateReport } from "./optimizer-state.ts";
 import { openPyTorch } from "./pytorch-source.ts";
 import type { Counts, TensorSource } from "./tensor-source.ts";
 
-/** Options of `importModel`. */
 export interface ModelImportOptions extends ProgressOptions {
   /** Directory of the new checkpoint, new or empty. */
   readonly out: string;

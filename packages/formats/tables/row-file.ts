@@ -42,7 +42,6 @@ export interface RowFile {
   close(): void;
 }
 
-/** One format. */
 export interface RowFormat {
   /** Whether a writer needs the number of rows beforehand. */
   readonly isCounted: boolean;

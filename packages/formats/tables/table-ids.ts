@@ -30,7 +30,6 @@ import {
 import { appendTo, csvField } from "./csv.ts";
 import type { FileNotes } from "./row-file.ts";
 
-/** Options of `tableIds`. */
 export interface TableIdsOptions extends ProgressOptions {
   /** Files to read instead of the job's. */
   readonly paths?: readonly string[] | undefined;

@@ -5,7 +5,6 @@
 import type { IdColumn, RowBatch } from "../../../src/data/columnar/column.ts";
 import type { FeatureBatch, JobFeatures } from "./feature-batch.ts";
 
-/** A logged row. */
 interface LoggedRow {
   readonly numbers: Map<number, number>;
   readonly lists: Map<number, BigInt64Array>;

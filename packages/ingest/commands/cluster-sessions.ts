@@ -27,7 +27,6 @@ interface ClusterArguments extends CommonOptions {
   readonly compare?: boolean;
 }
 
-/** Adds the command. */
 export function addClusterSessions(program: Command): void {
   const command = program
     .command("cluster-sessions")

@@ -15,7 +15,6 @@ interface CompactOptions extends CommonOptions {
   readonly codec: (typeof warehouseCodecs)[number];
 }
 
-/** Adds the command. */
 export function addCompact(warehouse: Command): void {
   const command = warehouse
     .command("compact")

@@ -50,7 +50,6 @@ interface IngestArguments extends CommonOptions, CredentialArguments {
   readonly rejectedMax: number;
 }
 
-/** Adds the command. */
 export function addIngest(program: Command): void {
   const command = program
     .command("ingest")

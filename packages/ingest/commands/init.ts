@@ -38,7 +38,6 @@ interface InitOptions extends CommonOptions {
   readonly force?: boolean;
 }
 
-/** Adds the command. */
 export function addInit(program: Command): void {
   const command = program
     .command("init")

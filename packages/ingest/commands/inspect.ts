@@ -12,7 +12,6 @@ interface InspectOptions extends CommonOptions {
   readonly job?: string;
 }
 
-/** Adds the command. */
 export function addInspect(warehouse: Command): void {
   const command = warehouse
     .command("inspect")

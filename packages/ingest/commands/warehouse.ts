@@ -5,7 +5,6 @@ import { addCompact } from "./compact.ts";
 import { addInspect } from "./inspect.ts";
 import { addWrite } from "./write.ts";
 
-/** Adds the commands. */
 export function addWarehouse(program: Command): void {
   const warehouse = program
     .command("warehouse")

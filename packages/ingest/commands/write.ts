@@ -23,7 +23,6 @@ interface WriteOptions extends CommonOptions {
   readonly orderFrom?: readonly string[];
 }
 
-/** Adds the command. */
 export function addWrite(warehouse: Command): void {
   const command = warehouse
     .command("write")

@@ -11,7 +11,6 @@ import type { TableColumn } from "../warehouse/table-columns.ts";
 import { RowReader } from "./row-bytes.ts";
 import { RowSum, type RowSums } from "./row-sum.ts";
 
-/** The layout of a table. */
 export interface SessionTableLayout {
   readonly columns: readonly TableColumn[];
   /** Minimum rows of a row group and of a file; the last ones may have fewer. */
@@ -113,7 +112,6 @@ export class SessionTable {
     return { ...this.#sum.value, ...counts, bytes, lists };
   }
 
-  /** Closes the open file, if any. */
   close(): void {
     this.#open?.file.close();
     this.#open = undefined;

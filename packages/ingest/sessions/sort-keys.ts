@@ -6,7 +6,6 @@ import { InputUnusableError, InvalidOptionError, momentOf } from "../../../inter
 import { typeOf } from "../warehouse/column-types.ts";
 import type { TableColumn, TableRows } from "../warehouse/table-columns.ts";
 
-/** The sort columns. */
 export interface SortColumns {
   readonly session: TableColumn;
   readonly time: TableColumn;

@@ -5,7 +5,6 @@ import { type IngestReport, type IngestRunOptions, ingestStreams } from "./inges
 import { type IngestJoinOptions, resolveIngest } from "./ingest-options.ts";
 import { ingestShards } from "./ingest-shards.ts";
 
-/** Options of `ingest`. */
 export interface IngestOptions extends IngestJoinOptions, IngestRunOptions, Credentials {
   /** Address of the server, as `nats://127.0.0.1:4222`. */
   readonly nats: string;

@@ -22,7 +22,6 @@ import {
 } from "./position.ts";
 import { BadMessages, type Quarantine } from "./quarantine.ts";
 
-/** The inputs of an ingestion. */
 export interface IngestionInput {
   readonly disk: Disk;
   readonly home: string;
@@ -46,7 +45,6 @@ export interface Ingested {
   readonly unknownNames: readonly string[];
 }
 
-/** A message of features, decoded. */
 export type ReadFeatures = Decoded<FeaturesMessage> & { readonly sequence: number };
 
 type Next = () => Promise<StoredMessage | undefined>;

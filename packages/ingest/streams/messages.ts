@@ -64,7 +64,6 @@ export function featuresIn(stored: StoredMessage, named: Named): Decoded<Feature
   return { kind: "message", message: { id, timeMs, features, bytes: stored.data.length } };
 }
 
-/** Decodes an event. */
 export function eventIn(stored: StoredMessage, named: Named): Decoded<EventMessage> {
   const read = headIn(stored, named);
   if (read.kind !== "head") return read;

@@ -3,7 +3,6 @@
 
 import { DataRejectedError, type LineFault, sentenceOf } from "../../../internal.ts";
 
-/** A bad message. */
 export interface BadMessage {
   readonly stream: string;
   readonly sequence: number;

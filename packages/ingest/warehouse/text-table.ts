@@ -103,7 +103,6 @@ interface TextRow {
   readonly line: number;
 }
 
-/** Options of `textRows`. */
 interface TextRowsOptions {
   /** Column names of a file without a header. @default none: the first line is the header */
   readonly given?: readonly string[] | undefined;

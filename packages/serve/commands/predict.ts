@@ -25,7 +25,6 @@ interface PredictOptions extends CommonOptions {
   readonly manifest?: string;
 }
 
-/** Adds the command. */
 export function addPredict(program: Command): void {
   const command = program
     .command("predict")

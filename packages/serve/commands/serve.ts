@@ -51,7 +51,6 @@ interface ServeArguments extends CommonOptions, CredentialArguments {
   readonly schema?: true;
 }
 
-/** Adds the command. */
 export function addServe(program: Command): void {
   const command = program
     .command("serve")

@@ -27,7 +27,6 @@ import {
 } from "./sample-scorer.ts";
 import { type OutputFormat, openOutput, outputFormatOf } from "./write-predictions.ts";
 
-/** Options of `predictFile`. */
 export interface PredictFileOptions extends ProgressOptions {
   /**
    * Name of the prediction column. @default "probability", or "prediction" if all labels are

@@ -18,7 +18,6 @@ import {
   wideOf,
 } from "../../../internal.ts";
 
-/** Rows that are decoded one by one. */
 export interface DecodedRows {
   /** The file, as reports name it. */
   readonly path: string;

@@ -110,7 +110,6 @@ function lineWriter(target: DiskFile, names: readonly string[], pack: Pack): Pre
   };
 }
 
-/** Writes numbered rows. */
 function numbered(writer: RowWriter, { names }: WrittenColumns): PredictionOutput {
   return {
     write(input, predictions) {

@@ -127,7 +127,6 @@ interface Outcome {
   readonly greedy: Readonly<Record<GreedyCost | "random", number | undefined>>;
 }
 
-/** The rows for a number of devices. */
 export function shardingRows(
   devices: number,
   { data, tasks, memory }: Pick<ShardingOptions, "data" | "tasks" | "memory">,

@@ -36,7 +36,6 @@ export interface DeviceState extends DeviceLoad {
   readonly next: Map<number, DeviceState>;
 }
 
-/** Counts of the cache. */
 export interface CacheCounts {
   /** States that were requested; `computed`: those that were not in the cache. */
   readonly asked: number;

@@ -27,7 +27,6 @@ export function rawFeaturesOf({ rows, dim, poolingFactor, bins }: CostTable): nu
   return [...binOrder.map((bin) => bins[bin] ?? 0), dim, poolingFactor, rows];
 }
 
-/** Returns the number of features in a set. */
 export function featureCount(set: FeatureSet): number {
   return set === "published" ? tableFeatures : trafficFeatures;
 }

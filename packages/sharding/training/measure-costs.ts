@@ -155,7 +155,6 @@ export async function measureCosts(
   return { costs, machine, isComplete };
 }
 
-/** Returns the host of each device. */
 function hostsOf(devices: number, hosts: number): number[] {
   return Array.from({ length: devices }, (_, rank) => Math.floor((rank * hosts) / devices));
 }

@@ -60,7 +60,6 @@ interface SimulateArguments extends CommonOptions, ChangeArguments {
   readonly picture?: string;
 }
 
-/** Adds the command. */
 export function addSimulateCluster(program: Command): void {
   const command = program
     .command("simulate-cluster")

@@ -135,7 +135,6 @@ export function costedCluster(
   };
 }
 
-/** The host of each device. */
 export function hostsOf({ hosts, perHost }: ClusterDevices): number[] {
   return Array.from({ length: hosts * perHost }, (_, rank) => Math.floor(rank / perHost));
 }

@@ -19,7 +19,6 @@ import { sharesMemory } from "../hardware/hardware.ts";
 import { type CostedCluster, type CostedTable, seenBy } from "./costed-job.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** Adds the costs of every shard of the plan. */
 export function addShards(all: CostedCluster, ledger: Ledger): void {
   const { plan, tables, setting, devices, hardware } = all;
   const byName = new Map(tables.map((table) => [table.name, table]));

@@ -20,7 +20,6 @@ import {
   modelSize,
 } from "../../../internal.ts";
 
-/** A model, as its paper has it. */
 export interface PaperModel {
   readonly name: string;
   readonly paper: "Neo" | "Zion";

@@ -17,7 +17,6 @@ export interface BlockTable {
   readonly blocks: number;
   wordsOf(block: number): number;
   crcOf(block: number): number;
-  /** The block that has a sample. */
   blockOf(sample: number): number;
   /** First sample of a block; of `blocks`: the number of samples. */
   firstOf(block: number): number;

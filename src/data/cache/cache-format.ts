@@ -184,7 +184,6 @@ export interface CacheMeta {
   readonly version?: number | undefined;
 }
 
-/** The files of an index, by file. */
 export interface IndexedFiles {
   /** File name of each file's own index (file-index/file-index.ts). */
   readonly names: readonly string[];

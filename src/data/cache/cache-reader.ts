@@ -377,7 +377,6 @@ class CachedDataset implements CachedSamples {
     }
   }
 
-  /** Copies the sample weights and groups. */
   #copyTargets({ sampleWeights, groups }: BatchMemory, B: number): void {
     const { labels, hasSampleWeights, hasGroups } = this.targets;
     if (!hasSampleWeights) sampleWeights?.fill(1, 0, B);

@@ -34,7 +34,6 @@ const pieceBytes = 8 * pieceNumbers;
 /** Pages of a file's table in memory: a reader has many files open. */
 const filePagesMax = 4;
 
-/** The index of one file. */
 export interface FileIndex {
   /** (pieces, 4): row group, samples, words, words of the first block. */
   readonly pieces: Float64Array;

@@ -41,7 +41,6 @@ export interface EntryRows {
 /** Marks an entry that takes the text path. Table rows are never negative. */
 export const textWay = -1;
 
-/** The reader of a feature's entries. */
 export function bagReader(field: CategoricalField, feature: number): BagReader {
   const textEntry = byText(field, feature);
   if (field.isWide) {

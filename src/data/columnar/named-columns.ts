@@ -162,7 +162,6 @@ export function namedColumns(
   return { columns, problems, asked };
 }
 
-/** A reader for each label. */
 function readersOf(options: ResolvedColumnOptions): LabelReader[] {
   const ofClass = labelReader(options.positive);
   const [names, rules] = [labelsOf(options), whenMissing(options)];

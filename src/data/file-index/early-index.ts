@@ -48,7 +48,6 @@ export function isEarlyIndex(path: string): boolean {
   return path.endsWith(earlySuffix);
 }
 
-/** Path of the early index of data. */
 export function earlyPathOf(
   { options, tables }: Pick<IndexedData, "options" | "tables">,
   facts: readonly FileFacts[],

@@ -44,7 +44,6 @@ export interface IndexHelp {
   readonly waitOn: WaitOn;
 }
 
-/** An index that was written. */
 export interface WrittenIndex {
   readonly meta: CacheMeta;
   readonly filesRead: number;

@@ -28,7 +28,6 @@ export interface Chunk extends ByteRange {
   readonly statistics: Statistics | undefined;
 }
 
-/** A row group. */
 export interface Group {
   readonly rows: number;
   /** Column chunks by the path of the leaf (`leafKey`). */

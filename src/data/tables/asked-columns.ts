@@ -29,7 +29,6 @@ export interface AskedShape {
   };
 }
 
-/** The columns that a file has. */
 export interface FileColumns<Shape> {
   /** Names of the top-level columns, for error messages. */
   readonly names: readonly string[];

@@ -7,7 +7,6 @@ import { linesOf, placeOf } from "../data-kinds.ts";
 import type { ResolvedFileOptions } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
 
-/** The fault of a line. */
 export interface LineFault {
   /** The reason, in the same words for every line with this fault in this column. */
   readonly kind: string;

@@ -229,7 +229,6 @@ export function writeDistinctFrame(
 
 // The answering side: the device with the rows ----
 
-/** All devices' lookups in one shard. */
 export interface ShardLookups {
   /** (1, V): one bag with one row per request, in the order of devices and subtrees. */
   readonly bags: Bags<Int32Array>;

@@ -86,7 +86,6 @@ function partOf(cache: CacheBytes | undefined, share: number): CacheBytes | unde
   return cache && { hbmBytes: share * cache.hbmBytes, ddrBytes: share * cache.ddrBytes };
 }
 
-/** The rows and columns of a tile. */
 export function extentOf(spec: Pick<TableSpec, "name" | "rows" | "dim" | "rowBlocks">, tile: Tile) {
   const firstColumn = tile.firstQuantum * quantumColumns;
   const end = Math.min(spec.dim, (tile.firstQuantum + tile.quanta) * quantumColumns);

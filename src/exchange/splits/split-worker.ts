@@ -15,7 +15,6 @@ import {
 } from "./split-frames.ts";
 import type { ShelfWriter } from "./split-shelves.ts";
 
-/** Makes the blocks of splits. */
 export interface SplitMaker {
   /** Makes the blocks of a split, and counts its samples. @throws InputUnusableError and others */
   make(split: Split): Promise<{ readonly bytes: Uint8Array; readonly samples: number }>;

@@ -1,6 +1,5 @@
 // The loss of a sample: a sum of terms, each for one column of the sample's logits.
 
-/** One term of the loss. */
 export interface LossTerm {
   /** Column of the logits. No two terms have the same column. */
   readonly logit: number;

@@ -163,7 +163,6 @@ function stateOf({ state }: Rows, row: number): Values {
   return valuesOf(state).subarray(row * width, (row + 1) * width);
 }
 
-/** The weights of a row as they are stored. */
 function storedWeights(rows: Rows, row: number): Values {
   const [weights, at] = weightsOf(rows, row);
   return weights.subarray(at, at + rows.dim);

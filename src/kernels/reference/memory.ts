@@ -129,7 +129,6 @@ function reserve(
   };
 }
 
-/** The arrays of rows. */
 type RowArrays = Pick<Rows, "weights" | "codes" | "exponents" | "state" | "touched">;
 
 /** Allocates the arrays, zeroed. */

@@ -105,7 +105,6 @@ function lookupsOf(bags: Bags<Int32Array>, slices: Slices): Lookups {
   return { sorted, ...all, start };
 }
 
-/** Lookups in tables. */
 interface TableLookups {
   readonly tables: readonly Rows[];
   readonly bags: Bags;

@@ -44,7 +44,6 @@ export const stages = [
 
 export type Stage = (typeof stages)[number];
 
-/** Seconds of each stage. */
 export type StageSeconds = Readonly<Record<Stage, number>>;
 
 /** The cost of a shard on its device. */

@@ -26,7 +26,6 @@ function distinctIn(table: PlannedTable, samples: number): Distinct {
   return found;
 }
 
-/** Distinct rows of a table in a batch. */
 export function distinctRows(table: PlannedTable, batchSize: number): number {
   return distinctIn(table, batchSize).rows;
 }

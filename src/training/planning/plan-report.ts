@@ -56,7 +56,6 @@ export const planReportSchema = z.object({
 /** The report on a generation's plan. */
 export type PlanReport = z.output<typeof planReportSchema>;
 
-/** Schema of `RunPlan`. */
 export const runPlanSchema = z.object({
   /**
    * The plan that the search found; left out: the job's plan, or each table by its own `sharding`.

@@ -30,7 +30,6 @@ import {
 import { type Cancel, type Clock, realClock } from "../../ports/clock.ts";
 import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
 
-/** A message of a stream. */
 export interface StoredMessage {
   /** Its sequence in the stream, from 1. */
   readonly sequence: number;

@@ -53,7 +53,6 @@ export function openDirectoryStore(options: StoreOptions): CheckpointStore {
   });
 }
 
-/** The store in an existing directory. */
 export function openExistingDirectory(directory: string, disk: Disk): CheckpointStore {
   return usable(directory, () => {
     const { jobIdentity, jobText } = readJob(directory, disk);

@@ -21,7 +21,6 @@ export function partsByName({ parts }: Parts): ReadonlyMap<string, PartRecord> {
   return found;
 }
 
-/** The parts of one table. */
 export interface PartsOfTable {
   /** Its rows, by tile. */
   readonly tiles: readonly { readonly tile: TablePart; readonly part: PartRecord }[];

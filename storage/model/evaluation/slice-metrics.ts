@@ -24,7 +24,6 @@ export interface Slice {
   readonly metrics: Metrics;
 }
 
-/** The slices of one column. */
 export interface ColumnSlices {
   readonly column: string;
   /** Largest slice first; ties in the order of their first occurrence in the data. */

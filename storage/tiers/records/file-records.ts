@@ -110,7 +110,6 @@ function failure(
   return new RecordCorruptError(what, shard.path, "its checksum is another");
 }
 
-/** Removes a directory if it is empty. */
 function removeEmpty(disk: Disk, directory: string): void {
   if (disk.list(directory).length > 0) return;
   try {

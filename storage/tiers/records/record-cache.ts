@@ -62,7 +62,6 @@ export interface CacheFigures {
   readonly evicted: number;
 }
 
-/** A shard with cached records. */
 export interface CachedRecordShard extends RecordShard {
   /** Most rows that one request moves. */
   readonly rowsMax: number;

@@ -12,7 +12,6 @@ import { crc32c } from "../../../src/ports/crc32c.ts";
 import { type Disk, type OpenMode, realDisk } from "../../../src/ports/disk.ts";
 import { diskCode } from "../../../src/ports/disk-refusals.ts";
 
-/** The outcome of a batch. */
 export interface RecordOutcome {
   /** Index in the batch of the first row that failed; -1 where none did. */
   readonly at: number;

@@ -14,7 +14,6 @@ export interface GeneratedShape {
   readonly tables: readonly { readonly name: string; readonly rows: number }[];
 }
 
-/** Generates the batches of a seed. */
 export function generatedBatches(shape: GeneratedShape, seed: number): WholeBatch[] {
   const { batchSize, batches, dense, tables } = shape;
   const options = { kind: "synthetic", batchSize, samples: batchSize * batches, dense, seed };

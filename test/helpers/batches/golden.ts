@@ -66,7 +66,6 @@ export function goldenBytes(path: string): Uint8Array {
   return gunzipSync(readFileSync(path));
 }
 
-/** The golden of that name. */
 export function readGolden(name: string): Golden {
   const manifest = JSON.parse(readFileSync(`${goldenFolder}/${name}.json`, "utf8"));
   const bytes = goldenBytes(join(dirname(`${goldenFolder}/${name}`), manifest.file));

@@ -120,7 +120,6 @@ export function flipByte(disk: Disk, path: string, at: number, mask = 1): void {
   file.close();
 }
 
-/** Starts a store on a simulated disk. */
 export function startStore(disk = new SimulatedDisk()) {
   const open = () => openStore({ directory: "/run", disk, ...testJob });
   return { disk, open, store: open() };

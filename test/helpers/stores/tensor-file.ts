@@ -2,7 +2,6 @@
 
 import { readFileSync } from "node:fs";
 
-/** A tensor of a file. */
 export interface FileTensor {
   readonly dtype: string;
   readonly shape: readonly number[];

@@ -94,7 +94,6 @@ export class RunStory {
     return [...this.#incidents.values()];
   }
 
-  /** Takes one event. */
   take({ event, atMs }: TimedEvent): void {
     if (event.seq <= this.#seq) return; // R1
     this.#seq = event.seq;

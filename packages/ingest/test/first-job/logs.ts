@@ -133,7 +133,6 @@ export const kinds: readonly Kind[] = [
   },
 ];
 
-/** Draws the log of a kind. */
 export function drawLog(
   { title, ending = "csv", label = "click", positive = "1", features = usual, ...kind }: Kind,
   rows: { readonly train: number; readonly test: number },

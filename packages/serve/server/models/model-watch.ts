@@ -32,7 +32,6 @@ export type ModelUpdate =
 /** Polls after which an update that failed because of the machine is retried. */
 const retryPolls = 10;
 
-/** The watch of one directory. */
 export class ModelWatch {
   readonly #directory: string;
   readonly #manifest: string | undefined;

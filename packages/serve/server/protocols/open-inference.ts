@@ -21,7 +21,6 @@ export const jsonLengthHeader = "inference-header-content-length";
 
 const outputName = "predictions";
 
-/** Server metadata. */
 export function serverMetadata() {
   return { name: "osiris", version: packageVersion(), extensions: ["binary_tensor_data"] };
 }

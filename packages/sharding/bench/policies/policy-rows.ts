@@ -180,7 +180,6 @@ export interface AutoRowsOptions {
   readonly hasAblations: boolean;
 }
 
-/** The names of the rows. */
 export function autoRowNames(hasAblations: boolean): string[] {
   const others = [...(hasAblations ? ["noCosts"] : []), ...greedyNames, "random"];
   return autoParts.flatMap(({ name }) => {

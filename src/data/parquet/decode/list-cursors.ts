@@ -9,7 +9,6 @@ import { type ColumnCursor, columnOf, grown, type LeafCursor, levelsMax } from "
 /** Most entries of a column in one batch. */
 const entriesMax = 1 << 24;
 
-/** Reads the lists of one leaf. */
 export class ListReader {
   readonly leaf: LeafCursor;
   readonly #entryLevel: number;

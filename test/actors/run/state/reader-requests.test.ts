@@ -13,7 +13,6 @@ const job = resolveJob({
   checkpoint: { everySteps: 10, directory: "run" },
 });
 
-/** A run record, and its journal entries. */
 function newRecord() {
   const journal: JournalEntry<RunEvent>[] = [];
   const keeper = { keep: (entry: JournalEntry<RunEvent>) => void journal.push(entry) };

@@ -1,7 +1,7 @@
 // The interface of a bench: rows whose names are known before anything is measured, how long each
 // takes, and the function that measures them.
 
-import { InvalidArgumentError, type Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { BenchRow } from "./row.ts";
 
 export interface Bench<Options extends object = object> {
@@ -73,6 +73,11 @@ export function positive(text: string): number {
   if (!Number.isInteger(value) || value < 1)
     throw new InvalidArgumentError("Expected an integer >= 1.");
   return value;
+}
+
+/** An option with an integer >= 1, which is `usual` where it is left out. */
+export function positiveOption(flags: string, description: string, usual: number): Option {
+  return new Option(flags, description).argParser(positive).default(usual);
 }
 
 /** Parses an option that may be a fraction, or 0. */

@@ -10,7 +10,7 @@ import { logShardOf } from "../../packages/ingest/streams/log-shards.ts";
 import { writeSessionLines } from "../../src/data/synthetic/generated-lines.ts";
 import { packOf } from "../../storage/disk/packing.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, single } from "../bench.ts";
+import { type Bench, positiveOption, single } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { hasSessions, realNames, realRows } from "./real-sessions.ts";
 
@@ -34,8 +34,8 @@ const target = [1, 1.5] as const;
 export const logBench: Bench<LogOptions> = {
   question: "compression of a log in shards by session, beside shards by request",
   options: [
-    new Option("--messages <count>", "messages generated").argParser(positive).default(131_072),
-    new Option("--shards <count>", "shards of the log").argParser(positive).default(128),
+    positiveOption("--messages <count>", "messages generated", 131_072),
+    positiveOption("--shards <count>", "shards of the log", 128),
     new Option("--data <directory>", "real files, with `session` below").default("../shared/data"),
   ],
   full: { messages: 524_288 },

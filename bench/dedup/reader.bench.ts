@@ -5,7 +5,6 @@
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { Option } from "commander";
 import { clusterSessions } from "../../packages/ingest/sessions/cluster-sessions.ts";
 import { writeWarehouse } from "../../packages/ingest/warehouse/write-warehouse.ts";
 import { holdAt } from "../../src/data/cache/pieces.ts";
@@ -22,7 +21,7 @@ import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, single, together } from "../bench.ts";
+import { type Bench, positiveOption, single, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 
 interface ReaderOptions {
@@ -39,8 +38,8 @@ const kept = 0.95;
 export const readerBench: Bench<ReaderOptions> = {
   question: "rows/s from clustered Parquet into deduplicated batches, beside unclustered rows",
   options: [
-    new Option("--rows <count>", "rows of a generated table").argParser(positive).default(32_768),
-    new Option("--rounds <count>", "turns of each").argParser(positive).default(15),
+    positiveOption("--rows <count>", "rows of a generated table", 32_768),
+    positiveOption("--rounds <count>", "turns of each", 15),
   ],
   measurements(options) {
     const names = ["dedup.reader.hashes", "dedup.reader.windows"];

@@ -8,7 +8,7 @@ import { Option } from "commander";
 import { clusterSessions } from "../../packages/ingest/sessions/cluster-sessions.ts";
 import { writeSessionLines } from "../../src/data/synthetic/generated-lines.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { hasSessions, realNames, realRows } from "./real-sessions.ts";
 
@@ -36,7 +36,7 @@ const ids = 1_000_000;
 export const storageBench: Bench<StorageOptions> = {
   question: "bytes of rows, clustered by session beside shuffled",
   options: [
-    new Option("--rows <count>", "rows of a generated table").argParser(positive).default(32_768),
+    positiveOption("--rows <count>", "rows of a generated table", 32_768),
     new Option("--data <directory>", "real files, with `session` below").default("../shared/data"),
   ],
   full: { rows: 262_144 },

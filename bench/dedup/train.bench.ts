@@ -5,7 +5,6 @@
 // the same model on the plain lists. The trainings of a row take turns of a few steps in one run,
 // on the same batches.
 
-import { Option } from "commander";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../src/data/options.ts";
 import type { IkjtGroups } from "../../src/data/sessions/ikjt.ts";
@@ -13,7 +12,7 @@ import { shapesOf } from "../../src/model/features.ts";
 import { type ModelSpec, modelOptions } from "../../src/model/options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { runDevices } from "../step/device-threads.ts";
 import { optimizerOf } from "../step/optimizers.ts";
@@ -37,9 +36,9 @@ const turnSteps = 6;
 export const trainBench: Bench<TrainOptions> = {
   question: "steps on deduplicated lists of sessions, beside the same on plain lists",
   options: [
-    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(2048),
-    new Option("--devices <count>", "device threads").argParser(positive).default(2),
-    new Option("--steps <count>", "steps of each training").argParser(positive).default(18),
+    positiveOption("--batch <samples>", "samples of a batch", 2048),
+    positiveOption("--devices <count>", "device threads", 2),
+    positiveOption("--steps <count>", "steps of each training", 18),
   ],
   measurements(options) {
     const rows = (kind: Kind, samples: number, seconds: number) => {

@@ -13,7 +13,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { Option } from "commander";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
-import { type Bench, type Measurement, positive, single } from "../bench.ts";
+import { type Bench, type Measurement, positive, positiveOption, single } from "../bench.ts";
 import { limitOf } from "../limits/limits.ts";
 import { rowOf } from "../row.ts";
 import { type HostDevices, startDevices } from "./exchange-devices.ts";
@@ -39,9 +39,7 @@ export const exchangeBench: Bench<ExchangeBenchOptions> = {
         return [...(sizes === smallAndLarge ? [] : sizes), positive(text)];
       })
       .default(smallAndLarge),
-    new Option("--rounds <count>", "rounds of ours and of the limit, in turn")
-      .argParser(positive)
-      .default(3),
+    positiveOption("--rounds <count>", "rounds of ours and of the limit, in turn", 3),
     new Option("--nats <url>", "a NATS server for the wire; left out: the embedded broker"),
   ],
   full: { sizes: [8, 16, 32, 64], rounds: 5 },

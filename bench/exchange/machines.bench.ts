@@ -14,7 +14,14 @@ import { execFileSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { Option } from "commander";
-import { type Bench, type Measurement, positive, single, together } from "../bench.ts";
+import {
+  type Bench,
+  type Measurement,
+  positive,
+  positiveOption,
+  single,
+  together,
+} from "../bench.ts";
 import {
   bareRate,
   type MeasuredRun,
@@ -61,7 +68,7 @@ export const machinesBench: Bench<MachinesOptions> = {
     new Option("--cables <name...>", "cables between them")
       .choices(Object.keys(cables))
       .default(usualCables),
-    new Option("--seconds <count>", "measured seconds of each").argParser(positive).default(6),
+    positiveOption("--seconds <count>", "measured seconds of each", 6),
   ],
   full: { cables: Object.keys(cables), ways: ["a", "b", "c"], seconds: 15 },
   measurements({ ways, hosts, cables: named, seconds }) {

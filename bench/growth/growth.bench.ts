@@ -11,7 +11,7 @@
 import { availableParallelism } from "node:os";
 import { Option } from "commander";
 import { modelOptions } from "../../src/model/options.ts";
-import { type Bench, notNegative, positive } from "../bench.ts";
+import { type Bench, notNegative, positiveOption } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantileOf, quantiles } from "../row.ts";
 import { benchWork, runDevices } from "../step/device-threads.ts";
@@ -58,7 +58,7 @@ const hostNames = [
 export const growthBench: Bench<GrowthBenchOptions> = {
   question: "growth of a step with batch, tables, rows, devices and hosts",
   options: [
-    new Option("--rounds <count>", "rounds over all trainings").argParser(positive).default(4),
+    positiveOption("--rounds <count>", "rounds over all trainings", 4),
     new Option("--seconds <seconds>", "how long each trains in a round")
       .argParser(notNegative)
       .default(1),

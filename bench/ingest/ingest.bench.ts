@@ -7,7 +7,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { Option } from "commander";
 import { parquetScan } from "hyparquet";
 import { holdAt } from "../../src/data/cache/pieces.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
@@ -19,7 +18,7 @@ import { columnNames, shapeOf } from "../../src/data/parquet/shapes.ts";
 import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { denseNames, idNames, idsOfList, writeFiles } from "./ingest-files.ts";
 
@@ -40,8 +39,8 @@ const names = {
 export const ingestBench: Bench<IngestBenchOptions> = {
   question: "rows/s of Parquet into columns and batches, and of each format into the cache",
   options: [
-    new Option("--rows <count>", "rows of each file").argParser(positive).default(100_000),
-    new Option("--rounds <count>", "turns of each").argParser(positive).default(7),
+    positiveOption("--rows <count>", "rows of each file", 100_000),
+    positiveOption("--rounds <count>", "turns of each", 7),
   ],
   measurements(options) {
     const seconds = 6 + options.rounds * (options.rows / 100_000) * 4;

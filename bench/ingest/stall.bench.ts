@@ -14,7 +14,6 @@
 import { strict as assert } from "node:assert";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { Option } from "commander";
 import {
   breakableLauncher,
   Cluster,
@@ -25,7 +24,7 @@ import {
 import { RandomStream } from "../../src/ports/random.ts";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { type WrittenColumn, writeParquet } from "./ingest-files.ts";
 import { passSplits } from "./split-ways.ts";
@@ -64,9 +63,9 @@ function workersOf(count: number) {
 export const stallBench: Bench<StallBenchOptions> = {
   question: "samples/s and waits of a trainer whose input needs transforms, by maker of samples",
   options: [
-    new Option("--rows <count>", "rows of the file").argParser(positive).default(20_000),
-    new Option("--epochs <count>", "epochs of a run").argParser(positive).default(4),
-    new Option("--rounds <count>", "turns of each").argParser(positive).default(3),
+    positiveOption("--rows <count>", "rows of the file", 20_000),
+    positiveOption("--epochs <count>", "epochs of a run", 4),
+    positiveOption("--rounds <count>", "turns of each", 3),
   ],
   measurements(options) {
     const makersOf = Object.keys(makers);

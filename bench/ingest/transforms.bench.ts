@@ -3,13 +3,12 @@
 // of 4096 buckets (ISCA'24, Table I). One column of each kind is measured, as all columns of a kind
 // are alike.
 
-import { Option } from "commander";
 import { transformsOptions } from "../../src/data/column-options.ts";
 import { compileTransforms } from "../../src/data/transforms/compile.ts";
 import type { TransformColumn } from "../../src/data/transforms/values.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 
 interface TransformsBenchOptions {
@@ -45,8 +44,8 @@ const mix = "transforms.rm5";
 export const transformsBench: Bench<TransformsBenchOptions> = {
   question: "values/s of the transforms of PreSto's RM5, beside a copy of their bytes",
   options: [
-    new Option("--rows <count>", "rows of a column").argParser(positive).default(8192),
-    new Option("--rounds <count>", "turns of each").argParser(positive).default(15),
+    positiveOption("--rows <count>", "rows of a column", 8192),
+    positiveOption("--rounds <count>", "turns of each", 15),
   ],
   measurements({ rows, rounds }) {
     const names = [...Object.keys(parts).map(nameOf), mix];

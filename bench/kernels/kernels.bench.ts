@@ -2,7 +2,6 @@
 // compared with its limit, measured in alternation in the same run: the best BLAS that is installed
 // for products, a bare prefetching loop in C for rows.
 
-import { Option } from "commander";
 import type { DensePrecision, Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
@@ -12,7 +11,7 @@ import {
   limitIsa,
   resetIsa,
 } from "../../src/kernels/native/native.ts";
-import { type Bench, type Measurement, positive, single } from "../bench.ts";
+import { type Bench, type Measurement, positiveOption, single } from "../bench.ts";
 import { configuration, configurationNames } from "../configurations.ts";
 import { bestBlas, limit, type Pass } from "../limits/limits.ts";
 import { type BenchRow, fastest, rowOf } from "../row.ts";
@@ -33,13 +32,9 @@ interface KernelsBenchOptions {
 export const kernelsBench: Bench<KernelsBenchOptions> = {
   question: "each kernel beside its limit, measured in the same run",
   options: [
-    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(2048),
-    new Option("--table-gib <size>", "gibibytes of the table that rows are read from")
-      .argParser(positive)
-      .default(2),
-    new Option("--rounds <count>", "rounds of ours and of the limit, in turn")
-      .argParser(positive)
-      .default(3),
+    positiveOption("--batch <samples>", "samples of a batch", 2048),
+    positiveOption("--table-gib <size>", "gibibytes of the table that rows are read from", 2),
+    positiveOption("--rounds <count>", "rounds of ours and of the limit, in turn", 3),
   ],
   full: { rounds: 5 },
   measurements({ batch, tableGib, rounds }) {

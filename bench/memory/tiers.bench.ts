@@ -1,9 +1,8 @@
 // Question: what does it cost to have only some rows in device memory? Six parts: cache lookups,
 // hit rates, training, sized caches, a very large table, and the row stores below memory.
 
-import { Option } from "commander";
 import { openKernels } from "../../src/kernels/index.ts";
-import { type Bench, type Measurement, positive, single } from "../bench.ts";
+import { type Bench, type Measurement, positiveOption, single } from "../bench.ts";
 import { hbmMeasurement } from "./hbm.bench.ts";
 import { accesses, associativeRate, hitRate } from "./hit-rates.ts";
 import { largeTableMeasurement } from "./large-table.ts";
@@ -22,13 +21,9 @@ interface TiersBenchOptions {
 export const tiersBench: Bench<TiersBenchOptions> = {
   question: "rows that do not all lie in device memory: a cache's lookups and hits, training",
   options: [
-    new Option("--gib <size>", "gibibytes of the memory that rows are looked up in")
-      .argParser(positive)
-      .default(1),
-    new Option("--seconds <count>", "how long each run of training takes")
-      .argParser(positive)
-      .default(3),
-    new Option("--rounds <count>", "how often each is run").argParser(positive).default(2),
+    positiveOption("--gib <size>", "gibibytes of the memory that rows are looked up in", 1),
+    positiveOption("--seconds <count>", "how long each run of training takes", 3),
+    positiveOption("--rounds <count>", "how often each is run", 2),
   ],
   full: { seconds: 5, rounds: 3 },
   measurements({ gib, seconds, rounds }) {

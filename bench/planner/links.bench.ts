@@ -7,7 +7,6 @@
 
 import { totalmem } from "node:os";
 import { join } from "node:path";
-import { Option } from "commander";
 import { quickSize } from "../../actors/calibration/measure-rates.ts";
 import { Cluster } from "../../internal.ts";
 import { calibrate } from "../../packages/what-if/index.ts";
@@ -19,7 +18,7 @@ import { withLinks } from "../../src/planner/fleet.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { startHost } from "../service/lost-host.bench.ts";
 
@@ -36,8 +35,8 @@ const names = figures.flatMap((figure) => ways.map((way) => `links.${figure}.${w
 export const linksBench: Bench<LinksOptions> = {
   question: "predicted over measured exchange between two processes, by assumed and measured links",
   options: [
-    new Option("--rounds <count>", "trainings").argParser(positive).default(2),
-    new Option("--seconds <count>", "that a round trains").argParser(positive).default(12),
+    positiveOption("--rounds <count>", "trainings", 2),
+    positiveOption("--seconds <count>", "that a round trains", 12),
   ],
   measurements: ({ rounds, seconds }) => [
     together([...names, "links.rate", "links.round"], 30 + rounds * (seconds + 10), () =>

@@ -1,14 +1,13 @@
 // Question: how long does it take to plan very many tables? Limit: five seconds, about as long as
 // people wait at a prompt. Balance of the plan: mean load of a device over the largest load.
 
-import { Option } from "commander";
 import { assessPlan } from "../../src/planner/assess.ts";
 import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import type { Setting } from "../../src/planner/cost/cost.ts";
 import { searchPlan } from "../../src/planner/search.ts";
 import { schemes } from "../../src/planner/shards.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 
 const secondsMax = 5;
@@ -23,9 +22,9 @@ interface PlannerBenchOptions {
 export const plannerBench: Bench<PlannerBenchOptions> = {
   question: "seconds to find a plan for many tables of unequal size and popularity",
   options: [
-    new Option("--tables <count>", "tables").argParser(positive).default(5000),
-    new Option("--devices <count>", "devices, eight to a host").argParser(positive).default(128),
-    new Option("--rounds <count>", "searches").argParser(positive).default(3),
+    positiveOption("--tables <count>", "tables", 5000),
+    positiveOption("--devices <count>", "devices, eight to a host", 128),
+    positiveOption("--rounds <count>", "searches", 3),
   ],
   measurements(options) {
     const { tables, devices, rounds } = options;

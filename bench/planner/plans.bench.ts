@@ -9,7 +9,6 @@
 // turns: if r is the correlation of the two halves, 2r / (1 + r) is that of the whole (Spearman and
 // Brown).
 
-import { Option } from "commander";
 import { calibrate } from "../../packages/what-if/index.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { shapesOf } from "../../src/model/features.ts";
@@ -19,7 +18,7 @@ import { realDisk } from "../../src/ports/disk.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, quantiles, rankCorrelation } from "../row.ts";
 import type { TrainThreadReport } from "../step/train-thread.ts";
 import { randomPlan } from "./random-plan.ts";
@@ -37,9 +36,7 @@ interface PlansOptions {
 
 export const plansBench: Bench<PlansOptions> = {
   question: "predicted beside measured work of random plans, on two devices and on four",
-  options: [
-    new Option("--seed <number>", "seed of tables, ids and plans").argParser(positive).default(727),
-  ],
+  options: [positiveOption("--seed <number>", "seed of tables, ids and plans", 727)],
   measurements({ seed }) {
     return (["skewed", "published"] as const).flatMap((kind) =>
       rankedDevices.map((devices) => {

@@ -24,7 +24,7 @@ import { workerLauncher } from "../../src/ports/launcher.ts";
 import { countedStatistics } from "../../src/training/planning/counted-statistics.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { smallJobNames, smallJobs } from "./small-jobs.ts";
 
@@ -56,10 +56,8 @@ interface Pair {
 export const predictionsBench: Bench<PredictionsOptions> = {
   question: "predicted beside measured steps of five small jobs, on one device and on two",
   options: [
-    new Option("--rounds <count>", "calibrations and trainings").argParser(positive).default(3),
-    new Option("--seconds <count>", "that a job trains: three compile, the rest counts")
-      .argParser(positive)
-      .default(5),
+    positiveOption("--rounds <count>", "calibrations and trainings", 3),
+    positiveOption("--seconds <count>", "that a job trains: three compile, the rest counts", 5),
     new Option("--runs", "run the jobs, and take the mean steps that they report").default(false),
     new Option("--data <directory>", "real files (criteo, frappe, session)").default(
       "../shared/data",

@@ -13,7 +13,7 @@ import { serverConstants } from "../../src/planner/cost/constants.ts";
 import type { Setting } from "../../src/planner/cost/cost.ts";
 import { withLinks } from "../../src/planner/fleet.ts";
 import { deviceCount, type Plan } from "../../src/planner/shards.ts";
-import { type Bench, notNegative, positive, together } from "../bench.ts";
+import { type Bench, notNegative, positiveOption, together } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 
 interface WeakOptions {
@@ -32,13 +32,11 @@ const samplesOfDevice = 64;
 export const weakBench: Bench<WeakOptions> = {
   question: "PREDICTED step and exposed exchange from 1 to 128 hosts, by measured links",
   options: [
-    new Option("--rate <bytes>", "bytes a second that a host sends")
-      .argParser(positive)
-      .default(76e6),
+    positiveOption("--rate <bytes>", "bytes a second that a host sends", 76e6),
     new Option("--round <seconds>", "seconds of a round without bytes")
       .argParser(notNegative)
       .default(5e-4),
-    new Option("--per-host <count>", "devices of a host").argParser(positive).default(8),
+    positiveOption("--per-host <count>", "devices of a host", 8),
   ],
   measurements(options) {
     const names = kinds.flatMap((kind) =>

@@ -6,14 +6,13 @@
 // figure is the time to decode and check received messages, without the work of its actors.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { Option } from "commander";
 import { SimulatedCluster } from "../../chaos/simulation/cluster.ts";
 import { World } from "../../chaos/simulation/world.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 import { messages } from "../../src/wire/messages/messages.ts";
 import type { Frame } from "../../src/wire/messages/transport.ts";
 import { connectNats } from "../../src/wire/transports/nats-transport.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 import { spentMsOf } from "../spent.ts";
 import { startNatsServer } from "./nats-server.ts";
@@ -31,9 +30,9 @@ const virtualMs = 2000;
 export const controlBench: Bench<ControlBenchOptions> = {
   question: "messages a second of a large run's control, and their share of a core",
   options: [
-    new Option("--hosts <count>", "of the run").argParser(positive).default(32),
-    new Option("--devices <count>", "of each host").argParser(positive).default(4),
-    new Option("--seconds <seconds>", "of sending").argParser(positive).default(5),
+    positiveOption("--hosts <count>", "of the run", 32),
+    positiveOption("--devices <count>", "of each host", 4),
+    positiveOption("--seconds <seconds>", "of sending", 5),
   ],
   measurements(options) {
     const names = ["messages", "host", "leader", "broker"].map((what) => `control.${what}`);

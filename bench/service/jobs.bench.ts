@@ -11,7 +11,7 @@ import { Option } from "commander";
 import { connect } from "nats";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, notNegative, positive, together } from "../bench.ts";
+import { type Bench, notNegative, positiveOption, together } from "../bench.ts";
 import { type BenchRow, quantileOf } from "../row.ts";
 import { startNatsServer } from "./nats-server.ts";
 
@@ -34,10 +34,8 @@ const lastMsMax = 50;
 export const jobsBench: Bench<JobsBenchOptions> = {
   question: "how long until a job is acknowledged and kept, over a real nats-server",
   options: [
-    new Option("--clients <count>", "clients that submit at once").argParser(positive).default(50),
-    new Option("--jobs <count>", "jobs of each client, one after the other")
-      .argParser(positive)
-      .default(40),
+    positiveOption("--clients <count>", "clients that submit at once", 50),
+    positiveOption("--jobs <count>", "jobs of each client, one after the other", 40),
     new Option("--pause <ms>", "mean pause of a client between two; 0: none")
       .argParser(notNegative)
       .default(100),

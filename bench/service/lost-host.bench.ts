@@ -15,7 +15,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Option } from "commander";
 import { Cluster, type RunEvent } from "../../internal.ts";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { RowKeeper } from "../../src/embedding/rows/row-keeper.ts";
@@ -29,7 +28,7 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { keyOf, RandomStream } from "../../src/ports/random.ts";
 import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 
@@ -48,8 +47,8 @@ const epochSteps = 10;
 export const lostHostBench: Bench<LostHostOptions> = {
   question: "bytes and seconds of a recovery that loses one host of four",
   options: [
-    new Option("--rows <count>", "rows of each table").argParser(positive).default(100_000),
-    new Option("--rounds <count>", "rounds of each part").argParser(positive).default(1),
+    positiveOption("--rows <count>", "rows of each table", 100_000),
+    positiveOption("--rounds <count>", "rounds of each part", 1),
   ],
   measurements: ({ rows, rounds }) => [
     {

@@ -11,7 +11,6 @@
 
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { Option } from "commander";
 import { logEvent } from "../../actors/observe/event-lines.ts";
 import { openObserver } from "../../actors/observe/observer.ts";
 import { Cluster, type JobOptions, type RunEvent, type StepTimes } from "../../internal.ts";
@@ -33,7 +32,7 @@ import { stepTasks } from "../../src/training/step/step-graph.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive } from "../bench.ts";
+import { type Bench, positiveOption } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 
@@ -48,7 +47,7 @@ const bound = 0.01;
 
 export const observabilityBench: Bench<ObservabilityBenchOptions> = {
   question: "processor time of metrics, traces and logs over that of training",
-  options: [new Option("--rounds <count>", "rounds of each").argParser(positive).default(9)],
+  options: [positiveOption("--rounds <count>", "rounds of each", 9)],
   measurements({ rounds }) {
     const names = ["steps", "process", "all"].map((what) => `observability.${what}`);
     return [{ names, seconds: 12 + 3 * rounds, measure: () => shareRows(rounds) }];

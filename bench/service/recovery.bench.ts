@@ -20,7 +20,14 @@ import {
 import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../storage/checkpoints/store/part-writer.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, type Measurement, notNegative, positive, single, together } from "../bench.ts";
+import {
+  type Bench,
+  type Measurement,
+  notNegative,
+  positiveOption,
+  single,
+  together,
+} from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { optimizerOf } from "../step/optimizers.ts";
@@ -36,7 +43,7 @@ interface RecoveryBenchOptions {
 export const recoveryBench: Bench<RecoveryBenchOptions> = {
   question: "what checkpoints cost: stalls, processor time, and bytes of each policy",
   options: [
-    new Option("--rounds <count>", "number of timed cuts").argParser(positive).default(3),
+    positiveOption("--rounds <count>", "number of timed cuts", 3),
     new Option("--changed <share>", "share of the rows that change between cuts")
       .argParser(notNegative)
       .default(0.26),

@@ -15,7 +15,7 @@ import { openParts } from "../../storage/checkpoints/store/open-parts.ts";
 import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import { createSaving } from "../../storage/checkpoints/store/part-writer.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 import { callsOf, counted, noTraffic } from "./counted-objects.ts";
 
@@ -31,9 +31,9 @@ const kinds = ["write", "restore", "requests", "sent"] as const;
 export const storesBench: Bench<StoresBenchOptions> = {
   question: "what checkpoints in an object store cost, beside a directory and the bare client",
   options: [
-    new Option("--rounds <count>", "rounds of each figure").argParser(positive).default(5),
-    new Option("--mib <count>", "size of a checkpoint").argParser(positive).default(256),
-    new Option("--parts <count>", "parts of it").argParser(positive).default(64),
+    positiveOption("--rounds <count>", "rounds of each figure", 5),
+    positiveOption("--mib <count>", "size of a checkpoint", 256),
+    positiveOption("--parts <count>", "parts of it", 64),
     new Option(
       "--store <address>",
       "a prefix of a bucket, s3://bucket/prefix, whose objects are removed afterwards; " +

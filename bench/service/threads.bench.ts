@@ -6,9 +6,8 @@ import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { Worker } from "node:worker_threads";
-import { Option } from "commander";
 import { openThread } from "../../src/ports/launcher.ts";
-import { type Bench, positive, single } from "../bench.ts";
+import { type Bench, positiveOption, single } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 
 /** Programs of threads: the file of the rollup, and the compiled module. */
@@ -32,7 +31,7 @@ type Start = (files: readonly string[]) => number | Promise<number>;
 
 export const threadsBench: Bench<ThreadsBenchOptions> = {
   question: "what the start of a thread or a process costs, until its program is loaded",
-  options: [new Option("--rounds <count>", "starts of each").argParser(positive).default(21)],
+  options: [positiveOption("--rounds <count>", "starts of each", 21)],
   measurements({ rounds }) {
     const rows = Object.entries(programs).map(([program, [rollup, modules]]) => {
       const rolled = [`threads/${rollup}.cjs`];

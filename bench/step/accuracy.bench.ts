@@ -10,7 +10,6 @@
 // difference comes from early steps. Therefore `.late` runs take over float32's model half way: two
 // models then stay close.
 
-import { Option } from "commander";
 import { syntheticOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { SyntheticSamples } from "../../src/data/synthetic/synthetic.ts";
@@ -21,7 +20,7 @@ import { type ModelSpec, modelOptions } from "../../src/model/options.ts";
 import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState, Recipe } from "../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../src/training/step/step.ts";
-import { type Bench, positive } from "../bench.ts";
+import { type Bench, positiveOption } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 import { optimizerOf } from "./optimizers.ts";
 import { startSoloDevice } from "./solo-device.ts";
@@ -75,15 +74,9 @@ interface Score extends Metrics {
 export const accuracyBench: Bench<AccuracyBenchOptions> = {
   question: "what reduced precisions cost in log loss on generated samples, beside float32",
   options: [
-    new Option("--samples <count>", "samples that a model trains on")
-      .argParser(positive)
-      .default(1_000_000),
-    new Option("--seeds <count>", "models, each with samples of its own")
-      .argParser(positive)
-      .default(3),
-    new Option("--first <seed>", "the first of the seeds, to do some and then others")
-      .argParser(positive)
-      .default(1),
+    positiveOption("--samples <count>", "samples that a model trains on", 1_000_000),
+    positiveOption("--seeds <count>", "models, each with samples of its own", 3),
+    positiveOption("--first <seed>", "the first of the seeds, to do some and then others", 1),
   ],
   full: { seeds: 5 },
   measurements({ samples, seeds: count, first }) {

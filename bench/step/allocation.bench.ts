@@ -3,7 +3,7 @@
 // a pause of 5 ms.
 
 import { Option } from "commander";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type ConfigurationName, configurationNames } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { runSteps } from "./device-threads.ts";
@@ -25,8 +25,8 @@ export const allocationBench: Bench<AllocationBenchOptions> = {
     new Option("--config <name>", "configuration, see bench/README.md")
       .choices(configurationNames)
       .default("a"),
-    new Option("--devices <count>", "device threads").argParser(positive).default(2),
-    new Option("--steps <count>", "steps of each batch size").argParser(positive).default(1000),
+    positiveOption("--devices <count>", "device threads", 2),
+    positiveOption("--steps <count>", "steps of each batch size", 1000),
   ],
   measurements(options) {
     const { config, steps } = options;

@@ -21,7 +21,7 @@ import type { Metrics } from "../../src/training/loop/metrics.ts";
 import { trainStep } from "../../src/training/step/step.ts";
 import { topologyOf } from "../../src/training/topology/topology.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type ConfigurationName, configuration } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { meanOf, rangeOf } from "./accuracy.bench.ts";
@@ -66,10 +66,10 @@ export const asyncBench: Bench<AsyncBenchOptions> = {
     new Option("--data <folder>", "Frappe's train.csv.gz and test.csv.gz").default(
       "../shared/data/frappe",
     ),
-    new Option("--seeds <count>", "models of each kind").argParser(positive).default(5),
-    new Option("--epochs <count>", "passes over the samples").argParser(positive).default(1),
-    new Option("--rounds <count>", "rounds of each speed, in turn").argParser(positive).default(3),
-    new Option("--seconds <seconds>", "how long each measures").argParser(positive).default(3),
+    positiveOption("--seeds <count>", "models of each kind", 5),
+    positiveOption("--epochs <count>", "passes over the samples", 1),
+    positiveOption("--rounds <count>", "rounds of each speed, in turn", 3),
+    positiveOption("--seconds <seconds>", "how long each measures", 3),
   ],
   measurements(options) {
     const { data, seeds, epochs, rounds, seconds } = options;

@@ -1,10 +1,9 @@
 // Question: how much longer is a step if its tables are cut by columns? Each table is cut in two,
 // one part for each device, in turn with whole tables. Limit: the step with whole tables.
 
-import { Option } from "commander";
 import { modelOptions } from "../../src/model/options.ts";
 import type { TopologyInput } from "../../src/training/topology/topology.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, meanOf, rowOf } from "../row.ts";
 import { runVariants } from "./variants.ts";
 
@@ -24,11 +23,11 @@ const times = ["step", "processor", "ids", "tiers", "lookup", "exchange", "compu
 export const columnBench: Bench<ColumnOptions> = {
   question: "whole steps with column-wise tables beside table-wise ones, in turn, by stage",
   options: [
-    new Option("--tables <count>", "tables of 64 columns").argParser(positive).default(100),
-    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(512),
-    new Option("--ids <count>", "ids of a bag").argParser(positive).default(4),
-    new Option("--rows <count>", "rows of a table").argParser(positive).default(2000),
-    new Option("--rounds <count>", "turns of each").argParser(positive).default(9),
+    positiveOption("--tables <count>", "tables of 64 columns", 100),
+    positiveOption("--batch <samples>", "samples of a batch", 512),
+    positiveOption("--ids <count>", "ids of a bag", 4),
+    positiveOption("--rows <count>", "rows of a table", 2000),
+    positiveOption("--rounds <count>", "turns of each", 9),
   ],
   measurements(options) {
     const { tables, batch, ids, rows, rounds } = options;

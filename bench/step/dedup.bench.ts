@@ -3,7 +3,7 @@
 
 import { Option } from "commander";
 import { modelOptions } from "../../src/model/options.ts";
-import { type Bench, notNegative, positive, together } from "../bench.ts";
+import { type Bench, notNegative, positiveOption, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { runVariants } from "./variants.ts";
 
@@ -23,14 +23,14 @@ const [tables, rows, dim, dense] = [8, 100_000, 64, 13];
 export const dedupBench: Bench<DedupBenchOptions> = {
   question: "whole steps and their bytes, with the tables' `dedup` beside without, in turn",
   options: [
-    new Option("--ids <count>", "ids of a bag").argParser(positive).default(20),
+    positiveOption("--ids <count>", "ids of a bag", 20),
     new Option("--zipf <exponent>", "how ids repeat; 0 is uniform")
       .argParser(notNegative)
       .default(1.05),
-    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(2048),
-    new Option("--devices <count>", "device threads").argParser(positive).default(2),
+    positiveOption("--batch <samples>", "samples of a batch", 2048),
+    positiveOption("--devices <count>", "device threads", 2),
     new Option("--row-wise", "tables cut by rows, over all devices").default(false),
-    new Option("--rounds <count>", "turns of each").argParser(positive).default(15),
+    positiveOption("--rounds <count>", "turns of each", 15),
   ],
   measurements(options) {
     const { ids, zipf, batch, devices, rowWise, rounds } = options;

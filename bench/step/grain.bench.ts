@@ -9,7 +9,7 @@ import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { modelOptions } from "../../src/model/options.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
 import type { TopologyInput } from "../../src/training/topology/topology.ts";
-import { type Bench, type Measurement, notNegative, positive, together } from "../bench.ts";
+import { type Bench, type Measurement, notNegative, positiveOption, together } from "../bench.ts";
 import { type BenchRow, meanRow, rowOf } from "../row.ts";
 import { runVariants } from "./variants.ts";
 
@@ -32,13 +32,13 @@ const slices = [8, 16, 32, 64, 128] as const;
 export const grainBench: Bench<GrainOptions> = {
   question: "whole steps by the row blocks of their tables, and by the slices of their batch",
   options: [
-    new Option("--ids <count>", "ids of a bag").argParser(positive).default(20),
+    positiveOption("--ids <count>", "ids of a bag", 20),
     new Option("--zipf <exponent>", "how ids repeat; 0 is uniform")
       .argParser(notNegative)
       .default(1.05),
-    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(8192),
-    new Option("--devices <count>", "device threads").argParser(positive).default(1),
-    new Option("--rounds <count>", "turns of each").argParser(positive).default(5),
+    positiveOption("--batch <samples>", "samples of a batch", 8192),
+    positiveOption("--devices <count>", "device threads", 1),
+    positiveOption("--rounds <count>", "turns of each", 5),
   ],
   measurements(options) {
     const { ids, zipf, batch, devices } = options;

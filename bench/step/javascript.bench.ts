@@ -7,7 +7,7 @@ import { createNative } from "../../src/kernels/native/native.ts";
 import { type Addon, loadAddon } from "../../src/ports/addon.ts";
 import { trainStep } from "../../src/training/step/step.ts";
 import { topologyOf } from "../../src/training/topology/topology.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positive, positiveOption, together } from "../bench.ts";
 import { type ConfigurationName, configurationNames } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { benchWork } from "./device-threads.ts";
@@ -32,7 +32,7 @@ export const javascriptBench: Bench<JavascriptBenchOptions> = {
     new Option("--batch <samples...>", "samples of a batch")
       .argParser((text, all: readonly number[] = []) => [...all, positive(text)])
       .default(undefined, "64 128"),
-    new Option("--steps <count>", "measured steps").argParser(positive).default(500),
+    positiveOption("--steps <count>", "measured steps", 500),
   ],
   measurements({ config, batch = [64, 128], steps }) {
     return batch.map((samples) => {

@@ -9,7 +9,7 @@ import { Option } from "commander";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { EpochOrder, splitSamplesOf } from "../../src/data/sample-order.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { type Bench, positive } from "../bench.ts";
+import { type Bench, positiveOption } from "../bench.ts";
 import { configuration } from "../configurations.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 import { benchWork, ratesOf, runDevices } from "./device-threads.ts";
@@ -33,12 +33,12 @@ const smallBytes = 0xc00_0000;
 export const loaderBench: Bench<LoaderBenchOptions> = {
   question: "samples/s of training from a large cache beside one in memory; bytes read for a byte",
   options: [
-    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(2048),
-    new Option("--devices <count>", "device threads").argParser(positive).default(1),
-    new Option("--megabytes <count>", "size of the large cache").argParser(positive).default(1000),
-    new Option("--readers <count>", "readers of the whole epoch").argParser(positive).default(2),
-    new Option("--rounds <count>", "rounds of each").argParser(positive).default(3),
-    new Option("--seconds <seconds>", "of each round").argParser(positive).default(8),
+    positiveOption("--batch <samples>", "samples of a batch", 2048),
+    positiveOption("--devices <count>", "device threads", 1),
+    positiveOption("--megabytes <count>", "size of the large cache", 1000),
+    positiveOption("--readers <count>", "readers of the whole epoch", 2),
+    positiveOption("--rounds <count>", "rounds of each", 3),
+    positiveOption("--seconds <seconds>", "of each round", 8),
     new Option("--directory <path>", "directory of the caches during the bench").default(tmpdir()),
     new Option("--keep", "reuse existing caches, and keep them").default(false),
   ],

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Option } from "commander";
 import type { DensePrecision } from "../../src/kernels/contract/kernels.ts";
-import { type Bench, type Measurement, positive } from "../bench.ts";
+import { type Bench, type Measurement, positive, positiveOption } from "../bench.ts";
 import { type ConfigurationName, configuration, configurationNames } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { ratesOf, runSteps } from "./device-threads.ts";
@@ -86,10 +86,8 @@ export const peersBench: Bench<PeersBenchOptions> = {
     new Option("--batch <samples>", "only this batch").argParser(positive),
     new Option("--optimizer <kinds...>", "only these").choices(optimizers).default(["sgd"]),
     new Option("--precision <kind>", "only this").choices(["float32", "bfloat16"]),
-    new Option("--rounds <count>", "processes of each, in turn").argParser(positive).default(2),
-    new Option("--seconds <seconds>", "how long each measures in a round")
-      .argParser(positive)
-      .default(2),
+    positiveOption("--rounds <count>", "processes of each, in turn", 2),
+    positiveOption("--seconds <seconds>", "how long each measures in a round", 2),
     new Option("--all-variants", "all of the peer's variants in every round").default(false),
     new Option("--python <path>", "a Python that has torch"),
     new Option("--script <path>", "another program of the peer, with the same command line"),

@@ -3,13 +3,12 @@
 // a time, as in Acun et al. (arXiv 2011.05497, section on synthetic workloads). Limit: rows in
 // device memory while they fit there, else on the server.
 
-import { Option } from "commander";
 import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import { type PlacementSpec, serversOf, slicesBeside } from "../../src/planner/placement.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
-import { type Bench, type Measurement, positive, single, together } from "../bench.ts";
+import { type Bench, type Measurement, positiveOption, single, together } from "../bench.ts";
 import { type BenchRow, meanRow, quantiles, rowOf } from "../row.ts";
 import { benchWork, ratesOf, runDevices } from "./device-threads.ts";
 import type { TrainWork } from "./train-work.ts";
@@ -75,10 +74,8 @@ const setUpSeconds = 3;
 export const placementsBench: Bench<PlacementsOptions> = {
   question: "rows in device memory, host memory, on a server, or partly; and what limits a step",
   options: [
-    new Option("--rounds <count>", "rounds over all placements").argParser(positive).default(3),
-    new Option("--seconds <seconds>", "how long each trains in a round")
-      .argParser(positive)
-      .default(1),
+    positiveOption("--rounds <count>", "rounds over all placements", 3),
+    positiveOption("--seconds <seconds>", "how long each trains in a round", 1),
   ],
   measurements(options) {
     const shares = Object.entries(sweep).flatMap(([name, values]) =>

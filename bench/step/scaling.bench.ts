@@ -1,10 +1,9 @@
 // Questions: what share of a second core becomes speed, and what share of a reader's time do steps
 // hide? Limits: the whole core, and the whole time.
 
-import { Option } from "commander";
 import { partBytesOf } from "../../src/training/topology/exchange-shape.ts";
 import { topologyOf } from "../../src/training/topology/topology.ts";
-import { type Bench, type Measurement, positive, single } from "../bench.ts";
+import { type Bench, type Measurement, positiveOption, single } from "../bench.ts";
 import { type ConfigurationName, configurationNames } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { benchWork, ratesOf, runDevices } from "./device-threads.ts";
@@ -24,10 +23,8 @@ const batch = 2048;
 export const scalingBench: Bench<ScalingBenchOptions> = {
   question: "two devices, and one with two threads, beside one device; depth 3 beside depth 1",
   options: [
-    new Option("--rounds <count>", "rounds over all trainings").argParser(positive).default(2),
-    new Option("--seconds <seconds>", "how long each measures in a round")
-      .argParser(positive)
-      .default(3),
+    positiveOption("--rounds <count>", "rounds over all trainings", 2),
+    positiveOption("--seconds <seconds>", "how long each measures in a round", 3),
   ],
   full: { rounds: 5 },
   measurements(options) {

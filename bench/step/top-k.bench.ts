@@ -28,7 +28,7 @@ import {
   type TopologyInput,
   topologyOf,
 } from "../../src/training/topology/topology.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { benchWork, runDevices } from "./device-threads.ts";
 import { optimizerOf } from "./optimizers.ts";
@@ -59,10 +59,10 @@ export const topKBench: Bench<TopKBenchOptions> = {
   question: "what top-k gradients cost in log loss on real data, and gain over a slow link",
   options: [
     new Option("--data <directory>", "real files, with `frappe` below").default("../shared/data"),
-    new Option("--seeds <count>", "trainings of each contender").argParser(positive).default(2),
-    new Option("--epochs <count>", "passes over the data").argParser(positive).default(2),
-    new Option("--rounds <count>", "rounds of each link, in turn").argParser(positive).default(3),
-    new Option("--seconds <seconds>", "how long each measures").argParser(positive).default(4),
+    positiveOption("--seeds <count>", "trainings of each contender", 2),
+    positiveOption("--epochs <count>", "passes over the data", 2),
+    positiveOption("--rounds <count>", "rounds of each link, in turn", 3),
+    positiveOption("--seconds <seconds>", "how long each measures", 4),
   ],
   full: { seeds: 5 },
   measurements(options) {

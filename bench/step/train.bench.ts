@@ -2,7 +2,7 @@
 // update? Limit: what the processor's multiply-adds and the rows' traffic allow (step-limit.ts).
 
 import { Option } from "commander";
-import { type Bench, positive, single } from "../bench.ts";
+import { type Bench, positiveOption, single } from "../bench.ts";
 import { configuration, configurationNames } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { ratesOf, runSteps, type TrainingOptions } from "./device-threads.ts";
@@ -14,8 +14,8 @@ export const trainBench: Bench<TrainingOptions> = {
     new Option("--config <name>", "configuration, see bench/README.md")
       .choices(configurationNames)
       .default("a"),
-    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(2048),
-    new Option("--devices <count>", "device threads").argParser(positive).default(2),
+    positiveOption("--batch <samples>", "samples of a batch", 2048),
+    positiveOption("--devices <count>", "device threads", 2),
     new Option("--optimizer <kind>", "optimizer of tables (and of dense layers)")
       .choices(["sgd", "adagrad", "rowWiseAdagrad", "adam"])
       .default("sgd"),
@@ -25,7 +25,7 @@ export const trainBench: Bench<TrainingOptions> = {
     new Option("--precision <kind>", "precision of the dense layers' products")
       .choices(["float32", "bfloat16"])
       .default("float32"),
-    new Option("--seconds <seconds>", "how long to measure").argParser(positive).default(8),
+    positiveOption("--seconds <seconds>", "how long to measure", 8),
   ],
   measurements(options) {
     const { config, batch, devices, optimizer, precision, seconds } = options;

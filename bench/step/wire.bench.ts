@@ -13,7 +13,7 @@ import { RandomStream } from "../../src/ports/random.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { trainStep } from "../../src/training/step/step.ts";
-import { type Bench, positive } from "../bench.ts";
+import { type Bench, positiveOption } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 import { cutWeights, meanOf, rangeOf } from "./accuracy.bench.ts";
 import { batchOf, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
@@ -55,8 +55,8 @@ export const wireBench: Bench<WireBenchOptions> = {
     new Option("--data <folder>", "Frappe's train.csv.gz and test.csv.gz").default(
       "../shared/data/frappe",
     ),
-    new Option("--seeds <count>", "models of each format").argParser(positive).default(5),
-    new Option("--epochs <count>", "passes over the samples").argParser(positive).default(1),
+    positiveOption("--seeds <count>", "models of each format", 5),
+    positiveOption("--epochs <count>", "passes over the samples", 1),
   ],
   measurements({ data, seeds, epochs }) {
     if (!existsSync(join(data, "train.csv.gz"))) return [];

@@ -12,9 +12,8 @@
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { Option } from "commander";
 import { chromium, type Page } from "playwright-core";
-import { type Bench, positive } from "../../../bench/bench.ts";
+import { type Bench, positiveOption } from "../../../bench/bench.ts";
 import { configuration } from "../../../bench/configurations.ts";
 import { type BenchRow, quantileOf, quantiles } from "../../../bench/row.ts";
 import { browserFlags, browserPath } from "../../../cli/support/browser.ts";
@@ -47,8 +46,8 @@ const eventsASecond = 5000;
 export const pageBench: Bench<PageBenchOptions> = {
   question: "frames of the dashboard's page, and what ten tabs cost a cluster",
   options: [
-    new Option("--events <count>", "events of the large cluster").argParser(positive).default(1e5),
-    new Option("--rounds <count>", "windows with tabs and without").argParser(positive).default(20),
+    positiveOption("--events <count>", "events of the large cluster", 1e5),
+    positiveOption("--rounds <count>", "windows with tabs and without", 20),
   ],
   measurements({ events, rounds }) {
     const frames = ["idle", ...views].flatMap((view) => {

@@ -5,8 +5,7 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { Option } from "commander";
-import { type Bench, positive, together } from "../../../bench/bench.ts";
+import { type Bench, positiveOption, together } from "../../../bench/bench.ts";
 import { type BenchRow, rowOf } from "../../../bench/row.ts";
 import { temporaryHome } from "../../../internal.ts";
 import { type CpuStep, cpuSteps, readOnCpu } from "./cpu-ladder.ts";
@@ -47,10 +46,10 @@ const signsRow = (kind: string) => `ladder.${kind}.signs`;
 export const ladderBench: Bench<LadderOptions> = {
   question: "useful bytes/s and rows/s of each step from map columns to flat maps, beside DSI's",
   options: [
-    new Option("--rows <count>", "rows of the files").argParser(positive).default(16_384),
-    new Option("--features <count>", "features; a tenth is read").argParser(positive).default(600),
-    new Option("--stripe <rows>", "rows of a row group").argParser(positive).default(4096),
-    new Option("--rounds <count>", "repetitions on the core").argParser(positive).default(5),
+    positiveOption("--rows <count>", "rows of the files", 16_384),
+    positiveOption("--features <count>", "features; a tenth is read", 600),
+    positiveOption("--stripe <rows>", "rows of a row group", 4096),
+    positiveOption("--rounds <count>", "repetitions on the core", 5),
   ],
   full: { features: 2400, rounds: 7 },
   measurements(options) {

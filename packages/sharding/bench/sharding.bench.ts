@@ -6,7 +6,7 @@
 
 import { resolve } from "node:path";
 import { Option } from "commander";
-import { type Bench, type Measurement, positive, together } from "../../../bench/bench.ts";
+import { type Bench, type Measurement, positiveOption, together } from "../../../bench/bench.ts";
 import { type BenchRow, meanRow, quantiles } from "../../../bench/row.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { readCostNetworks } from "../files/cost-networks-file.ts";
@@ -43,15 +43,11 @@ export const shardingBench: Bench<ShardingOptions> = {
     new Option("--data <directory>", "directory of the published tables and tasks").default(
       publishedHome,
     ),
-    new Option("--tasks <count>", "how many of the hundred tasks, from the first on")
-      .argParser(positive)
-      .default(100),
-    new Option("--memory <gib>", "memory of a device, in GiB").argParser(positive).default(4),
-    new Option("--sets <count>", "random sets of tables that threads train")
-      .argParser(positive)
-      .default(20),
-    new Option("--seed <number>", "of these sets").argParser(positive).default(727),
-    new Option("--devices <count>", "threads that train these sets").argParser(positive).default(2),
+    positiveOption("--tasks <count>", "how many of the hundred tasks, from the first on", 100),
+    positiveOption("--memory <gib>", "memory of a device, in GiB", 4),
+    positiveOption("--sets <count>", "random sets of tables that threads train", 20),
+    positiveOption("--seed <number>", "of these sets", 727),
+    positiveOption("--devices <count>", "threads that train these sets", 2),
     new Option(
       "--ablations",
       "also train AutoShard policies without predicted costs, and compare them",

@@ -5,7 +5,7 @@
 
 import { spawnSync } from "node:child_process";
 import { Option } from "commander";
-import { type Bench, positive, together } from "../../../bench/bench.ts";
+import { type Bench, positiveOption, together } from "../../../bench/bench.ts";
 import type { BenchRow } from "../../../bench/row.ts";
 import { planJob, resolveJob } from "../../../internal.ts";
 import { costsOfCluster } from "../costs/costs-of-cluster.ts";
@@ -28,8 +28,8 @@ export const scaleBench: Bench<ScaleOptions> = {
   question: "seconds and memory of a prediction for 4,096 devices and 10,000 tables, on one core",
   options: [
     new Option("--hardware <name>", "kind of machine").default("zionex"),
-    new Option("--hosts <count>", "hosts").argParser(positive).default(512),
-    new Option("--times <count>", "thousands of tables").argParser(positive).default(10),
+    positiveOption("--hosts <count>", "hosts", 512),
+    positiveOption("--times <count>", "thousands of tables", 10),
   ],
   measurements(options) {
     const names = [...parts, "total", "memory"].map((part) => `scale.${part}`);

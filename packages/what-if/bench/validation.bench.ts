@@ -15,7 +15,7 @@ import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { quickSize } from "../../../actors/calibration/measure-rates.ts";
-import { type Bench, type Measurement, positive } from "../../../bench/bench.ts";
+import { type Bench, type Measurement, positiveOption } from "../../../bench/bench.ts";
 import { lacksForMachines } from "../../../bench/machines/machines.ts";
 import { type BenchRow, quantiles } from "../../../bench/row.ts";
 import {
@@ -68,8 +68,8 @@ const othersMax = 0.1;
 export const validationBench: Bench<ValidationOptions> = {
   question: "predicted beside measured steps of random jobs",
   options: [
-    new Option("--jobs <count>", "random jobs").argParser(positive).default(6),
-    new Option("--seed <number>", "seed of the random jobs").argParser(positive).default(1),
+    positiveOption("--jobs <count>", "random jobs", 6),
+    positiveOption("--seed <number>", "seed of the random jobs", 1),
     new Option("--skip <count>", "number of jobs of the seed to skip").argParser(Number).default(0),
     new Option("--hardware <FILE>", "predict by this file, instead of measuring the machine first"),
     new Option("--save <FILE>", "add all that is measured and predicted to a file, as JSON lines"),

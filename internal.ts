@@ -4,48 +4,31 @@
 // A cluster, and what it runs ----
 export { Cluster } from "./actors/cluster/cluster.ts";
 export type { ClusterOptions } from "./actors/cluster/cluster-options.ts";
-export { DppWorker, type DppWorkerOptions } from "./actors/client/dpp-worker.ts";
+export { DppWorker } from "./actors/client/dpp-worker.ts";
 export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export { Client } from "./actors/client/client.ts";
 export { Run, type LogRecord } from "./actors/client/run.ts";
-export type { RunTimelines, TimelinesOptions } from "./actors/client/run-timelines.ts";
+export type { RunTimelines } from "./actors/client/run-timelines.ts";
 export { chromeTrace, clocksOf } from "./actors/client/chrome-trace.ts";
 export { connect, type ConnectionOptions } from "./actors/client/connect.ts";
 
 export type { RunEvent, RunStatus } from "./actors/run/state/run-events.ts";
-export type {
-  RunResult,
-  CutRecord,
-  RepairedTable,
-  Staleness,
-} from "./actors/run/state/run-result.ts";
-export { readRunLog, type RunLogPage } from "./storage/cluster/run-log.ts";
+export type { RunResult, CutRecord } from "./actors/run/state/run-result.ts";
+export { readRunLog } from "./storage/cluster/run-log.ts";
 
 export type { HostRecord } from "./actors/host/membership.ts";
-export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
+export type { NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export type { IncidentRecord } from "./actors/run/state/incident-record.ts";
 export type { Incident } from "./actors/runtime/incident.ts";
 export type { ReaderReport } from "./actors/host/reader-report.ts";
-export type { ShardPart, ShardReport } from "./actors/host/shard.ts";
-export type { CacheReport, TableColumn, TierReport } from "./actors/host/tier-report.ts";
-export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/cluster-report.ts";
-export type {
-  ActorReport,
-  CreditReport,
-  MailboxReport,
-  ProcessReport,
-} from "./actors/observe/process-report.ts";
-export type { Wait, WaitsFor } from "./actors/runtime/wait-graph.ts";
+export type { ShardReport } from "./actors/host/shard.ts";
+export type { CacheReport, TierReport } from "./actors/host/tier-report.ts";
+export type { ClusterReport, RunReport } from "./actors/observe/cluster-report.ts";
+export type { ActorReport, ProcessReport } from "./actors/observe/process-report.ts";
+export type { Wait } from "./actors/runtime/wait-graph.ts";
 export type { LogOptions } from "./actors/observe/process-log.ts";
-export type { LogLevel } from "./src/ports/log.ts";
-export type {
-  ExchangeTimes,
-  RunTimes,
-  SplitReading,
-  StepTimes,
-  TierRates,
-} from "./src/training/meters/step-meter.ts";
-export type { TableTiers, TierExpectation } from "./src/training/planning/tier-advice.ts";
+export type { ExchangeTimes, StepTimes, TierRates } from "./src/training/meters/step-meter.ts";
+export type { TableTiers } from "./src/training/planning/tier-advice.ts";
 export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
 
 // A job, as plain data ----
@@ -65,18 +48,13 @@ export {
   rowWiseAdagrad,
   sgd,
 } from "./src/model/options.ts";
-export { modelSize, type ModelSize } from "./src/model/model-size.ts";
+export { modelSize } from "./src/model/model-size.ts";
 export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
 export { type TransformedRow, transformedRows } from "./src/job/transformed-rows.ts";
 
 // A model of the user's own, in a module that a job names ----
 export * as blocks from "./src/model/custom/all-blocks.ts";
-export {
-  defineModel,
-  type ModelDefinition,
-  type DefinedModel,
-  type ModelFeatures,
-} from "./src/model/custom/define-model.ts";
+export { defineModel, type ModelDefinition } from "./src/model/custom/define-model.ts";
 export type { GraphBuilder as ModelGraph, Value as GraphValue } from "./src/model/graph/graph.ts";
 export type { TableOptions } from "./src/embedding/tables/options.ts";
 export type { DataOptions } from "./src/data/options.ts";
@@ -87,23 +65,15 @@ export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/source
 export { allowModels } from "./src/model/custom/allowed-modules.ts";
 export { type CalibrationChoice, loadModel, type LoadOptions } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
-export { Model, type EvaluateOptions } from "./storage/model/model.ts";
+export { Model } from "./storage/model/model.ts";
 export {
   featureImportance,
-  type FeatureImportance,
-  type ImportanceOptions,
   type ImportanceReport,
 } from "./storage/model/evaluation/feature-importance.ts";
-export {
-  sliceMetrics,
-  type ColumnSlices,
-  type Slice,
-  type SliceOptions,
-} from "./storage/model/evaluation/slice-metrics.ts";
+export { sliceMetrics, type ColumnSlices } from "./storage/model/evaluation/slice-metrics.ts";
 export {
   calibrateModel,
   removeCalibration,
-  type CalibrateOptions,
   type CalibrateReport,
 } from "./storage/model/calibrate-model.ts";
 
@@ -132,46 +102,29 @@ export {
   type CheckpointList,
   type CheckpointRecord,
 } from "./storage/checkpoints/list-checkpoints.ts";
-export {
-  verifyCheckpoints,
-  type VerifiedCheckpoint,
-  type VerifyOptions,
-  type VerifyReport,
-} from "./storage/checkpoints/verify-checkpoints.ts";
+export { verifyCheckpoints, type VerifyReport } from "./storage/checkpoints/verify-checkpoints.ts";
 export {
   diffCheckpoints,
   type CheckpointDifference,
-  type DiffOptions,
-  type TableDifference,
 } from "./storage/checkpoints/diff-checkpoints.ts";
 export {
   restoreCheckpoint,
   planRestore,
   type RestoreReport,
 } from "./storage/checkpoints/restore-checkpoint.ts";
-export {
-  verifyRun,
-  type ProofLeaf,
-  type RunProof,
-  type VerifyRunOptions,
-} from "./actors/verify/verify-run.ts";
-export type { Damage, Descent } from "./storage/checkpoints/store/checkpoint-store.ts";
+export { verifyRun, type RunProof } from "./actors/verify/verify-run.ts";
 
 // Metrics ----
-export { evaluate, type Metrics, type ThresholdMetrics } from "./src/training/loop/metrics.ts";
+export { evaluate, type Metrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
 export { briefSize, measureRates, type RateOptions } from "./actors/calibration/measure-rates.ts";
-export {
-  countedStatistics,
-  type CountedStatistics,
-} from "./src/training/planning/counted-statistics.ts";
+export { countedStatistics } from "./src/training/planning/counted-statistics.ts";
 
 export {
   type JobPlan,
   checkPlannable,
   planJob,
-  type PlanOptions,
   type PlanSource,
   planningJob,
   withWireBytes,
@@ -188,19 +141,11 @@ export {
   slicesBeside,
 } from "./src/planner/placement.ts";
 export { schemes, type Plan, type PlacedShard, type Scheme } from "./src/planner/shards.ts";
-export {
-  type KnownMachine,
-  machineConstants,
-  type MachineConstantsOptions,
-  measuredDevices,
-} from "./actors/calibration/machine-constants.ts";
-export { type TrialOptions, tryJob } from "./actors/calibration/try-job.ts";
+export { machineConstants, measuredDevices } from "./actors/calibration/machine-constants.ts";
+export { tryJob } from "./actors/calibration/try-job.ts";
 export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose-devices.ts";
 
-export type { TableReasons } from "./src/training/planning/explain-plan.ts";
-
 export type { PlanReport } from "./src/training/planning/plan-report.ts";
-export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export { rowStateOf } from "./src/embedding/tables/row-state.ts";
 export type { MachineConstants } from "./src/planner/cost/constants.ts";
 export type { MeasuredLinks } from "./src/planner/fleet.ts";
@@ -210,81 +155,55 @@ export { type Stage, stages } from "./src/planner/cost/cost.ts";
 export * from "./src/errors/errors.ts";
 
 // Chaos: ways to break a cluster, and the oracle that says whether it mattered ----
-export {
-  breakableLauncher,
-  type BreakableLauncher,
-  type CommandFault,
-} from "./chaos/faults/breakable-launcher.ts";
+export { breakableLauncher, type BreakableLauncher } from "./chaos/faults/breakable-launcher.ts";
 export { killAt, throwIn, type Target } from "./chaos/faults/kill-at.ts";
-export { compareWithReference, type Verdict } from "./chaos/trials/oracle.ts";
-export { Chaos, chaos, type ChaosOptions, type MomentOptions } from "./chaos/chaos.ts";
-export { soak, type SoakOptions } from "./chaos/trials/soak.ts";
+export { compareWithReference } from "./chaos/trials/oracle.ts";
+export { Chaos, chaos, type ChaosOptions } from "./chaos/chaos.ts";
+export { soak } from "./chaos/trials/soak.ts";
 export type { ThreadFault } from "./chaos/faults/breaking-cells.ts";
-export type {
-  Fault,
-  FaultKind,
-  FaultOptions,
-  Schedule,
-  ScheduleOptions,
-} from "./chaos/faults/schedule.ts";
-export type { TrialVerdict, Recovery, ReferenceRun } from "./chaos/trials/verdict.ts";
+export type { FaultKind, Schedule } from "./chaos/faults/schedule.ts";
+export type { ReferenceRun } from "./chaos/trials/verdict.ts";
 export type { Trial } from "./chaos/trials/trial.ts";
-export type { FaultOutcome, FaultedRunOptions } from "./chaos/trials/faulted-run.ts";
 export {
   type ChaosFigures,
   figuresOf,
   type LossFigures,
   type Spread,
 } from "./chaos/trials/figures.ts";
-export type { EpochLedger, Stretch } from "./storage/checkpoints/sample-ledger.ts";
 
 // Simulation: whole clusters in one thread and virtual time ----
-export {
-  drawScenario,
-  type FaultKind as SimulatedFaultKind,
-  type Scenario,
-  type SimulatedFault,
-} from "./chaos/simulation/scenario.ts";
+export { drawScenario, type Scenario, type SimulatedFault } from "./chaos/simulation/scenario.ts";
 export {
   simulate,
   type Failure as SimulationFailure,
   type SimulationVerdict,
 } from "./chaos/simulation/simulate.ts";
-export type { CrashKind } from "./chaos/simulation/crash-points.ts";
-export type { ScenariosOptions, SeedsOptions, SeedsSummary } from "./chaos/simulation/seeds.ts";
+export type { SeedsSummary } from "./chaos/simulation/seeds.ts";
 
 // Before a run ----
-export { checkJob, type JobDiagnosis } from "./actors/doctor/doctor-job.ts";
-export { diagnose, type Diagnosis, type DoctorOptions } from "./actors/doctor/doctor.ts";
+export { checkJob } from "./actors/doctor/doctor-job.ts";
+export { diagnose, type Diagnosis } from "./actors/doctor/doctor.ts";
 export type { Check } from "./actors/doctor/doctor-checks.ts";
-export type { DeadlineLine } from "./src/ports/deadlines.ts";
 
 // The binary caches of data ----
 export type { FeatureStatistics } from "./src/data/cache/feature-statistics.ts";
 export {
-  type CacheChoice,
   type CachedSource,
   type CacheList,
   type CacheRecord,
   type FileCount,
-  type CacheRemoval,
   listCaches,
   removeCaches,
 } from "./src/data/cache/list-caches.ts";
 
 // Further names that the command line uses ----
-export type { NatsConfigOptions } from "./src/wire/tenancy/nats-config.ts";
 export type { Tenants } from "./src/wire/tenancy/tenants.ts";
-export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
+export { startBroker } from "./src/wire/broker/broker.ts";
 export {
-  type ClickLinesOptions,
-  type SessionLinesOptions,
-  type SyntheticTsvOptions,
   writeClickLines,
   writeSessionLines,
   writeSyntheticTsv,
 } from "./src/data/synthetic/generated-lines.ts";
-export type { GeneratedReport } from "./src/data/synthetic/synthetic.ts";
 
 export { type ArrowIndex, openIndex } from "./src/data/arrow/messages.ts";
 export type { ArrowField } from "./src/data/arrow/metadata.ts";
@@ -294,7 +213,7 @@ export type { Column, NumberColumn } from "./src/data/columnar/column.ts";
 export { dataColumnsOf } from "./src/data/text/match-features.ts";
 export { formatsByEnding, type TableKind } from "./src/data/data-kinds.ts";
 export { murmurHash3, mix32 } from "./src/data/murmur-hash.ts";
-export { leafKey, readFooter, type Footer, type Group } from "./src/data/parquet/footer.ts";
+export { leafKey, readFooter, type Footer } from "./src/data/parquet/footer.ts";
 export { openParquet } from "./src/data/parquet/open-columns.ts";
 export { parquetWriter } from "./src/data/parquet/parquet-writer.ts";
 export { mayHaveWanted } from "./src/data/parquet/prune.ts";
@@ -447,7 +366,6 @@ export { Scorer, type ServedTable } from "./src/serving/scorer.ts";
 export {
   densePart,
   digestOf,
-  idsOfPart,
   idsPartNameOf,
   partNameOf,
   tableOfPart,
@@ -527,7 +445,6 @@ export {
   type StepChannel,
   type StepFacts,
   type StepPlace,
-  type StepTask,
   type StepTaskName,
   stepFactsOf,
   stepGraph,
@@ -625,8 +542,8 @@ export {
 export { hasKey, withMembers } from "./src/data/text/json-lines.ts";
 export { LineBatch, linesOf } from "./src/data/text/line-batch.ts";
 export { type LineChunk, lineBytesMax } from "./src/data/text/text-lines.ts";
-export { type CompiledTransforms, transformsFor } from "./src/data/transforms/compile.ts";
-export { mergeFiles, withRows } from "./src/embedding/checkpoint/incremental-files.ts";
+export { transformsFor } from "./src/data/transforms/compile.ts";
+export { mergeFiles } from "./src/embedding/checkpoint/incremental-files.ts";
 export { decodeRows } from "./src/embedding/checkpoint/rows-part.ts";
 export { cacheShapesOf, indexBytes } from "./src/embedding/rows/cache-sizes.ts";
 export { filesNamed } from "./src/job/job-files.ts";
@@ -687,7 +604,6 @@ export type { Dashboard, DashboardSource } from "./actors/cluster/cluster-option
 export type { ReceivedMessage } from "./actors/observe/received-messages.ts";
 export type { ActorOverview, OverviewReport, ProcessOverview } from "./actors/observe/overview.ts";
 export { stepTimes } from "./actors/run/state/run-result.ts";
-export { sharingOf } from "./src/data/columnar/value-watch.ts";
 export { shownOptions } from "./src/job/shown-job.ts";
 export { longAsText } from "./src/ports/json/exact-json.ts";
 export { tokenFor, cookieOf } from "./src/wire/http/access.ts";
@@ -700,6 +616,6 @@ export { BatchRows } from "./src/data/batch-rows.ts";
 export { denseOf } from "./src/data/text/columns.ts";
 export { columnTexts } from "./src/data/file-rows.ts";
 
-export type { ProbePorts, TimedJob } from "./actors/calibration/time-steps.ts";
+export type { ProbePorts } from "./actors/calibration/time-steps.ts";
 export type { TimelineRecord } from "./src/ports/timeline.ts";
 export type { ExchangeSpec } from "./src/exchange/options.ts";

@@ -14,24 +14,10 @@ export {
 } from "./exports/exported-model.ts";
 export { writeSafetensors } from "./exports/safetensors-model.ts";
 export type { WholeRows } from "./exports/whole-rows.ts";
-export {
-  importModel,
-  type ModelImportOptions,
-  type ModelImportReport,
-} from "./imports/import-model.ts";
+export { importModel, type ModelImportReport } from "./imports/import-model.ts";
 export { layOutTensors, readTensorHeader } from "./safetensors/safetensors-file.ts";
 export { csvField } from "./tables/csv.ts";
-export { type ExportOptions, type ExportReport, exportTable } from "./tables/export-table.ts";
-export { type ImportOptions, type ImportReport, importTable } from "./tables/import-table.ts";
-export {
-  type InspectOptions,
-  inspectTables,
-  type TableReport,
-  type TablesReport,
-} from "./tables/inspect-tables.ts";
-export {
-  jobOfCheckpoint,
-  type TableIdsOptions,
-  type TableIdsReport,
-  tableIds,
-} from "./tables/table-ids.ts";
+export { exportTable } from "./tables/export-table.ts";
+export { importTable } from "./tables/import-table.ts";
+export { inspectTables, type TableReport, type TablesReport } from "./tables/inspect-tables.ts";
+export { jobOfCheckpoint, tableIds } from "./tables/table-ids.ts";

@@ -230,8 +230,7 @@ function owners(kind: string, start: () => StartedStore, test: Declare): void {
     const { open, store } = start();
     store.beginGeneration();
     commitCheckpoint(store, { generation: 1, cut: 10 });
-    const error = t.throws(() => open(otherJob), { instanceOf: CheckpointForeignError });
-    t.regex(error.message, /other `seed`/);
+    t.throws(() => open(otherJob), { instanceOf: CheckpointForeignError, message: /other `seed`/ });
   });
 
   test(`${kind}: a job takes over a store without a checkpoint, and fences its former owner`, (t) => {

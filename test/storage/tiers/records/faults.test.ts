@@ -102,13 +102,10 @@ for (const [name, files] of kinds) {
       mkdirSync(directory);
       symlinkSync("/dev/full", join(directory, "shard-0.rows"));
       const store = open(directory);
-      const error = t.throws(() => store.write(0, rows, recordsOf(shard, rows, 1)), {
+      t.throws(() => store.write(0, rows, recordsOf(shard, rows, 1)), {
         code: "TIER_DISK_FULL",
+        message: /^Expected room for row 0 of `user` in .*the disk is full \(ENOSPC\)/,
       });
-      t.regex(
-        error?.message ?? "",
-        /^Expected room for row 0 of `user` in .*the disk is full \(ENOSPC\)/,
-      );
       t.is(store.count(0), 0);
       t.throws(() => void readRows(store, 0, shard, Int32Array.of(7)), { code: "TIER_DISK_FULL" });
       t.deepEqual(readRows(store, 0, shard, Int32Array.of(8)), [undefined]);

@@ -6,7 +6,7 @@ import test from "ava";
 import { connectionFlags } from "../../cli/support/arguments.ts";
 import { loadJob } from "../../cli/support/job-file.ts";
 import { type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
-import { runCli } from "../helpers/processes/cli.ts";
+import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf, writeEveryKind } from "./jobs.ts";
 
@@ -32,12 +32,10 @@ test("a printed command has the connection's flags that differ from the defaults
 
 test.serial("the help of every command has examples and exit codes", async (t) => {
   const directory = directoryOf(t);
-  const all = await runCli(["--help"], directory);
-  t.is(all.code, 0);
+  const all = await runOk(t, ["--help"], directory);
   for (const command of commands) {
     t.true(all.stdout.includes(`\n  ${command} `), command);
-    const { code, stdout } = await runCli([command, "--help"], directory);
-    t.is(code, 0);
+    const { stdout } = await runOk(t, [command, "--help"], directory);
     t.regex(stdout, new RegExp(`Usage: osiris ${command} `));
     t.regex(stdout, new RegExp(`\\$ osiris ${command}`));
     t.regex(stdout, /--json/);
@@ -61,8 +59,7 @@ test.serial("a command sets the exit code of its process", async (t) => {
 });
 
 test.serial("`osiris schema` prints the complete schema of a job", async (t) => {
-  const { code, stdout } = await runCli(["schema"], directoryOf(t));
-  t.is(code, 0);
+  const { stdout } = await runOk(t, ["schema"], directoryOf(t));
   const { required, properties } = JSON.parse(stdout);
   t.deepEqual(required, ["model", "data"]);
   t.is(properties.slices.default, "auto");
@@ -128,16 +125,14 @@ test.serial("a job in YAML, JSON, JavaScript or TypeScript is the same job", asy
   const [first, ...others] = specs.map(({ checkpoint: _, ...rest }) => rest);
   for (const other of others) t.deepEqual(other, first);
   // The command itself also loads the job from the TypeScript module.
-  const ended = await runCli(["train", files.at(-1) ?? "", "--json"], directory);
-  t.is(ended.code, 0, ended.stderr);
+  const ended = await runOk(t, ["train", files.at(-1) ?? "", "--json"], directory);
   t.like(lastJson(ended), { report: "train", step: 43 });
 });
 
 test.serial("a model trains on generated data, and is evaluated on its file", async (t) => {
   const directory = directoryOf(t);
   const generate = ["generate", "--rows", "50", "--samples", "2000", "--json", "--out"];
-  const made = await runCli([...generate, "data.tsv"], directory);
-  t.is(made.code, 0, made.stderr);
+  const made = await runOk(t, [...generate, "data.tsv"], directory);
   const report = lastJson<{ positives: number; bestAuc: number }>(made);
   const lines = readFileSync(join(directory, "data.tsv"), "utf8").trimEnd().split("\n");
   t.is(lines.length, 2000);
@@ -152,14 +147,13 @@ test.serial("a model trains on generated data, and is evaluated on its file", as
     checkpoint: { directory: "checkpoints" },
   };
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
-  const trained = await runCli(["train", "job.json", "--data", "data.tsv", "--json"], directory);
-  t.is(trained.code, 0, trained.stderr);
+  const trained = await runOk(t, ["train", "job.json", "--data", "data.tsv", "--json"], directory);
   const result = lastJson<{ auc: number; digest: string }>(trained);
-  const evaluated = await runCli(
+  const evaluated = await runOk(
+    t,
     ["eval", "checkpoints", "--data", "data.tsv", "--json"],
     directory,
   );
-  t.is(evaluated.code, 0, evaluated.stderr);
   const { auc, digest } = result;
   t.like(lastJson(evaluated), { samples: 2000, auc, digest });
   // The evaluation file has the samples of the training.
@@ -173,8 +167,7 @@ test.serial("a model trains on generated data, and is evaluated on its file", as
     return lines.find((line) => line.startsWith(label));
   });
   writeFileSync(join(directory, "ones.tsv"), `${positive}\n${positive}\n`);
-  const ones = await runCli(["eval", "checkpoints", "--data", "ones.tsv", "--json"], directory);
-  t.is(ones.code, 0, ones.stderr);
+  const ones = await runOk(t, ["eval", "checkpoints", "--data", "ones.tsv", "--json"], directory);
   const { warnings } = lastJson<{ warnings: { code: string; message: string }[] }>(ones);
   t.is(warnings[0]?.code, "EVALUATION_OF_ONE_CLASS");
   writeFileSync(join(directory, "bad.tsv"), `${positive}\n${other}\n1\t2\n`);
@@ -187,8 +180,7 @@ test.serial("`osiris demo` kills a device, and ends with equal models", async (t
   const directory = directoryOf(t);
   const generate = ["generate", "--rows", "50", "--samples", "5000", "--out", "data.tsv"];
   t.is((await runCli(generate, directory)).code, 0);
-  const ended = await runCli(["demo", "--data", "data.tsv", "--json"], directory);
-  t.is(ended.code, 0, ended.stderr);
+  const ended = await runOk(t, ["demo", "--data", "data.tsv", "--json"], directory);
   t.is(ended.stdout.trimEnd().split("\n").length, 1);
   const report = lastJson<DemoReport>(ended);
   t.like(report, { report: "demo", killed: "device:1", equal: true });
@@ -205,8 +197,7 @@ test.serial(
   "`osiris chaos --simulate` prints a JSON line per schedule, and a summary as the last line",
   async (t) => {
     const args = ["chaos", "--simulate", "--seeds", "2-3", "--jobs", "1", "--json"];
-    const ended = await runCli(args, directoryOf(t));
-    t.is(ended.code, 0, ended.stderr);
+    const ended = await runOk(t, args, directoryOf(t));
     const lines = ended.stdout.trimEnd().split("\n");
     t.is(lines.length, 3);
     const { schedules, failures, faults } = lastJson<{

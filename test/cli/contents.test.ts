@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { clicksData, clicksModel, otherWarnings, writeClicks } from "../helpers/clusters/clicks.ts";
-import { runCli } from "../helpers/processes/cli.ts";
+import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { directoryOf } from "./jobs.ts";
 
@@ -29,8 +29,7 @@ test.serial("a repeated train trains nothing, and refuses changed data", async (
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const train = ["train", "job.json", "--history", "curve.csv"];
 
-  const first = await runCli([...train, "--json"], directory);
-  t.is(first.code, 0, first.stderr);
+  const first = await runOk(t, [...train, "--json"], directory);
   const { digest, alreadyFinished, warnings, evaluations } = lastJson<TrainReport>(first);
   t.deepEqual([alreadyFinished, otherWarnings(warnings)], [false, []]);
   const curve = readFileSync(join(directory, "curve.csv"), "utf8");
@@ -45,11 +44,9 @@ test.serial("a repeated train trains nothing, and refuses changed data", async (
   const planned = await runCli(["plan", "pattern.json", "--json"], directory);
   t.like(lastJson(planned), { statistics: { from: "cache", samples: 300 } }, planned.stderr);
   const best = ["eval", "run", "--data", "valid.csv", "--manifest", "best", "--json"];
-  const evaluated = await runCli(best, directory);
-  t.is(evaluated.code, 0, evaluated.stderr);
+  await runOk(t, best, directory);
 
-  const again = await runCli(train, directory);
-  t.is(again.code, 0, again.stderr);
+  const again = await runOk(t, train, directory);
   t.regex(again.stdout, /^Already finished, from run \(step 24\): nothing was trained\.$/m);
   t.regex(
     again.stdout,

@@ -11,7 +11,7 @@ import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
 import { setEnvironment } from "../helpers/environment.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
-import { runCli } from "../helpers/processes/cli.ts";
+import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
@@ -32,8 +32,7 @@ testIf(testAll).serial(
     write("dear.json", machine(1));
     write("cheap.json", machine(0));
     const train = async (...args: string[]) => {
-      const run = await runCli(["train", ...args], directory);
-      t.is(run.code, 0, run.stderr);
+      const run = await runOk(t, ["train", ...args], directory);
       return run;
     };
     const one = await train("job.json", "--constants", "dear.json");
@@ -66,8 +65,7 @@ test.serial("plan --devices auto plans for the number that train would choose", 
   writeFileSync(join(directory, "dear.json"), JSON.stringify(machine(1)));
   const plan = ["plan", "job.json", "--constants", "dear.json"];
   for (const args of [plan, [...plan, "--devices", "auto"]]) {
-    const { code, stdout } = await runCli(args, directory);
-    t.is(code, 0);
+    const { stdout } = await runOk(t, args, directory);
     t.regex(
       stdout,
       /on 1 device of 1 host\n1 device: a step is predicted to take .* on 1, .* on 2\n/,

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import test from "ava";
 import type { JobOptions } from "../../index.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
-import { runCli } from "../helpers/processes/cli.ts";
+import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { drawModel } from "../helpers/stores/drawn-model.ts";
 import { directoryOf } from "./jobs.ts";
@@ -38,16 +38,14 @@ test.serial("ratings are inspected, trained on, evaluated and predicted", async 
   writeFileSync(join(directory, "ratings.csv"), text);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
 
-  const looked = await runCli(["train", "job.json", "--dry-run", "--devices", "1"], directory);
-  t.is(looked.code, 0, looked.stderr);
+  const looked = await runOk(t, ["train", "job.json", "--dry-run", "--devices", "1"], directory);
   t.regex(
     looked.stdout,
     /of the first 601 lines 600 have labels from -4\.\d+ to 4\.\d+, 1 are bad/,
   );
   t.regex(looked.stdout, /1 × expected the label `stars` to be a finite number/);
 
-  const trained = await runCli(["train", "job.json", "--devices", "1"], directory);
-  t.is(trained.code, 0, trained.stderr);
+  const trained = await runOk(t, ["train", "job.json", "--devices", "1"], directory);
   t.regex(trained.stdout, /^ {2}step 15 · RMSE \d\.\d+ · MAE \d\.\d+ · R² -?\d\.\d+$/m);
   t.regex(trained.stdout, /^ {5}step {4}loss {4}RMSE {2}0 +[\d.]+$/m);
   t.regex(trained.stdout, /^RMSE {17}\d\.\d+\nMSE {18}.*\nMAE {18}.*\nR² {19}0\.\d+\nCalibration/m);
@@ -75,8 +73,7 @@ test.serial("ratings are inspected, trained on, evaluated and predicted", async 
     readFileSync(join(directory, "scored.csv"), "utf8"),
     /^stars,user,item,prediction\nmany,/,
   );
-  const named = await runCli([...args.slice(0, 5), "named.csv", "--column", "p"], directory);
-  t.is(named.code, 0, named.stderr);
+  await runOk(t, [...args.slice(0, 5), "named.csv", "--column", "p"], directory);
   t.regex(readFileSync(join(directory, "named.csv"), "utf8"), /^stars,user,item,p\n/);
 });
 
@@ -92,11 +89,11 @@ testIf(testAll).serial(
       sweep: { over: { "optimizer.sparse.learningRate": [0.001, 0.1] } },
     };
     writeFileSync(join(directory, "job.json"), JSON.stringify(swept));
-    const { code, stdout, stderr } = await runCli(
+    const { stdout } = await runOk(
+      t,
       ["sweep", "job.json", "--devices", "1", "--set", "data.batchSize=64", "--json"],
       directory,
     );
-    t.is(code, 0, stderr);
     const report = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as {
       readonly metric: string;
       readonly trials: readonly { readonly value: number; readonly step: number }[];

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectNats } from "nats";
-import { runCli } from "../helpers/processes/cli.ts";
+import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson, startCli, startNode } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 import { falls, type StartedUp, startUp } from "./up.ts";
@@ -39,8 +39,7 @@ test.serial("Ctrl-C leaves a checkpoint, from which the same command resumes", a
   const directory = directoryOf(t);
   writeJob(directory, "calm", 7000);
   writeJob(directory, "cut", 7000);
-  const calm = await runCli(["train", "calm.json", "--json"], directory);
-  t.is(calm.code, 0, calm.stderr);
+  const calm = await runOk(t, ["train", "calm.json", "--json"], directory);
 
   const cut = startCli(["train", "cut.json", "--json"], directory);
   await cut.line((line) => line.includes('"run.progress"'));
@@ -52,8 +51,7 @@ test.serial("Ctrl-C leaves a checkpoint, from which the same command resumes", a
   const { step, digest } = lastJson<Report>(calm);
   t.true(report.step > 0 && report.step < step);
 
-  const resumed = await runCli(["train", "cut.json", "--json"], directory);
-  t.is(resumed.code, 0, resumed.stderr);
+  const resumed = await runOk(t, ["train", "cut.json", "--json"], directory);
   t.regex(resumed.stdout, new RegExp(`"type":"run.started","fromStep":${report.step},`));
   t.like(lastJson(resumed), { status: "finished", step, digest });
 });
@@ -97,8 +95,7 @@ test.serial(
         JSON.stringify({ ...jobOf(name, 64), name: "clicks" }),
       );
       const submit = ["submit", "job.json", ...at, "--follow", "--json"];
-      const submitted = await runCli(submit, directory);
-      t.is(submitted.code, 0, submitted.stderr);
+      const submitted = await runOk(t, submit, directory);
       runs.push(lastJson<{ run: string }>(submitted).run);
     }
     await checkLists(t, directory, at, { runs, forgotten: theirs });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test from "ava";
 import { Cluster, type JobOptions, resolveJob, sweepOf, sweptJobsOf } from "../../internal.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
-import { runCli } from "../helpers/processes/cli.ts";
+import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
 const job = jobOf("checkpoints");
@@ -126,8 +126,7 @@ test.serial(
     for await (const _ of before.events());
     const args = ["sweep", "job.json", "--nats", cluster.url, "--token", cluster.token ?? ""];
     const report = async () => {
-      const { code, stdout, stderr } = await runCli([...args, "--json"], directory);
-      t.is(code, 0, stderr);
+      const { stdout } = await runOk(t, [...args, "--json"], directory);
       const lines = stdout.trimEnd().split("\n");
       t.is(lines.length, 3, "one line a trial, and the report");
       return JSON.parse(lines[2] ?? "") as Report;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test from "ava";
 import type { HostClock } from "../../actors/client/chrome-trace.ts";
 import { Cluster, type JobOptions } from "../../internal.ts";
-import { runCli } from "../helpers/processes/cli.ts";
+import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { startHost } from "../helpers/processes/host-processes.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
@@ -86,11 +86,11 @@ test.serial("a finished run on two hosts is traced: threads, frames, arrows", as
   t.true((times?.exchange?.hidden ?? -1) >= 0);
   t.true((times?.exchange?.inFlight ?? 0) <= (times?.exchange?.exposed ?? 0));
 
-  const traced = await runCli(
+  const traced = await runOk(
+    t,
     ["trace", run.run, ...at, "-o", file, "--last", "10", "--json"],
     directory,
   );
-  t.is(traced.code, 0, traced.stderr);
   const report = lastJson<TraceReport>(traced);
   t.like(report, { report: "trace", run: run.run, missing: [] });
   const { offsetMs, precisionMs = 0 } = report.clocks[1] ?? { offsetMs: Number.NaN };

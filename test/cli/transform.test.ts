@@ -4,7 +4,7 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { fixtures } from "../data/parquet/parquet-files.ts";
-import { runCli } from "../helpers/processes/cli.ts";
+import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { textOf } from "../helpers/tree.ts";
 import { directoryOf } from "./jobs.ts";
@@ -37,8 +37,7 @@ interface Report {
 test.serial("transform prints the columns, outputs and samples of the example", async (t) => {
   const directory = start(t);
   const args = ["transform", "clicks.csv", "--job", "job.yaml", "--head", "2"];
-  const { code, stdout } = await runCli(args, directory);
-  t.is(code, 0);
+  const { stdout } = await runOk(t, args, directory);
   const [first = "", second = ""] = stdout.split(/^(?=row 3)/m);
   t.regex(first, /^row 2\n/);
   t.regex(first, /^ {4}price +7\n/m);
@@ -78,8 +77,7 @@ test.serial(
     };
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
     const args = ["transform", "clicks.parquet", "--job", "job.json", "--head", "3"];
-    const table = await runCli([...args, "--json"], directory);
-    t.is(table.code, 0);
+    const table = await runOk(t, [...args, "--json"], directory);
     const { rows } = lastJson<Report>(table);
     t.is(rows.length, 3);
     t.deepEqual(Object.keys(rows[0]?.read ?? {}).sort(), ["price", "scored"]);

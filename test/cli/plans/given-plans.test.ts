@@ -8,7 +8,7 @@ import { writePlan } from "../../../src/planner/plan-file.ts";
 import { planOfFile } from "../../../src/planner/shards.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll } from "../../helpers/needs.ts";
-import { runCli } from "../../helpers/processes/cli.ts";
+import { runCli, runOk } from "../../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
 import { directoryOf } from "../jobs.ts";
 
@@ -31,8 +31,7 @@ test.serial("a given plan is refused if it is not for these devices", async (t) 
   const made = ["plan", "job.json", "--devices", "4", "--hosts", "2", "--schemes", "table-wise"];
   t.is((await runCli([...made, "--out", "plan.json"], directory)).code, 0);
   const from = ["plan", "job.json", "--from", "plan.json"];
-  const good = await runCli(from, directory);
-  t.is(good.code, 0, good.stderr);
+  const good = await runOk(t, from, directory);
   t.regex(good.stdout, /^job\.json: 3 shards on 4 devices of 2 hosts\n/);
   t.is((await runCli([...from, "--devices", "4", "--hosts", "2"], directory)).code, 0);
   const refused = async (args: readonly string[], message: RegExp) => {
@@ -92,14 +91,12 @@ test.serial("a job with a table too large for a device trains by a learned plan"
   await writeCostNetworks(join(directory, "costs.st"), drawnNetworks(2, 1), {});
   const search = ["plan", "job.json", "--cost-model", "costs.st", "--devices", "2"];
   const memory = ["--memory", "5MB", "--schemes", "table-wise,row-wise,column-wise"];
-  const found = await runCli([...search, ...memory, "--out", "plan.json"], directory);
-  t.is(found.code, 0, found.stderr);
+  const found = await runOk(t, [...search, ...memory, "--out", "plan.json"], directory);
   t.regex(found.stdout, /\nLearned costs .* of rows.* \(no room without\)/);
   const { shards } = planOfFile(JSON.parse(readFileSync(join(directory, "plan.json"), "utf8")));
   t.true(shards.filter(({ table }) => table === "tall").length > 1);
   const digestOf = async (...args: string[]) => {
-    const run = await runCli(["train", "job.json", "--json", ...args], directory);
-    t.is(run.code, 0, run.stderr);
+    const run = await runOk(t, ["train", "job.json", "--json", ...args], directory);
     rmSync(join(directory, "checkpoints"), { recursive: true });
     return lastJson<{ digest: string }>(run).digest;
   };

@@ -8,7 +8,7 @@ import type { LearnedSearch } from "../../../packages/sharding/index.ts";
 import { readPolicy, writeCostNetworks } from "../../../packages/sharding/index.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll, testIf } from "../../helpers/needs.ts";
-import { runCli } from "../../helpers/processes/cli.ts";
+import { runCli, runOk } from "../../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
 import { directoryOf } from "../jobs.ts";
 
@@ -29,8 +29,7 @@ const job = {
 test.serial("plan prints load, memory, step time and the number of candidates", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
-  const { code, stdout, stderr } = await runCli(["plan", "job.json"], directory);
-  t.is(code, 0, stderr);
+  const { stdout } = await runOk(t, ["plan", "job.json"], directory);
   t.regex(stdout, /^job\.json: 3 shards on 2 devices of 1 host\n/);
   t.regex(stdout, /device +load +memory +shards\n0 +\S+ us +\S+ MB +2\n1 /);
   t.regex(stdout, /\nFixed by the job {5}8 slices\nExchanged a step /);
@@ -48,15 +47,13 @@ test.serial("a plan that is written and read back has the same assessment", asyn
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const search = ["plan", "job.json", "--devices", "4", "--hosts", "2", "--schemes", "all"];
-  const written = await runCli([...search, "--out", "plan.json", "--json"], directory);
-  t.is(written.code, 0, written.stderr);
+  const written = await runOk(t, [...search, "--out", "plan.json", "--json"], directory);
   const plan = lastJson<Feasible & { report: string }>(written);
   t.like(plan, { report: "plan", isFeasible: true, plan: { devices: { hosts: 2, perHost: 2 } } });
   t.true(readFileSync(join(directory, "plan.json"), "utf8").includes(plan.sha256));
   t.deepEqual(plan.missing, []);
 
-  const judged = await runCli(["plan", "job.json", "--plan", "plan.json", "--json"], directory);
-  t.is(judged.code, 0, judged.stderr);
+  const judged = await runOk(t, ["plan", "job.json", "--plan", "plan.json", "--json"], directory);
   const told = await runCli(["plan", "job.json", "--plan", "plan.json"], directory);
   t.regex(told.stdout, /Exchanged a step .*\n {2}between hosts +\S+ kB\n/);
   const { assessment, sha256 } = lastJson<Feasible>(judged);
@@ -69,8 +66,7 @@ test.serial("a run follows a plan, and trains the same model as without", async 
   const search = ["plan", "job.json", "--devices", "3", "--schemes", "column-wise,row-wise"];
   t.is((await runCli([...search, "--out", "plan.json"], directory)).code, 0);
   const train = async (...args: string[]) => {
-    const run = await runCli(["train", "job.json", "--json", ...args], directory);
-    t.is(run.code, 0, run.stderr);
+    const run = await runOk(t, ["train", "job.json", "--json", ...args], directory);
     rmSync(join(directory, "checkpoints"), { recursive: true });
     return lastJson<{ digest: string }>(run).digest;
   };
@@ -120,15 +116,13 @@ test.serial(
     const cached = { ...job, model: { ...job.model, tables: below }, tiers };
     writeFileSync(join(directory, "job.json"), JSON.stringify(cached));
     const search = ["plan", "job.json", "--devices", "1", "--out", "plan.json"];
-    const told = await runCli(search, directory);
-    t.is(told.code, 0, told.stderr);
+    const told = await runOk(t, search, directory);
     t.regex(
       told.stdout,
       /\n {2}hot +cached, as the job keeps it below memory\n {4}HBM \S+ MB and DDR/,
     );
     t.regex(told.stdout, /% from HBM, \S+ % from DDR, \S+ % with 1 GiB more HBM; \S+ % from SSD, /);
-    const run = await runCli(["train", "job.json", "--plan", "plan.json", "--json"], directory);
-    t.is(run.code, 0, run.stderr);
+    const run = await runOk(t, ["train", "job.json", "--plan", "plan.json", "--json"], directory);
     writeFileSync(join(directory, "run.jsonl"), run.stdout);
     const result = lastJson<{ digest: string; tiers: { table: string; now: object }[] }>(run);
     t.deepEqual(
@@ -176,8 +170,7 @@ testIf(testAll).serial(
     const directory = directoryOf(t);
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
     const measure = ["plan", "--calibrate", "--devices", "2", "--memory", "1GB"];
-    const measured = await runCli([...measure, "--out", "machine.json"], directory);
-    t.is(measured.code, 0, measured.stderr);
+    const measured = await runOk(t, [...measure, "--out", "machine.json"], directory);
     t.regex(measured.stdout, /^machine\.json: the constants of .*, 2 threads, /);
     const text = readFileSync(join(directory, "machine.json"), "utf8");
     const constants = JSON.parse(text) as MachineConstants;
@@ -225,8 +218,7 @@ test.serial(
     const directory = directoryOf(t);
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
     const asked = ["plan", "job.json", "--schemes", "all", "--explain"];
-    const { code, stdout, stderr } = await runCli(asked, directory);
-    t.is(code, 0, stderr);
+    const { stdout } = await runOk(t, asked, directory);
     t.regex(stdout, /\nReasons for the placement of each table\n {2}hot: \S+ on .*: update \S+/);
     t.regex(stdout, /\n {4}\S+ it would take \S+ \S+/);
     const told = await runCli([...asked, "--json"], directory);
@@ -249,8 +241,7 @@ test.serial(
 test.serial("plan compares a job with a changed one, and two plans of a job", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
-  const asked = await runCli(["plan", "job.json", "--what-if", "dim=128"], directory);
-  t.is(asked.code, 0, asked.stderr);
+  const asked = await runOk(t, ["plan", "job.json", "--what-if", "dim=128"], directory);
   t.regex(asked.stdout, /^job\.json: as it is beside dim=128\n/);
   t.regex(asked.stdout, /\npredicted step +\S+ \S+ +\S+ \S+ +\+\d/);
   const wide = await runCli(["plan", "job.json", "--what-if", "dim=128", "--json"], directory);
@@ -265,8 +256,7 @@ test.serial("plan compares a job with a changed one, and two plans of a job", as
     const made = ["plan", "job.json", "--devices", "2", "--schemes", scheme, "--out", file];
     t.is((await runCli(made, directory)).code, 0);
   }
-  const both = await runCli(["plan", "job.json", "--compare", "a.json", "b.json"], directory);
-  t.is(both.code, 0, both.stderr);
+  const both = await runOk(t, ["plan", "job.json", "--compare", "a.json", "b.json"], directory);
   t.regex(
     both.stdout,
     /\nTables placed differently\n {2}hot: table-wise on \d; column-wise on \d, \d\n/,
@@ -290,14 +280,12 @@ test.serial(
     writeFileSync(join(directory, "job.json"), jobOf({ tables }));
     await writeCostNetworks(join(directory, "costs.safetensors"), drawnNetworks(2, 1), {});
     const search = ["plan", "job.json", "--cost-model", "costs.safetensors"];
-    const { code, stdout, stderr } = await runCli([...search, "--out", "plan.json"], directory);
-    t.is(code, 0, stderr);
+    const { stdout } = await runOk(t, [...search, "--out", "plan.json"], directory);
     t.regex(
       stdout,
       /\nLearned costs +\S+ \S+ on the slowest device, with \d halvings? of columns(, \d copied)? \(/,
     );
-    const fits = await runCli(["train", "job.json", "--plan", "plan.json", "--dry-run"], directory);
-    t.is(fits.code, 0, fits.stderr);
+    await runOk(t, ["train", "job.json", "--plan", "plan.json", "--dry-run"], directory);
 
     const refused = async (args: readonly string[], message: RegExp) => {
       const told = await runCli(args, directory);
@@ -327,23 +315,19 @@ testIf(testAll).serial(
     const measure = ["plan", "--calibrate", "--learn", "--devices", "2", "--batch", "64"];
     // The same measurements train a policy, which places the tables instead of the search.
     const trained = [...measure, "--samples", "20", "--out", "costs.st", "--policy", "policy.st"];
-    const learned = await runCli([...trained, "--turns", "1"], directory);
-    t.is(learned.code, 0, learned.stderr);
+    const learned = await runOk(t, [...trained, "--turns", "1"], directory);
     t.regex(
       learned.stdout,
       /^costs\.st: costs of 2 devices and batches of 64 samples\n {2}compute +off by/,
     );
-    const found = await runCli(["plan", "job.json", "--cost-model", "costs.st"], directory);
-    t.is(found.code, 0, found.stderr);
+    const found = await runOk(t, ["plan", "job.json", "--cost-model", "costs.st"], directory);
     t.regex(found.stdout, /\nLearned costs +\S+ \S+ on the slowest device/);
 
     const search = ["plan", "job.json", "--cost-model", "costs.st"];
     const byPolicy = [...search, "--policy", "policy.st", "--out", "plan.json"];
-    const placed = await runCli(byPolicy, directory);
-    t.is(placed.code, 0, placed.stderr);
+    const placed = await runOk(t, byPolicy, directory);
     t.regex(placed.stdout, /\nLearned costs .* with 0 halvings of columns .* of 1 placement\n/);
-    const fits = await runCli(["train", "job.json", "--plan", "plan.json", "--dry-run"], directory);
-    t.is(fits.code, 0, fits.stderr);
+    await runOk(t, ["train", "job.json", "--plan", "plan.json", "--dry-run"], directory);
     await checkAutoShard(t, directory, { trained, search });
   },
 );
@@ -387,11 +371,9 @@ async function checkAutoShard(
   // In `npm test`, packages/sharding/test/policies trains an AutoShard policy.
   if (leavesOut(t, testAll)) return;
   const auto = [...trained.slice(0, -1), "auto.st", "--method", "autoshard", "--turns", "1"];
-  const other = await runCli(auto, directory);
-  t.is(other.code, 0, other.stderr);
+  await runOk(t, auto, directory);
   t.is(readPolicy(join(directory, "auto.st")).policy.method, "autoshard");
-  const byAuto = await runCli([...search, "--policy", "auto.st", "--json"], directory);
-  t.is(byAuto.code, 0, byAuto.stderr);
+  const byAuto = await runOk(t, [...search, "--policy", "auto.st", "--json"], directory);
   const { plan, learned: placement } = lastJson<Feasible>(byAuto);
   t.is(plan.shards.length, tables.length);
   t.is(placement?.placements, 1);

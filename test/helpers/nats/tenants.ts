@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { runCli } from "../processes/cli.ts";
+import { runOk } from "../processes/cli.ts";
 import { startNatsServer } from "./nats.ts";
 
 const tenants = `
@@ -31,8 +31,7 @@ export function directoryOf(t: ExecutionContext): string {
 export async function placeOf(t: ExecutionContext) {
   const directory = directoryOf(t);
   const flags = ["--tenants", "tenants.yaml", "--jetstream", join(directory, "store")];
-  const written = await runCli(["nats-config", ...flags], directory);
-  t.is(written.code, 0, written.stderr);
+  await runOk(t, ["nats-config", ...flags], directory);
   const config = join(directory, "nats", "nats-server.conf");
   const server = await startNatsServer(["-c", config]);
   t.teardown(() => server.kill());

@@ -1,7 +1,7 @@
 // Commands of the built command line that run to their end, all of a test file in one process.
 // Apart from start-cli.ts: a file that declares a hook of ava cannot be imported while a test runs.
 
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { CliSession } from "./cli-session.ts";
 import type { Ended } from "./cli-session-program.ts";
 
@@ -15,4 +15,15 @@ test.after.always("the session of the command line ends", () => session?.close()
 export function runCli(args: readonly string[], cwd: string): Promise<Ended> {
   session ??= new CliSession();
   return session.run(args, cwd);
+}
+
+/** Runs `osiris` as `runCli` does, and asserts that it succeeds. */
+export async function runOk(
+  t: ExecutionContext,
+  args: readonly string[],
+  cwd: string,
+): Promise<Ended> {
+  const ended = await runCli(args, cwd);
+  t.is(ended.code, 0, `${args.join(" ")}: ${ended.stderr}`);
+  return ended;
 }

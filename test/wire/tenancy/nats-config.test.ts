@@ -19,7 +19,7 @@ import { pem } from "../../helpers/nats/nats-identities.ts";
 import { startRawClient } from "../../helpers/nats/raw-client.ts";
 import { directoryOf, placeOf } from "../../helpers/nats/tenants.ts";
 import { leavesOut, natsServer, testIf } from "../../helpers/needs.ts";
-import { runCli } from "../../helpers/processes/cli.ts";
+import { runCli, runOk } from "../../helpers/processes/cli.ts";
 
 testIf(natsServer)(
   "a cluster of two hosts trains a tenant's job, and no other tenant reads or changes it",
@@ -312,8 +312,7 @@ test("a rewritten configuration keeps the users' secrets, in files only their ow
     readonly notice?: string;
   }
   const report = async (more: readonly string[]) => {
-    const { code, stdout, stderr } = await runCli([...flags, ...more], directory);
-    t.is(code, 0, stderr);
+    const { stdout } = await runOk(t, [...flags, ...more], directory);
     return JSON.parse(stdout) as Report;
   };
   const first = await report(["--listen", "0.0.0.0:4222"]);

@@ -16,7 +16,7 @@ import {
 } from "../../../../test/helpers/browsers.ts";
 import { startTestCluster } from "../../../../test/helpers/clusters/clusters.ts";
 import { leavesOut } from "../../../../test/helpers/needs.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
 import { someOrAll } from "../../../../test/helpers/thinned.ts";
 
@@ -38,8 +38,7 @@ test.serial(
     await using client = await connect({ nats: url, token });
     const { digest, directory: kept } = await (await client.submit(job)).result();
     const asked = ["--nats", url, "--token", token, "-o", "live.html", "--json"];
-    const live = await runCli(["report", "reported", ...asked], directory);
-    t.is(live.code, 0, live.stderr);
+    const live = await runOk(t, ["report", "reported", ...asked], directory);
     // Without a browser no picture is made, and the error names a remedy.
     const without = ["env", `OSIRIS_BROWSER=${join(directory, "none")}`];
     const pictured = ["report", kept, "--png", "a.png"];
@@ -48,8 +47,7 @@ test.serial(
     t.is(code, 2, stderr);
     t.regex(stderr, /There is no browser on the PATH: install Chromium/);
     t.like(lastJson<object>(live), { report: "report", path: "live.html" });
-    const left = await runCli(["report", kept, "-o", "kept.html"], directory);
-    t.is(left.code, 0, left.stderr);
+    await runOk(t, ["report", kept, "-o", "kept.html"], directory);
     const text = readFileSync(join(directory, "live.html"), "utf8");
     t.is(text.match(/<\/script>/gi)?.length, 2, "no name closes a script element");
     t.notRegex(text, /src="http|href="http/);
@@ -91,8 +89,7 @@ test.serial(
         `${ms} of ${whole}`,
       );
     }
-    const png = await runCli(["report", kept, "--png", "loss.png"], directory);
-    t.is(png.code, 0, png.stderr);
+    await runOk(t, ["report", kept, "--png", "loss.png"], directory);
     t.is(readFileSync(join(directory, "loss.png")).subarray(1, 4).toString(), "PNG");
     const absent = ["report", kept, "--png", "none.png", "--chart", "misses"];
     const refused = await runCli(absent, directory);

@@ -6,14 +6,13 @@ import test from "ava";
 import type { JobOptions } from "../../../../index.ts";
 import { directoryOf, jobOf } from "../../../../test/cli/jobs.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 
 test.serial("the help of every `osiris table` command has an example", async (t) => {
   const directory = directoryOf(t);
   for (const command of ["export", "ids", "import", "inspect"]) {
-    const { code, stdout } = await runCli(["table", command, "--help"], directory);
-    t.is(code, 0);
+    const { stdout } = await runOk(t, ["table", command, "--help"], directory);
     t.regex(stdout, new RegExp(`Usage: osiris table ${command} `));
     t.regex(stdout, new RegExp(`\\$ osiris table ${command}`));
     t.regex(stdout, /--json/);

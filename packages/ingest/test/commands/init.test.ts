@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import test from "ava";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { leavesOut, packageTypes, testAll } from "../../../../test/helpers/needs.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 
 const execFileAsync = promisify(execFile);
@@ -38,8 +38,7 @@ test.serial("init makes a job file from a data file, and the job trains", async 
   t.regex(stdout, /FEATURE_PREDICTS_LABEL\n +The column `page_id` predicts the label/);
   const vocabulary = readFileSync(join(directory, "job.vocabularies", "page.txt"), "utf8");
   t.deepEqual(vocabulary.trimEnd().split("\n").sort(), ["hats", "home", "shoes"]);
-  const trained = await runCli(["train", "job.yaml", "--devices", "1", "--json"], directory);
-  t.is(trained.code, 0, trained.stderr);
+  const trained = await runOk(t, ["train", "job.yaml", "--devices", "1", "--json"], directory);
   t.true(lastJson<{ auc: number }>(trained).auc > 0.9, "pages predict clicks");
 
   // Evaluating on the training file, or on another file with its text, causes a warning.
@@ -75,8 +74,7 @@ test.serial("init makes a program from a data file, and it compiles and trains",
   writeFileSync(join(directory, "package.json"), '{ "type": "module" }');
   mkdirSync(join(directory, "node_modules"));
   symlinkSync(repository, join(directory, "node_modules", "osiris-train"));
-  const made = await runCli(["init", "clicks.csv", "--out", "job.ts"], directory);
-  t.is(made.code, 0, made.stderr);
+  const made = await runOk(t, ["init", "clicks.csv", "--out", "job.ts"], directory);
   const [, options = ""] = /Train it with: npx tsc (.*) && node job\.js$/m.exec(made.stdout) ?? [];
   const text = readFileSync(join(directory, "job.ts"), "utf8");
   t.regex(

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
 
 test.serial("sessions are generated as JSON Lines, in the requested order", async (t) => {
@@ -16,11 +16,9 @@ test.serial("sessions are generated as JSON Lines, in the requested order", asyn
     return lines.map((line) => (JSON.parse(line) as { session: number }).session);
   };
   const generate = ["generate", "--sessions", "4", "--samples", "300", "--json", "--out"];
-  const timed = await runCli([...generate, "timed.jsonl"], directory);
-  t.is(timed.code, 0, timed.stderr);
+  const timed = await runOk(t, [...generate, "timed.jsonl"], directory);
   t.like(lastJson(timed), { report: "generate", file: "timed.jsonl", samples: 300 });
-  const whole = await runCli([...generate, "whole.jsonl", "--order", "session"], directory);
-  t.is(whole.code, 0, whole.stderr);
+  await runOk(t, [...generate, "whole.jsonl", "--order", "session"], directory);
   const runsOf = (sessions: readonly number[]) =>
     sessions.filter((session, i) => session !== sessions[i - 1]).length;
   const [byTime, bySession] = [sessionsOf("timed.jsonl"), sessionsOf("whole.jsonl")];
@@ -36,8 +34,7 @@ test.serial("rows are clustered by session, and a bad flag is one sentence", asy
   const generate = ["generate", "--sessions", "8", "--samples", "2000", "--out", "rows.jsonl"];
   t.is((await runCli(generate, directory)).code, 0);
   const args = ["cluster-sessions", "rows.jsonl", "table"];
-  const { code, stdout, stderr } = await runCli([...args, "--compare"], directory);
-  t.is(code, 0, stderr);
+  const { stdout } = await runOk(t, [...args, "--compare"], directory);
   t.regex(
     stdout,
     /^table: 1 file, 1 row group; 2,000 rows of \d+ sessions, \d\.\d\d rows a session$/m,

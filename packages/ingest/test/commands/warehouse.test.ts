@@ -5,7 +5,7 @@ import { join } from "node:path";
 import test from "ava";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { fixtures } from "../../../../test/data/parquet/parquet-files.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 
 const job = {
@@ -28,8 +28,7 @@ test.serial("warehouse inspect summarises a table as text and as JSON", async (t
   }
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const args = ["warehouse", "inspect", "clicks"];
-  const { code, stdout } = await runCli(args, directory);
-  t.is(code, 0);
+  const { stdout } = await runOk(t, args, directory);
   t.regex(stdout, /^2 files, [\d,]+ rows, /);
   t.regex(stdout, /^day=2 +1 +\d+ +\d+ /m);
   t.regex(stdout, /^price +(FLOAT|DOUBLE) /m);
@@ -54,14 +53,12 @@ test.serial("warehouse writes a table from a CSV file, and compacts it", async (
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   const args = ["warehouse", "write", "clicks.csv", "-o", "table", "--row-group", "5"];
   const more = ["--partition-by", "day", "--order-from", "job.json", "--codec", "gzip"];
-  const written = await runCli([...args, ...more], directory);
-  t.is(written.code, 0, written.stderr);
+  const written = await runOk(t, [...args, ...more], directory);
   t.regex(written.stdout, /^table: 4 files, 100 rows in 20 row groups, /);
   const again = await runCli(args, directory);
   t.is(again.code, 2);
   t.regex(again.stderr, /^osiris: Expected a new directory for the table, but table exists/);
-  const compacted = await runCli(["warehouse", "compact", "table"], directory);
-  t.is(compacted.code, 0, compacted.stderr);
+  const compacted = await runOk(t, ["warehouse", "compact", "table"], directory);
   t.regex(
     compacted.stdout,
     /^table\/day=0: 1 file of .* to 1 file of .*, 5 to 1 row group, 25 rows$/m,

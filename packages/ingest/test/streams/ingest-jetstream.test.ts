@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { ExecutionContext } from "ava";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { natsServer, testAll, testIf } from "../../../../test/helpers/needs.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson, startCli, startNode } from "../../../../test/helpers/processes/start-cli.ts";
 import { rounds } from "../../../../test/helpers/thinned.ts";
 import { type IngestReport, ingest } from "../../index.ts";
@@ -48,8 +48,7 @@ testIf(testAll, natsServer).serial(
       if ((await running.ended).code === null) killed++;
     }
     t.true(killed > 0);
-    const ended = await runCli(argsOf(streams, "killed", files), home);
-    t.is(ended.code, 0, ended.stderr);
+    const ended = await runOk(t, argsOf(streams, "killed", files), home);
     t.deepEqual(hashesOf(join(home, "killed")), hashesOf(join(home, "calm")));
     t.deepEqual(lastJson<IngestReport>(ended).counts, calm.counts);
     t.log(`${killed} of ${tries} were killed; ${calm.files.length} files`);
@@ -61,8 +60,7 @@ testIf(natsServer).serial("each request has one row, in the partition of its day
   const home = startDirectory(t);
   await streams.publish("features", [tick(5000)]);
   await streams.publish("events", [tick(9000)]);
-  const ended = await runCli(argsOf(streams, "table"), home);
-  t.is(ended.code, 0, ended.stderr);
+  const ended = await runOk(t, argsOf(streams, "table"), home);
   const { counts, waiting } = lastJson<IngestReport>(ended);
   t.is(waiting, 0);
   t.like(counts, { rows: 900, negatives: 600, matchedEvents: 300, orphanEvents: 0 });
@@ -91,8 +89,7 @@ testIf(natsServer).serial(
     const ingested = await runCli(["ingest", "--nats", url, ...streams, "-o", "clicks"], home);
     t.regex(ingested.stdout, /^clicks: 500 rows; 1 file written\n\d+ rows with events, /);
     const job = resolve("examples/clicks.yaml");
-    const trained = await runCli(["train", job, "--devices", "1", "--json"], home);
-    t.is(trained.code, 0, trained.stderr);
+    const trained = await runOk(t, ["train", job, "--devices", "1", "--json"], home);
     t.regex(trained.stdout, /"digest":"[0-9a-f]{64}"/);
   },
 );
@@ -135,8 +132,7 @@ testIf(natsServer).serial(
     const ended = await running.ended;
     t.is(ended.code, 0, ended.stderr);
     t.is(lastJson<IngestReport>(ended).stopped, true);
-    const again = await runCli(argsOf(streams, "followed", files), home);
-    t.is(again.code, 0, again.stderr);
+    await runOk(t, argsOf(streams, "followed", files), home);
     t.is((await runCli(argsOf(streams, "calm", files), home)).code, 0);
     t.deepEqual(hashesOf(join(home, "followed")), hashesOf(join(home, "calm")));
   },

@@ -7,7 +7,7 @@ import { InvalidOptionError, StreamTrimmedError } from "../../../../src/errors/e
 import type { StreamSource } from "../../../../src/wire/jetstream/stream-reader.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { natsServer, testIf } from "../../../../test/helpers/needs.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 import type { IngestJoinOptions } from "../../streams/ingest-options.ts";
 import { ingestShards } from "../../streams/ingest-shards.ts";
@@ -177,8 +177,7 @@ testIf(natsServer).serial(
       "--events",
       "clicks",
     ];
-    const ended = await runCli([...args, "-o", "table", "--shards", "4", "--json"], home);
-    t.is(ended.code, 0, ended.stderr);
+    const ended = await runOk(t, [...args, "-o", "table", "--shards", "4", "--json"], home);
     t.like(lastJson<{ counts: object }>(ended).counts, { rows: 600, matchedEvents: 200 });
     const looked = await runCli(["warehouse", "inspect", "table"], home);
     t.regex(looked.stdout, /^shard=3\/date=1970-01-01 /m);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { JobPlan } from "../../../../internal.ts";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 import type { LearnedSearch } from "../../index.ts";
 
@@ -23,15 +23,13 @@ testIf(testAll).serial(
     writeFileSync(join(directory, "job.json"), JSON.stringify({ model, data }));
     const hosts = ["--devices", "2", "--hosts", "2"];
     const measure = ["plan", "--calibrate", "--learn", "--batch", "64", "--samples", "20"];
-    const learned = await runCli([...measure, ...hosts, "--out", "costs.st"], directory);
-    t.is(learned.code, 0, learned.stderr);
+    const learned = await runOk(t, [...measure, ...hosts, "--out", "costs.st"], directory);
     t.regex(
       learned.stdout,
       /^costs\.st: costs of 2 devices on 2 hosts and batches of 64 samples\n/,
     );
     const search = ["plan", "job.json", "--cost-model", "costs.st"];
-    const found = await runCli([...search, ...hosts, "--json"], directory);
-    t.is(found.code, 0, found.stderr);
+    const found = await runOk(t, [...search, ...hosts, "--json"], directory);
     const { plan, learned: by } = lastJson<Feasible>(found);
     t.deepEqual(plan.devices, { hosts: 2, perHost: 1 });
     t.true((by?.best?.cost ?? 0) > 0);

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { directoryOf } from "../../../../test/cli/jobs.ts";
-import { runCli } from "../../../../test/helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 import type { Prediction } from "../../model.ts";
 import type { AssessedOffer } from "../../predict/choose-cluster.ts";
@@ -48,11 +48,11 @@ test.serial(
       ["laptop", 1, 2],
     ] as const) {
       const args = ["simulate-cluster", "job.json", "--hardware", kind, "--hosts", `${hosts}`];
-      const { code, stdout, stderr } = await runCli(
+      const { stdout } = await runOk(
+        t,
         [...args, "--samples", "1e9", "--picture", "step.svg", "--trace", "step.json"],
         directory,
       );
-      t.is(code, 0, stderr);
       t.regex(
         stdout,
         new RegExp(
@@ -101,8 +101,7 @@ test.serial(
       "free.yaml",
     ];
     const asked = [...kinds, "--hosts", "1,2", "--samples", "1e12"];
-    const { code, stdout } = await runCli(asked, directory);
-    t.is(code, 0);
+    const { stdout } = await runOk(t, asked, directory);
     t.regex(stdout, /^job\.json:\nhardware +hosts +devices +samples\/s +step +limited by/);
     const { clusters, chosen } = lastJson<Report>(await runCli([...asked, "--json"], directory));
     t.is(clusters.length, 6);
@@ -140,8 +139,7 @@ test.serial("a single cluster is also checked against budget and deadline", asyn
   const directory = startFiles(t);
   const asked = ["simulate-cluster", "job.json", "--hardware", "zionex", "--changes", "1"];
   const limited = [...asked, "--samples", "1e9", "--budget", "1", "--deadline"];
-  const met = await runCli([...limited, "1d"], directory);
-  t.is(met.code, 0, met.stderr);
+  const met = await runOk(t, [...limited, "1d"], directory);
   t.regex(met.stdout, /^What would help most\n.*\n\nCheapest: 1 host of zionex, 0\.\d+ in .*\n$/m);
   t.regex(met.stdout, /^Energy +0\.\d*[1-9]\d* kWh/m);
   const late = await runCli([...limited, "1s"], directory);

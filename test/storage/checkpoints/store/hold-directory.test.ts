@@ -8,7 +8,7 @@ import test, { type ExecutionContext } from "ava";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { holdDirectory } from "../../../../storage/checkpoints/store/hold-directory.ts";
 import { startDirectory } from "../../../data/data-files.ts";
-import { runCli } from "../../../helpers/processes/cli.ts";
+import { runCli, runOk } from "../../../helpers/processes/cli.ts";
 
 const since = new Date("2026-11-28T09:00:00Z");
 
@@ -86,6 +86,5 @@ checkpoint: { directory: ${directory} }
   t.regex(refused.stderr, new RegExp(`process ${child.pid} of this machine`));
   child.kill("SIGKILL");
   await once(child, "exit");
-  const after = await runCli(args, directory);
-  t.is(after.code, 0, after.stderr);
+  await runOk(t, args, directory);
 });

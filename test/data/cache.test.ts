@@ -26,7 +26,7 @@ import {
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { sameValues } from "../helpers/same-values.ts";
-import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const tables = [
   { name: "a", rows: 50 },
@@ -52,10 +52,8 @@ function damage(path: string, offset: number): void {
 
 test("any samples in any order are the same from memory and from the disk", async (t) => {
   const { report } = await startCache(t);
-  const whole = openCache(report.path, realDisk);
-  const blocks = openCache(report.path, realDisk, 10_000);
-  t.teardown(() => whole.close());
-  t.teardown(() => blocks.close());
+  const whole = openCached(t, report.path);
+  const blocks = openCached(t, report.path, 10_000);
   const all = readPlain(whole);
   t.is(all.length, 1000);
   sameValues(t, readPlain(blocks), all);
@@ -74,8 +72,7 @@ const rowsOf = (feature: number) => tables[feature]?.rows ?? 0;
 
 test("an index beyond the data is refused, and a batch too long for its memory is counted", async (t) => {
   const { report } = await startCache(t, 40);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   t.throws(() => readPlain(dataset, [40]), { message: /an index of the dataset/ });
   const batch = {
     dense: new Float32Array(6),

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { ExecutionContext } from "ava";
+import { type CachedSamples, openCache } from "../../src/data/cache/cache-reader.ts";
 import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { BatchMemory, Dataset } from "../../src/data/dataset.ts";
 import { type DataOptions, dataOptions, type TableShape } from "../../src/data/options.ts";
@@ -35,6 +36,17 @@ export function writeText(
 /** Checks the options and prepares their cache on the real disk. */
 export function prepare(options: DataOptions, tables: readonly TableShape[]): Promise<CacheReport> {
   return prepareCache(checkOptions(dataOptions, options), tables, realDisk);
+}
+
+/** Opens a cache until the test ends. */
+export function openCached(
+  t: Pick<ExecutionContext, "teardown">,
+  path: string,
+  memoryBytesMax?: number,
+): CachedSamples {
+  const dataset = openCache(path, realDisk, memoryBytesMax);
+  t.teardown(() => dataset.close());
+  return dataset;
 }
 
 /** Samples as plain values: label, dense features, and a bag for each feature. */

@@ -2,12 +2,10 @@
 
 import { dirname, join } from "node:path";
 import test from "ava";
-import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { murmurHash3 } from "../../src/data/murmur-hash.ts";
 import { csv } from "../../src/data/sources.ts";
-import { realDisk } from "../../src/ports/disk.ts";
 import { listTree, textOf } from "../helpers/tree.ts";
-import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const page = textOf("docs/data.md");
 
@@ -55,8 +53,7 @@ test("text is hashed as docs/data.md says, capitals and spaces included", async 
   const cache = join(directory, "cache");
   const options = { label: "y", categorical: ["first", "color"], batchSize: 1, cache };
   const tables = ["first", "color"].map((name) => ({ name, rows: 1000 }));
-  const dataset = openCache((await prepare(csv(path, options), tables)).path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, (await prepare(csv(path, options), tables)).path);
   const rows = readPlain(dataset).map(({ bags }) => bags[1]?.[0]);
   t.deepEqual(
     rows,
@@ -72,8 +69,7 @@ test("a quoted line break belongs to its field; files may differ in header order
   const cache = join(directory, "cache");
   const options = { label: "y", dense: ["x"], batchSize: 1, rejectedMax: 1, cache };
   const report = await prepare(csv([first, second], options), []);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   t.deepEqual(
     readPlain(dataset).map(({ label, dense }) => [label, dense[0]]),
     [

@@ -13,7 +13,14 @@ import {
   InvalidOptionError,
 } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { type PlainSample, prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+import {
+  openCached,
+  type PlainSample,
+  prepare,
+  readPlain,
+  startDirectory,
+  writeText,
+} from "./data-files.ts";
 
 type Rest = Partial<Omit<CsvOptions, "kind" | "paths">>;
 
@@ -36,8 +43,7 @@ async function samplesOf(
   tables: readonly TableShape[] = [],
 ): Promise<PlainSample[]> {
   const { section } = startCsv(t, lines, { rejectedMax: 1, ...rest });
-  const dataset = openCache((await prepare(section(), tables)).path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, (await prepare(section(), tables)).path);
   return readPlain(dataset);
 }
 

@@ -16,7 +16,7 @@ import { DataCacheDamagedError, StoreFailedError } from "../../src/errors/errors
 import { sliceBoundsOf } from "../../src/kernels/contract/slices.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { sameValues } from "../helpers/same-values.ts";
-import { batchFor, prepare, readPlain, startDirectory } from "./data-files.ts";
+import { batchFor, openCached, prepare, readPlain, startDirectory } from "./data-files.ts";
 
 const tables = Array.from({ length: 26 }, (_, i) => ({ name: `t${i}`, rows: 50 }));
 
@@ -53,9 +53,8 @@ const indicesOf = (first: number, end: number) =>
 test("samples of held ranges are the same, and each range takes one read", async (t) => {
   const report = await startCache(t);
   const { disk, reads } = startDisk();
-  const whole = openCache(report.path, realDisk);
+  const whole = openCached(t, report.path);
   const streamed = openCache(report.path, disk, 0);
-  t.teardown(() => whole.close());
   t.teardown(() => streamed.close());
   const all = readPlain(whole);
   await streamed.hold([range(40, 100)], [range(500, 1000)]);
@@ -135,8 +134,7 @@ test("blocks checked when they were made are not checked again, but missing byte
 
 test("samples in file order read each block once, however little memory there is", async (t) => {
   const report = await startCache(t);
-  const streamed = openCache(report.path, realDisk, 0);
-  t.teardown(() => streamed.close());
+  const streamed = openCached(t, report.path, 0);
   for (let i = 0; i < 1000; i++) readPlain(streamed, [i]);
   const { file, samples } = streamed.bytesRead;
   t.true(file < 1.03 * samples, `${file} of ${samples}`);
@@ -164,8 +162,7 @@ test("a damaged block of a range is found and named at its use, and the file set
   const descriptor = openSync(report.path, "r+");
   writeSync(descriptor, Uint8Array.of(byte ^ 1), 0, 1, offset);
   closeSync(descriptor);
-  const streamed = openCache(report.path, realDisk, 0);
-  t.teardown(() => streamed.close());
+  const streamed = openCached(t, report.path, 0);
   await streamed.hold([range(0, 200)], []);
   t.is(readPlain(streamed, indicesOf(32, 200)).length, 168);
   t.throws(() => readPlain(streamed, [31]), {

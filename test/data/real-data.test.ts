@@ -1,11 +1,9 @@
 // Counts of real data, read in place if present: the expected figures come from the data's README.
 
 import { join } from "node:path";
-import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { criteo, csv } from "../../src/data/sources.ts";
-import { realDisk } from "../../src/ports/disk.ts";
 import { dataFile, testIf } from "../helpers/needs.ts";
-import { prepare, readPlain, realData, startDirectory } from "./data-files.ts";
+import { openCached, prepare, readPlain, realData, startDirectory } from "./data-files.ts";
 
 const criteoFiles: readonly [string, number, number][] = [
   ["criteo_kaggle_first10000_full39.tsv.gz", 10_000, 0.218],
@@ -39,8 +37,7 @@ testIf(dataFile("criteo/criteo_kaggle_4584_full39.csv.gz"))(
     const report = await prepare(options, tables);
     t.like(report, { samples: 4584, quarantine: { count: 0 } });
     t.true(Math.abs(report.positives / 4584 - 0.269) < 0.001);
-    const dataset = openCache(report.path, realDisk);
-    t.teardown(() => dataset.close());
+    const dataset = openCached(t, report.path);
     const missing = readPlain(dataset).filter(({ bags }) => bags[21]?.[0] === 0).length;
     t.true(missing > 3000, "C22 is missing in three lines of four");
   },

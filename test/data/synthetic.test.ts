@@ -2,7 +2,6 @@
 
 import { join } from "node:path";
 import test from "ava";
-import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { syntheticOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { criteo, synthetic } from "../../src/data/sources.ts";
@@ -12,9 +11,8 @@ import { generateSamples, SyntheticSamples } from "../../src/data/synthetic/synt
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
-import { realDisk } from "../../src/ports/disk.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
-import { prepare, readPlain, startDirectory } from "./data-files.ts";
+import { openCached, prepare, readPlain, startDirectory } from "./data-files.ts";
 
 test("ranks are drawn with exactly Zipf's probabilities", (t) => {
   const draws = 100_000;
@@ -99,8 +97,7 @@ test("a cache of generated samples has the best AUC, and a quarter is positive",
   const again = await prepare(synthetic({ samples: 20_000, batchSize: 1, cache }), tables);
   t.is(again.bestAuc, bestAuc);
 
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   const first = readPlain(dataset, [0, 19_999]);
   t.is(first[1]?.bags.length, 26);
   let mean = 0;
@@ -140,8 +137,7 @@ test("bags may be empty or have several ids", async (t) => {
   const section = synthetic({ samples: 500, batchSize: 1, dense: 0, idsPerBag, cache });
   const report = await prepare(section, tables.slice(0, 3));
   t.deepEqual(report.idsMax, [3, 3, 3]);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   const lengths = new Set(readPlain(dataset).flatMap(({ bags }) => bags.map((bag) => bag.length)));
   t.deepEqual([...lengths].sort(), [0, 1, 2, 3]);
 });
@@ -159,8 +155,7 @@ test("generated text reads back with the same labels and as many ids as table ro
   t.is(report.quarantine.count, 0);
   t.is(report.positives, written.positives);
   t.true(written.bestAuc > 0.7);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   const samples = readPlain(dataset);
   const rows = new Set(samples.map(({ bags }) => bags[0]?.[0]));
   t.true(rows.size > 25 && rows.size <= 50, `${rows.size} rows of feature C1`);

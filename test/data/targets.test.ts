@@ -2,15 +2,13 @@
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { type CsvOptions, dataOptions } from "../../src/data/options.ts";
 import { createRecordEncoder } from "../../src/data/records.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";
 import { groupOf } from "../../src/data/targets.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
-import { realDisk } from "../../src/ports/disk.ts";
 import { sameValues } from "../helpers/same-values.ts";
-import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const tables = [{ name: "item", rows: 1000 }];
 const labels = ["click", "buy"];
@@ -26,8 +24,7 @@ async function readCsv(
   const cache = join(directory, "cache");
   const options = { label: "click", batchSize: 1, rejectedMax: 1, categorical: ["item"], cache };
   const report = await prepare(csv(path, { ...options, ...more }), tables);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   return { report, samples: readPlain(dataset) };
 }
 
@@ -103,10 +100,8 @@ test("targets stay with their samples in any order, from memory and from disk", 
   const options = { samples: 500, batchSize: 8, dense: 3, cache };
   const own = { labels: 3, sampleWeights: "uniform", groups: 20 } as const;
   const report = await prepare(synthetic({ ...options, ...own }), tables);
-  const whole = openCache(report.path, realDisk);
-  const blocks = openCache(report.path, realDisk, 10_000);
-  t.teardown(() => whole.close());
-  t.teardown(() => blocks.close());
+  const whole = openCached(t, report.path);
+  const blocks = openCached(t, report.path, 10_000);
   const all = readPlain(whole);
   sameValues(t, readPlain(blocks), all);
   const indices = [499, 0, 31, 32, 31, 250];
@@ -119,8 +114,7 @@ test("targets stay with their samples in any order, from memory and from disk", 
   // Further labels, weights and groups change neither the first label nor the ids and dense
   // features.
   const plain = await prepare(synthetic(options), tables);
-  const other = openCache(plain.path, realDisk);
-  t.teardown(() => other.close());
+  const other = openCached(t, plain.path);
   const withoutTargets = all.map(({ label, dense, bags }) => ({ label, dense, bags }));
   sameValues(t, readPlain(other), withoutTargets);
 });

@@ -3,7 +3,6 @@
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test from "ava";
-import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { murmurHash3 } from "../../src/data/murmur-hash.ts";
 import { criteo, csv } from "../../src/data/sources.ts";
 import { labelReader } from "../../src/data/text/labels.ts";
@@ -12,7 +11,7 @@ import { lineBytesMax, readLines, unreadable } from "../../src/data/text/text-li
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { sameValues } from "../helpers/same-values.ts";
-import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const bytesOf = (text: string) => Buffer.from(text, "utf8").toString("latin1");
 const hashed = (text: string, feature: number, rows: number) =>
@@ -112,8 +111,7 @@ test("a Criteo line becomes logarithms and hashed rows; missing fields are 0", a
   const path = writeText(directory, { name: "a.tsv", text });
   const options = criteo.tsv(path, { batchSize: 1, cache: join(directory, "cache") });
   const report = await prepare(options, criteo.tables({ dim: 4, rows: 500 }));
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   const [sample] = readPlain(dataset);
   t.is(sample?.label, 1);
   const dense = [0, 0, ...Array.from({ length: 11 }, (_, i) => Math.fround(Math.log(3 + i)))];
@@ -149,8 +147,7 @@ test("a CSV column feeds the table of its name, in the order of the tables", asy
   const report = await prepare(options, tables);
   t.like(report, { samples: 3, positives: 2, dense: 2, features: 2, idsMax: [1, 2] });
   t.is(report.quarantine.count, 0);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   sameValues(t, readPlain(dataset), [
     {
       label: 1,
@@ -179,8 +176,7 @@ test("integer ids are rows minus the offset; each of several files has a header"
     cache: join(directory, "cache"),
   });
   const report = await prepare(options, [{ name: "item", rows: 45 }]);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   t.deepEqual(
     readPlain(dataset).map(({ bags }) => bags[0]),
     [[0], [43, 44], [], [1]],

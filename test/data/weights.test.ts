@@ -2,16 +2,14 @@
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { type CsvOptions, dataOptions } from "../../src/data/options.ts";
 import { createRecordEncoder } from "../../src/data/records.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
-import { realDisk } from "../../src/ports/disk.ts";
 import { sameValues } from "../helpers/same-values.ts";
-import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const tables = [
   { name: "item", rows: 20 },
@@ -31,8 +29,7 @@ async function readCsv(t: ExecutionContext, lines: readonly string[], columns = 
   const path = writeText(directory, { name: "a.csv", text });
   const options = { label: "y", batchSize: 1, rejectedMax: 1, cache: join(directory, "cache") };
   const report = await prepare(csv(path, { ...options, categorical: columns }), tables);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   return { report, samples: readPlain(dataset), dataset };
 }
 
@@ -94,10 +91,8 @@ test("weights stay with their ids in any order of samples, from memory and from 
   const idsPerBag = { min: 0, max: 5 };
   const options = { samples: 500, batchSize: 8, dense: 3, idsPerBag, cache };
   const report = await prepare(synthetic({ ...options, weights: "uniform" }), tables);
-  const whole = openCache(report.path, realDisk);
-  const blocks = openCache(report.path, realDisk, 10_000);
-  t.teardown(() => whole.close());
-  t.teardown(() => blocks.close());
+  const whole = openCached(t, report.path);
+  const blocks = openCached(t, report.path, 10_000);
   const all = readPlain(whole);
   sameValues(t, readPlain(blocks), all);
   const indices = [499, 0, 31, 32, 31, 250];
@@ -110,8 +105,7 @@ test("weights stay with their ids in any order of samples, from memory and from 
   t.true(new Set(weights).size > 0.99 * weights.length);
   // Weights change labels, as the generator's true model includes them, but no id.
   const plain = await prepare(synthetic(options), tables);
-  const unweighted = openCache(plain.path, realDisk);
-  t.teardown(() => unweighted.close());
+  const unweighted = openCached(t, plain.path);
   t.deepEqual(
     readPlain(unweighted).map(({ bags }) => bags),
     all.map(({ bags }) => bags),

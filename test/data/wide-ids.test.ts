@@ -10,7 +10,7 @@ import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { edges, halvesOf } from "../helpers/batches/wide-ids.ts";
-import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const tables = [
   { name: "day", rows: 40 },
@@ -73,8 +73,7 @@ test("the offset of 64-bit ids is subtracted exactly, and an overflow is a bad l
     "0,6,,007",
   ]);
   const report = await prepare(sectionOf(path, cache, 10), tables);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   t.deepEqual(
     readPlain(dataset).map(({ bags }) => bags.slice(1)),
     [
@@ -123,8 +122,7 @@ test("generated ids are the same in 64 bits as in 32", async (t) => {
       { name: "a", rows: 50, idBits },
       { name: "b", rows: 9 },
     ];
-    const dataset = openCache((await prepare(options, shapes)).path, realDisk);
-    t.teardown(() => dataset.close());
+    const dataset = openCached(t, (await prepare(options, shapes)).path);
     return readPlain(dataset);
   };
   const asNumbers = (await read(64)).map((sample) => {
@@ -142,8 +140,7 @@ test("weighted 64-bit ids keep every digit and weight, from text and from record
   const cache = join(directory, "cache");
   const options = csv(path, { label: "y", categorical: [users], batchSize: 2, cache });
   const shapes = [{ name: "users", rows: 5, idBits: 64 as const }];
-  const dataset = openCache((await prepare(options, shapes)).path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, (await prepare(options, shapes)).path);
   const weights = edges.map((_, i) => i / 4 - 1);
   t.deepEqual(
     readPlain(dataset).map(({ bags, weights }) => [bags, weights]),

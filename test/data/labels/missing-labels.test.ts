@@ -3,21 +3,18 @@
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import type { DataOptions } from "../../../src/data/options.ts";
 import { csv, jsonl } from "../../../src/data/sources.ts";
 import { baselineTasks } from "../../../src/job/baseline-job.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../../src/job/job.ts";
-import { realDisk } from "../../../src/ports/disk.ts";
-import { prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
 
 const own = { label: ["click", "buy"], dense: ["x"], batchSize: 2 };
 const masked = { ...own, missingLabels: { buy: "mask" } } as const;
 
 async function read(t: ExecutionContext, options: DataOptions) {
   const report = await prepare(options, []);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   return { report, labels: readPlain(dataset).map(({ labels = [] }) => labels) };
 }
 

@@ -3,13 +3,11 @@
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import { type CsvOptions, dataOptions } from "../../../src/data/options.ts";
 import { csv, synthetic } from "../../../src/data/sources.ts";
 import { generateSamples } from "../../../src/data/synthetic/synthetic.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
-import { realDisk } from "../../../src/ports/disk.ts";
-import { prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
 
 async function readCsv(t: ExecutionContext, text: string, more: Partial<CsvOptions>) {
   const directory = startDirectory(t);
@@ -17,8 +15,7 @@ async function readCsv(t: ExecutionContext, text: string, more: Partial<CsvOptio
   const options = { label: "y", batchSize: 1, rejectedMax: 1, cache: join(directory, "cache") };
   const tables = more.categorical === undefined ? [] : [{ name: "x", rows: 1000 }];
   const report = await prepare(csv(path, { ...options, ...more }), tables);
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   return { report, samples: readPlain(dataset) };
 }
 

@@ -5,15 +5,13 @@
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
-import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import { type DataOptions, dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder, type SampleRecord } from "../../../src/data/records.ts";
 import { csv, jsonl, parquet, synthetic } from "../../../src/data/sources.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
-import { realDisk } from "../../../src/ports/disk.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { sameValues } from "../../helpers/same-values.ts";
-import { prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
 
 const seed = 31;
 
@@ -214,8 +212,7 @@ const tableOf = (name: string) => [{ name, rows: 1000 }];
 /** The ids of a column, row by row. */
 async function idsOf(t: ExecutionContext, options: DataOptions, column: string) {
   const { path } = await prepare(options, tableOf(column));
-  const dataset = openCache(path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, path);
   return readPlain(dataset).map(({ bags }) => bags[0]?.[0]);
 }
 

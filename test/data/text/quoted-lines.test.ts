@@ -3,14 +3,12 @@
 import { join } from "node:path";
 import test from "ava";
 import { parse } from "csv-parse/sync";
-import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { splitLine } from "../../../src/data/text/line-decoder.ts";
 import { lineBytesMax, readLines } from "../../../src/data/text/text-lines.ts";
-import { realDisk } from "../../../src/ports/disk.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
+import { openCached, prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
 
 const hashed = (text: string, feature: number, rows: number) =>
   1 + (murmurHash3(text, feature) % (rows - 1));
@@ -120,8 +118,7 @@ test("ids and bad lines of CSV with quoted line breaks are those of its records"
     report.quarantine.kept.map(({ line }) => line),
     [5, 8],
   );
-  const dataset = openCache(report.path, realDisk);
-  t.teardown(() => dataset.close());
+  const dataset = openCached(t, report.path);
   const seed = 0;
   const [first, second, third] = readPlain(dataset);
   t.deepEqual(

@@ -2,14 +2,13 @@
 // cluster's broker, as hosts on other machines do. Frames of two hosts travel over the broker, over
 // direct links, or over two nats-servers that form a cluster, one a host.
 
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Cluster } from "../../internal.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { configuration } from "../configurations.ts";
 import { quantileOf } from "../row.ts";
+import { startHost } from "../service/lost-host.bench.ts";
 import { startNatsServer } from "../service/nats-server.ts";
 import { spentMsOf } from "../spent.ts";
 
@@ -112,11 +111,4 @@ async function startServers() {
       await Promise.all([first, second].map((one) => one[Symbol.asyncDispose]()));
     },
   };
-}
-
-function startHost(cluster: Cluster, server: string): ChildProcess {
-  const program = fileURLToPath(new URL("../../cli/main.js", import.meta.url));
-  const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
-  const at = ["--nats", server, ...secret, "--cluster", cluster.name];
-  return spawn(process.execPath, [program, "host", ...at, "--devices", "1"], { stdio: "ignore" });
 }

@@ -149,7 +149,7 @@ function bytesOf(...tensors: readonly Tensor[]): number {
   return tensors.reduce((sum, { shape }) => sum + 4 * shape.reduce((a, b) => a * b, 1), 0);
 }
 
-function filled(kernels: Kernels, shape: readonly number[]): Tensor {
+export function filled(kernels: Kernels, shape: readonly number[]): Tensor {
   const tensor = kernels.tensor(shape);
   kernels.uniform(tensor, [1, 2], 3, 0, 0.5);
   return tensor;

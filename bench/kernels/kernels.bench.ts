@@ -2,7 +2,7 @@
 // compared with its limit, measured in alternation in the same run: the best BLAS that is installed
 // for products, a bare prefetching loop in C for rows.
 
-import type { DensePrecision, Kernels } from "../../src/kernels/contract/kernels.ts";
+import type { DensePrecision } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import {
@@ -15,7 +15,7 @@ import { type Bench, type Measurement, positiveOption, single } from "../bench.t
 import { configuration, configurationNames } from "../configurations.ts";
 import { bestBlas, limit, type Pass } from "../limits/limits.ts";
 import { type BenchRow, fastest, rowOf } from "../row.ts";
-import { blockMeasurements } from "./blocks.bench.ts";
+import { blockMeasurements, filled } from "./blocks.bench.ts";
 import { rowMeasurements } from "./rows.bench.ts";
 
 const roundSeconds = 0.15;
@@ -212,10 +212,4 @@ function measured(
     limitIs = is;
   }
   return rowOf({ name, unit, limitIs }, ours, limits);
-}
-
-function filled(kernels: Kernels, shape: readonly number[]) {
-  const tensor = kernels.tensor(shape);
-  kernels.uniform(tensor, [1, 2], 3, 0, 0.5);
-  return tensor;
 }

@@ -196,11 +196,11 @@ interface ReadyLine {
   readonly restoreMs: number;
 }
 
-/** Starts a host process of the cluster, with one device. */
-export function startHost(cluster: Cluster): ChildProcess {
+/** Starts a host process of the cluster, with one device; `server`: its broker. */
+export function startHost(cluster: Cluster, server = cluster.url): ChildProcess {
   const program = fileURLToPath(new URL("../../cli/main.js", import.meta.url));
   const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
-  const at = ["--nats", cluster.url, ...secret, "--cluster", cluster.name];
+  const at = ["--nats", server, ...secret, "--cluster", cluster.name];
   return spawn(process.execPath, [program, "host", ...at, "--devices", "1"], { stdio: "ignore" });
 }
 

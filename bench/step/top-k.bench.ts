@@ -31,6 +31,7 @@ import {
 import { type Bench, positiveOption, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { benchWork, runDevices } from "./device-threads.ts";
+import { shuffle } from "./frappe.ts";
 import { optimizerOf } from "./optimizers.ts";
 import { type Link, wayMs } from "./slow-link.ts";
 import { startSoloDevice } from "./solo-device.ts";
@@ -183,13 +184,6 @@ function batchOf({ labels, ids }: Lines, lines: Int32Array): LocalBatch {
     labels: Float32Array.from(lines, (line) => labels[line] ?? 0),
     lengths: new Int32Array(own.length).fill(1),
   };
-}
-
-function shuffle(order: Int32Array, random: RandomStream): void {
-  for (let i = order.length - 1; i > 0; i--) {
-    const j = random.below(i + 1);
-    [order[i], order[j]] = [order[j] ?? 0, order[i] ?? 0];
-  }
 }
 
 /** The optimizer at a share of the steps, of which the second half lets rates fall to 0. */

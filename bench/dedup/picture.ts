@@ -7,13 +7,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { scaleLinear } from "d3-scale";
-import { at, svgOf, text } from "../../cli/views/svg.ts";
+import { at, rowsOfJson, svgOf, text } from "../../cli/views/svg.ts";
 import type { BenchRow } from "../row.ts";
 
 export const files = { rows: "docs/pictures/recd.jsonl", picture: "docs/pictures/recd.svg" };
-
-/** The fields of a row that the picture shows. */
-type Shown = Pick<BenchRow, "name" | "ratio" | "target">;
 
 /** The rows that are drawn, by name, with their labels. */
 const titles: Readonly<Record<string, string>> = {
@@ -31,21 +28,8 @@ const titles: Readonly<Record<string, string>> = {
 const [width, rowHeight, top] = [760, 34, 74];
 const frame = { left: 320, right: 690 };
 
-/** The rows in the output of `bench --json`. */
-export function rowsIn(text: string): Shown[] {
-  return text
-    .trimEnd()
-    .split("\n")
-    .map((line): Partial<BenchRow> => JSON.parse(line))
-    .flatMap(({ name, ratio, target }) => {
-      return name === undefined || ratio === undefined
-        ? []
-        : [{ name, ratio, ...(target && { target }) }];
-    });
-}
-
 /** The whole picture, as the text of an SVG. */
-export function drawSavings(all: readonly Shown[]): string {
+export function drawSavings(all: readonly BenchRow[]): string {
   const rows = Object.entries(titles).flatMap(([name, title]) => {
     const { ratio, target } = all.find((row) => row.name === name) ?? {};
     return ratio === undefined ? [] : [{ title, ratio, target }];
@@ -78,5 +62,5 @@ export function drawSavings(all: readonly Shown[]): string {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  writeFileSync(files.picture, drawSavings(rowsIn(readFileSync(files.rows, "utf8"))));
+  writeFileSync(files.picture, drawSavings(rowsOfJson(readFileSync(files.rows, "utf8"))));
 }

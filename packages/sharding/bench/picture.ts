@@ -9,14 +9,13 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { scaleLog } from "d3-scale";
-import { z } from "zod";
+import type { BenchRow } from "../../../bench/row.ts";
+import { at, rowsOfJson, svgOf, text } from "../../../cli/views/svg.ts";
 
 export const files = {
   rows: "docs/pictures/learned-sharding.jsonl.gz",
   picture: "docs/pictures/learned-sharding.svg",
 };
-
-const rowSchema = z.object({ name: z.string(), figure: z.number(), limit: z.number().optional() });
 
 /** Measured and predicted milliseconds of a plan. */
 export interface PredictedPlan {
@@ -35,14 +34,8 @@ const planName = /^sharding\.threads\.plan\.(\d+)\.(.+)$/;
 const byFormulas = "sharding.threads.formulas.";
 
 /** The plans in the output of the bench. */
-export function plansIn(text: string): PredictedPlan[] {
-  const rows = text
-    .trimEnd()
-    .split("\n")
-    .flatMap((line) => {
-      const row = rowSchema.safeParse(JSON.parse(line));
-      return row.success ? [row.data] : [];
-    });
+export function plansIn(lines: string): PredictedPlan[] {
+  const rows = rowsOfJson<Pick<BenchRow, "name" | "figure" | "limit">>(lines);
   const formulas = new Map(rows.map(({ name, limit }) => [name, limit]));
   return rows.flatMap(({ name, figure, limit }) => {
     const [, set, way = ""] = planName.exec(name) ?? [];
@@ -59,30 +52,15 @@ const frames = [
 ] as const;
 const [top, bottom] = [72, 372];
 
-const style = `<style>
-  text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
-  .page { fill: #ffffff; stroke: #d1d9e0; }
-  .title { font-size: 15px; font-weight: 600; }
-  .small { font-size: 11.5px; fill: #59636e; }
-  .grid { stroke: #d1d9e0; }
-  .same { stroke: #1f2328; stroke-width: 1.2; }
-  .plan { fill: #0969da; fill-opacity: 0.6; }
-  .learned { fill: #bc4c00; fill-opacity: 0.9; }
-</style>`;
-
 /** The whole picture, as the text of an SVG. */
 export function drawPredictions(plans: readonly PredictedPlan[]): string {
   const all = plans.flatMap(({ measured, networks, formulas }) => [measured, networks, formulas]);
   const ends = [Math.min(...all) / 1.1, Math.max(...all) * 1.1];
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img">`,
-    "<title>Predicted against measured costs of plans</title>",
-    style,
-    `<rect class="page" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="10"/>`,
+  return svgOf({ width, height, title: "Predicted against measured costs of plans" }, [
     text(24, 30, "The embedding part of a step, predicted against measured, in ms", "title"),
-    `<circle class="learned" cx="70" cy="402" r="4"/>`,
+    `<circle class="less" cx="70" cy="402" r="4"/>`,
     text(80, 406, "plans of the learned search", "small"),
-    `<circle class="plan" cx="438" cy="402" r="4"/>`,
+    `<circle class="bar" cx="438" cy="402" r="4"/>`,
     text(448, 406, "plans of others", "small"),
     ...frames.flatMap(({ left, right, title, of }) => {
       const x = scaleLog(ends, [left, right]);
@@ -98,26 +76,15 @@ export function drawPredictions(plans: readonly PredictedPlan[]): string {
           text(x(ms) - 4, bottom + 16, String(ms), "small"),
           text(left - 20, y(ms) + 4, String(ms), "small"),
         ]),
-        `<path class="same" d="M${left} ${bottom}L${right} ${top}"/>`,
+        `<path class="target" d="M${left} ${bottom}L${right} ${top}"/>`,
         ...plans.map((plan) => {
-          const kind = plan.way === "learned" ? "learned" : "plan";
+          const kind = plan.way === "learned" ? "less" : "bar";
           const place = `cx="${at(x(plan.measured))}" cy="${at(y(plan[of]))}"`;
-          return `<circle class="${kind}" ${place} r="3"/>`;
+          return `<circle class="${kind}" ${place} r="3" fill-opacity="0.6"/>`;
         }),
       ];
     }),
-    "</svg>",
-    "",
-  ].join("\n");
-}
-
-/** A rounded coordinate, so that the picture is the same on every machine. */
-function at(coordinate: number): number {
-  return Math.round(coordinate * 10) / 10;
-}
-
-function text(left: number, baseline: number, words: string, kind: string): string {
-  return `<text x="${at(left)}" y="${at(baseline)}" class="${kind}">${words}</text>`;
+  ]);
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {

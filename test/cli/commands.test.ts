@@ -8,7 +8,7 @@ import { loadJob } from "../../cli/support/job-file.ts";
 import { type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
-import { directoryOf, jobOf, writeEveryKind } from "./jobs.ts";
+import { directoryOf, directoryWith, jobOf, writeEveryKind } from "./jobs.ts";
 
 interface DemoReport {
   readonly auc: number;
@@ -44,8 +44,7 @@ test.serial("the help of every command has examples and exit codes", async (t) =
 });
 
 test.serial("a command sets the exit code of its process", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
+  const directory = directoryWith(t, jobOf("none"));
   const runs: [string[], number, RegExp][] = [
     [["plan", "job.json", "--devices", "1", "--memory", "1kB"], 1, /^$/], // Nothing fits.
     [["trian"], 2, /^osiris: unknown command 'trian'/],

@@ -13,7 +13,7 @@ import { setEnvironment } from "../helpers/environment.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
-import { directoryOf, jobOf } from "./jobs.ts";
+import { directoryOf, directoryWith, jobOf } from "./jobs.ts";
 
 /** Constants of a machine of two cores; each device adds `more` seconds to a step. */
 function machine(more: number): object {
@@ -60,8 +60,7 @@ testIf(testAll).serial(
 );
 
 test.serial("plan --devices auto plans for the number that train would choose", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
+  const directory = directoryWith(t, jobOf("none"));
   writeFileSync(join(directory, "dear.json"), JSON.stringify(machine(1)));
   const plan = ["plan", "job.json", "--constants", "dear.json"];
   for (const args of [plan, [...plan, "--devices", "auto"]]) {
@@ -147,8 +146,7 @@ testIf(testAll).serial(
 );
 
 test.serial("an invalid number of devices and unknown constants are refused", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
+  const directory = directoryWith(t, jobOf("none"));
   const many = { ...jobOf("none"), devices: "many" };
   writeFileSync(join(directory, "many.json"), JSON.stringify(many));
   const wrong: [string[], RegExp][] = [

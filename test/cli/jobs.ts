@@ -14,6 +14,13 @@ export function directoryOf(t: ExecutionContext): string {
   return directory;
 }
 
+/** A directory for this test only, with a job in `job.json`. */
+export function directoryWith(t: ExecutionContext, job: object): string {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  return directory;
+}
+
 /** A job that takes a few seconds at most; its checkpoint directory is `name`. */
 export function jobOf(name: string, samples = 3000): JobOptions {
   return {

@@ -10,7 +10,7 @@ import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll } from "../../helpers/needs.ts";
 import { runCli, runOk } from "../../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
-import { directoryOf } from "../jobs.ts";
+import { directoryOf, directoryWith } from "../jobs.ts";
 
 const job = {
   model: {
@@ -26,8 +26,7 @@ const job = {
 };
 
 test.serial("a given plan is refused if it is not for these devices", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   const made = ["plan", "job.json", "--devices", "4", "--hosts", "2", "--schemes", "table-wise"];
   t.is((await runCli([...made, "--out", "plan.json"], directory)).code, 0);
   const from = ["plan", "job.json", "--from", "plan.json"];
@@ -63,8 +62,7 @@ test.serial("a given plan is refused if it is not for these devices", async (t) 
 });
 
 test.serial("a dry run plans, measures nothing and writes nothing", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   const dry = ["plan", "job.json", "--dry-run", "--devices", "16", "--hosts", "2"];
   const before = readdirSync(directory).sort();
   const unknown = ["env", "-u", "OSIRIS_CONSTANTS", `XDG_CACHE_HOME=${directory}`];
@@ -106,8 +104,7 @@ test.serial("a job with a table too large for a device trains by a learned plan"
 });
 
 test.serial("a plan with too little memory is reported, with the remedy", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   t.is((await runCli(["plan", "job.json", "--out", "plan.json"], directory)).code, 0);
   const judged = ["plan", "job.json", "--plan", "plan.json", "--memory", "1MB"];
   const { code, stdout } = await runCli(judged, directory);

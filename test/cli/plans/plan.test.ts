@@ -10,7 +10,7 @@ import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll, testIf } from "../../helpers/needs.ts";
 import { runCli, runOk } from "../../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
-import { directoryOf } from "../jobs.ts";
+import { directoryOf, directoryWith } from "../jobs.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 type Infeasible = Extract<JobPlan, { isFeasible: false }>;
@@ -27,8 +27,7 @@ const job = {
 };
 
 test.serial("plan prints load, memory, step time and the number of candidates", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   const { stdout } = await runOk(t, ["plan", "job.json"], directory);
   t.regex(stdout, /^job\.json: 3 shards on 2 devices of 1 host\n/);
   t.regex(stdout, /device +load +memory +shards\n0 +\S+ us +\S+ MB +2\n1 /);
@@ -44,8 +43,7 @@ test.serial("plan prints load, memory, step time and the number of candidates", 
 });
 
 test.serial("a plan that is written and read back has the same assessment", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   const search = ["plan", "job.json", "--devices", "4", "--hosts", "2", "--schemes", "all"];
   const written = await runOk(t, [...search, "--out", "plan.json", "--json"], directory);
   const plan = lastJson<Feasible & { report: string }>(written);
@@ -61,8 +59,7 @@ test.serial("a plan that is written and read back has the same assessment", asyn
 });
 
 test.serial("a run follows a plan, and trains the same model as without", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   const search = ["plan", "job.json", "--devices", "3", "--schemes", "column-wise,row-wise"];
   t.is((await runCli([...search, "--out", "plan.json"], directory)).code, 0);
   const train = async (...args: string[]) => {
@@ -83,8 +80,7 @@ test.serial("a run follows a plan, and trains the same model as without", async 
 });
 
 test.serial("a plan of another job is refused with the reason", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   const search = ["plan", "job.json", "--devices", "2", "--out", "plan.json"];
   t.is((await runCli(search, directory)).code, 0);
   const refusal = async (...args: string[]) => {
@@ -148,8 +144,7 @@ test.serial(
 );
 
 test.serial("if no plan fits, the message says what lacks memory, and each remedy", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   const args = ["plan", "job.json", "--memory", "100MB"];
   const { code, stdout } = await runCli(args, directory);
   t.is(code, 1);
@@ -167,8 +162,7 @@ test.serial("if no plan fits, the message says what lacks memory, and each remed
 testIf(testAll).serial(
   "plan reads measured constants, and they change its predictions",
   async (t) => {
-    const directory = directoryOf(t);
-    writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+    const directory = directoryWith(t, job);
     const measure = ["plan", "--calibrate", "--devices", "2", "--memory", "1GB"];
     const measured = await runOk(t, [...measure, "--out", "machine.json"], directory);
     t.regex(measured.stdout, /^machine\.json: the constants of .*, 2 threads, /);
@@ -215,8 +209,7 @@ test.serial("a mistake in the flags of plan is one sentence, with exit code 2", 
 test.serial(
   "plan --explain gives the reason of each placement, and the cost of alternatives",
   async (t) => {
-    const directory = directoryOf(t);
-    writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+    const directory = directoryWith(t, job);
     const asked = ["plan", "job.json", "--schemes", "all", "--explain"];
     const { stdout } = await runOk(t, asked, directory);
     t.regex(stdout, /\nReasons for the placement of each table\n {2}hot: \S+ on .*: update \S+/);
@@ -239,8 +232,7 @@ test.serial(
 );
 
 test.serial("plan compares a job with a changed one, and two plans of a job", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const directory = directoryWith(t, job);
   const asked = await runOk(t, ["plan", "job.json", "--what-if", "dim=128"], directory);
   t.regex(asked.stdout, /^job\.json: as it is beside dim=128\n/);
   t.regex(asked.stdout, /\npredicted step +\S+ \S+ +\S+ \S+ +\+\d/);

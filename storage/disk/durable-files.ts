@@ -75,6 +75,16 @@ export function readWhole(disk: Disk, path: string): Uint8Array {
   }
 }
 
+/** Bytes of a file. */
+export function sizeOf(disk: Disk, path: string): number {
+  const file = disk.open(path, "read");
+  try {
+    return file.size();
+  } finally {
+    file.close();
+  }
+}
+
 /**
  * Runs `body`. An error of the disk becomes a StoreFailedError that names the attempted action.
  */

@@ -12,7 +12,7 @@ import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
-import { readWhole, replaceDurably } from "./durable-files.ts";
+import { readWhole, replaceDurably, sizeOf } from "./durable-files.ts";
 import { seal, unseal } from "./sealed-json.ts";
 
 /** Suffix of an unfinished file's name. */
@@ -147,15 +147,6 @@ function recordAt(disk: Disk, path: string): z.output<typeof recordSchema> | und
   } catch (error) {
     if (error instanceof CheckpointCorruptError) return undefined; // Start again from byte 0.
     throw error;
-  }
-}
-
-function sizeOf(disk: Disk, path: string): number {
-  const file = disk.open(path, "read");
-  try {
-    return file.size();
-  } finally {
-    file.close();
   }
 }
 

@@ -2,7 +2,7 @@
 // layout is in manifest.ts.
 
 import type { Disk } from "../../../src/ports/disk.ts";
-import { onDisk, readWhole, temporarySuffix } from "../../disk/durable-files.ts";
+import { onDisk, readWhole, sizeOf, temporarySuffix } from "../../disk/durable-files.ts";
 import { filesOf } from "../../disk/held-files.ts";
 import type { NewFile, PartPlace } from "./place.ts";
 import { parseGenerationName, pathsOf, type StorePaths } from "./store-paths.ts";
@@ -25,15 +25,6 @@ export function directoryPlace(directory: string, disk: Disk, packBytes?: number
     newestGeneration: () => newestIn(disk, paths),
     takerOf: (generation) => takerOf(disk, paths.generation(generation)),
   };
-}
-
-function sizeOf(disk: Disk, path: string): number {
-  const file = disk.open(path, "read");
-  try {
-    return file.size();
-  } finally {
-    file.close();
-  }
 }
 
 /** A file under a temporary name until it is finished. */

@@ -6,7 +6,7 @@ import { openIndex } from "../../../src/data/arrow/messages.ts";
 import { readArrow } from "../../../src/data/arrow/read-arrow.ts";
 import { shapeOf } from "../../../src/data/arrow/shapes.ts";
 import { openRanges, type RangeReader } from "../../../src/data/tables/byte-ranges.ts";
-import { expectedOf, type PlainValue, plainValue } from "../parquet/parquet-files.ts";
+import { expectedOf, type PlainValue, plainColumns } from "../parquet/parquet-files.ts";
 
 /**
  * The folder of Arrow files that pyarrow wrote (make.py) from the tables of the Parquet fixtures.
@@ -40,17 +40,7 @@ export async function readColumns(
       if (shape === undefined) throw new Error(`no column ${name}`);
       return { shape, isId };
     });
-    const found: Record<string, PlainValue[]> = Object.fromEntries(names.map((name) => [name, []]));
-    for await (const { columns, rows } of readArrow(file, index, wanted)) {
-      for (const { shape } of wanted) {
-        const column = columns.get(shape.name);
-        if (column === undefined) throw new Error(`no column ${shape.name}`);
-        for (let row = 0; row < rows; row++) {
-          found[shape.name]?.push(plainValue(column, row, shape.list !== "none"));
-        }
-      }
-    }
-    return found;
+    return await plainColumns(wanted, readArrow(file, index, wanted));
   } finally {
     await file.close();
   }

@@ -57,20 +57,29 @@ export async function readColumns(
       if (shape === undefined) throw new Error(`no column ${name}`);
       return { shape, isId };
     });
-    const found: Record<string, PlainValue[]> = Object.fromEntries(names.map((name) => [name, []]));
-    for await (const { columns, rows } of readParquet(file, footer, wanted)) {
-      for (const { shape } of wanted) {
-        const column = columns.get(shape.name);
-        if (column === undefined) throw new Error(`no column ${shape.name}`);
-        for (let row = 0; row < rows; row++) {
-          found[shape.name]?.push(plainValue(column, row, shape.list !== "none"));
-        }
-      }
-    }
-    return found;
+    return await plainColumns(wanted, readParquet(file, footer, wanted));
   } finally {
     await file.close();
   }
+}
+
+/** The rows of all batches as plain values, by column. */
+export async function plainColumns(
+  wanted: readonly { readonly shape: { readonly name: string; readonly list: string } }[],
+  batches: AsyncIterable<{ readonly columns: ReadonlyMap<string, Column>; readonly rows: number }>,
+): Promise<Record<string, PlainValue[]>> {
+  const found: Record<string, PlainValue[]> = {};
+  for (const { shape } of wanted) found[shape.name] = [];
+  for await (const { columns, rows } of batches) {
+    for (const { shape } of wanted) {
+      const column = columns.get(shape.name);
+      if (column === undefined) throw new Error(`no column ${shape.name}`);
+      for (let row = 0; row < rows; row++) {
+        found[shape.name]?.push(plainValue(column, row, shape.list !== "none"));
+      }
+    }
+  }
+  return found;
 }
 
 /** The value of a row in the form that make.py writes. */

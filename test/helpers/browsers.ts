@@ -9,7 +9,6 @@ import type { Need } from "./needs.ts";
 export const realBrowser: Need = {
   isMet: () => browserPath() !== undefined,
   reason: "There is no Chromium on the PATH: `apt-get install chromium`.",
-  isRequired: false,
 };
 
 /** The longest wait for something on a page: minutes, which no busy machine reaches. */

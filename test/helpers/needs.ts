@@ -28,8 +28,8 @@ export interface Need {
   readonly isMet: () => boolean;
   /** The reason why the test is skipped: a sentence. */
   readonly reason: string;
-  /** Whether CI fails if the need is not met. */
-  readonly isRequired: boolean;
+  /** Whether CI fails if the need is not met. @default false */
+  readonly isRequired?: boolean;
 }
 
 export const natsServer: Need = {
@@ -54,16 +54,19 @@ function runs(program: string, ...args: readonly string[]): boolean {
   }
 }
 
+/** Whether a package is installed, with the binaries that it loads at once. */
+function loads(name: string): boolean {
+  try {
+    createRequire(import.meta.url)(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** RocksDB; its package has binaries for linux-x64 and darwin-arm64. */
 export const rocksDb: Need = {
-  isMet: () => {
-    try {
-      createRequire(import.meta.url)("rocksdb");
-      return true;
-    } catch {
-      return false;
-    }
-  },
+  isMet: () => loads("rocksdb"),
   reason: "RocksDB has no binary for this platform, or was not installed.",
   isRequired: true,
 };
@@ -72,7 +75,6 @@ export const rocksDb: Need = {
 export const cephServer: Need = {
   isMet: () => ["ceph-mon", "ceph-osd", "radosgw"].every((program) => runs(program, "--version")),
   reason: "Ceph's S3 server is not installed (Debian: ceph-mon, ceph-osd, radosgw).",
-  isRequired: false,
 };
 
 export const separateMachines: Need = {
@@ -80,25 +82,21 @@ export const separateMachines: Need = {
   get reason() {
     return lacksForMachines() ?? "";
   },
-  isRequired: false,
 };
 
 export const linux: Need = {
   isMet: () => process.platform === "linux",
   reason: "This is not Linux: there are no /dev/full and no /proc.",
-  isRequired: false,
 };
 
 export const natsPy: Need = {
   isMet: () => runs("python3", "-c", "import nats.aio.client"),
   reason: "nats-py is not installed: another client sends the same messages.",
-  isRequired: false,
 };
 
 export const python3: Need = {
   isMet: () => runs("python3", "--version"),
   reason: "There is no python3 on the PATH.",
-  isRequired: false,
 };
 
 /** Where Debian's Go finds the sources of Debian's packages, without a module proxy. */
@@ -110,18 +108,10 @@ export const goTemplates: Need = {
   reason:
     "Go, Sprig and its YAML (golang-go, golang-github-masterminds-sprig-dev, " +
     "golang-k8s-sigs-yaml-dev) are not installed: no chart is rendered.",
-  isRequired: false,
 };
 
 export const kubernetesTypes: Need = {
-  isMet: () => {
-    try {
-      createRequire(import.meta.url).resolve("kubernetes-types/package.json");
-      return true;
-    } catch {
-      return false;
-    }
-  },
+  isMet: () => loads("kubernetes-types/package.json"),
   reason: "kubernetes-types is not installed: run `npm ci`.",
   isRequired: true,
 };
@@ -129,19 +119,16 @@ export const kubernetesTypes: Need = {
 export const packageTypes: Need = {
   isMet: () => existsSync("dist/index.d.ts"),
   reason: "The types of the package are not built: run `npm run build -- --package`.",
-  isRequired: false,
 };
 
 export const curl: Need = {
   isMet: () => runs("curl", "--version"),
   reason: "There is no curl on the PATH.",
-  isRequired: false,
 };
 
 export const officialSafetensors: Need = {
   isMet: () => runs("python3", "-c", "import numpy, safetensors"),
   reason: "Python's safetensors and numpy are not installed: the official reader reads no file.",
-  isRequired: false,
 };
 
 /** The path of a Python with PyTorch: the first on the PATH, or that of the system. */
@@ -154,7 +141,6 @@ export function pythonWithTorch(): string | undefined {
 export const pyTorch: Need = {
   isMet: () => pythonWithTorch() !== undefined,
   reason: "PyTorch is not installed: files that it wrote earlier are read instead.",
-  isRequired: false,
 };
 
 /**
@@ -164,7 +150,6 @@ export function dataFile(file: string): Need {
   return {
     isMet: () => existsSync(resolve(dataHome, file)),
     reason: `${dataHome}/${file} is not here.`,
-    isRequired: false,
   };
 }
 
@@ -179,7 +164,6 @@ export function instructionSet(isa: InstructionSet): Need {
       if (isCompiledFor(isa)) return `This processor has no ${isa}.`;
       return `The native kernels were compiled without ${isa} (OSIRIS_SETS=all compiles all sets).`;
     },
-    isRequired: false,
   };
 }
 
@@ -187,7 +171,6 @@ export function instructionSet(isa: InstructionSet): Need {
 export const testAll: Need = {
   isMet: () => isTestAll,
   reason: "`npm run test:all` runs these:",
-  isRequired: false,
 };
 
 /**
@@ -235,7 +218,9 @@ export function outcomeOf(
 ): "runs" | { readonly skipped: string } | { readonly fails: string } {
   const missing = needs.find((need) => !isMet(need));
   if (missing === undefined) return "runs";
-  return missing.isRequired && isCi ? { fails: missing.reason } : { skipped: missing.reason };
+  return missing.isRequired === true && isCi
+    ? { fails: missing.reason }
+    : { skipped: missing.reason };
 }
 
 /**
@@ -244,7 +229,7 @@ export function outcomeOf(
  */
 export function leavesOut(t: ExecutionContext, need: Need): boolean {
   if (isMet(need)) return false;
-  if (need.isRequired && process.env.CI === "true") {
+  if (need.isRequired === true && process.env.CI === "true") {
     t.fail(`${need.reason} CI has to run this test.`);
   } else {
     note({ kind: "some", cases: `${t.title}: a part is left out. ${need.reason}` });

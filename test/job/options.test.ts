@@ -36,6 +36,7 @@ type Rule = readonly [path: string, value: unknown, option: string, expected: st
 const rules: readonly Rule[] = [
   ["name", "a b", "name", "letters, digits, - and _, at most 64", "`a b` (string)"],
   ["model", undefined, "model", "an object", "nothing"],
+  ["data", undefined, "data", "an object", "nothing"],
   ["model.dense", -1, "model.dense", "a number >= 0", "`-1` (number)"],
   ["model.dense", 1.5, "model.dense", "an integer", "`1.5` (number)"],
   ["model.tables", {}, "model.tables", "an array", "`{}` (object)"],

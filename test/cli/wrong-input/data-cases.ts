@@ -17,34 +17,10 @@ function field(index: number, change: (value: string, line: number) => string) {
 
 export const dataCases: readonly WrongInput[] = [
   {
-    title: "text that is said to be Parquet",
-    set: { "data.kind": "parquet" },
-    says: [
-      "Cannot read the Parquet file clicks.csv: it does not end in PAR1: it is another format, or was cut short; write the file again, or leave it out",
-    ],
-  },
-  {
-    title: "text that is said to be Arrow",
-    set: { "data.kind": "arrow" },
-    says: [
-      "Cannot read the Arrow file clicks.csv: it begins neither with ARROW1 nor as a stream: it is another format; write the file again, or leave it out",
-    ],
-  },
-  {
     title: "rows that are wanted by a list",
     set: { "data.kind": "parquet", "data.where": [{ column: "user", equals: [1] }] },
     says: [
       "job.json: Expected `data.where[0].equals` to be a number, a text, true or false, got `[1]` (list)",
-    ],
-  },
-  {
-    title: "a list that is split, too",
-    set: {
-      "data.kind": "parquet",
-      "data.categorical": ["user", { column: "item", list: "plain", separator: "|" }],
-    },
-    says: [
-      "job.json: Expected `data.categorical[1].separator` to be left out beside `list`, whose entries are not text to be split, got `|` (string)",
     ],
   },
   {
@@ -62,46 +38,10 @@ export const dataCases: readonly WrongInput[] = [
     ],
   },
   {
-    title: "labels between 0 and 1",
-    lines: field(0, (_, at) => String(at / 100)),
-    says: [
-      "Expected at most 1 % of the lines of clicks.csv to be bad (`rejectedMax`), got 99 of 100, 99 %: 99 × expected the label to be 0 or 1 (clicks.csv, line 3: got `0.01`). To go on: name the label that counts as positive with `positive`; mend the lines; or raise `rejectedMax`",
-    ],
-  },
-  {
-    title: "labels that are missing",
-    lines: field(0, () => ""),
-    says: [
-      "clicks.csv has no good line, and 100 bad ones; clicks.csv, line 2: expected the label to be 0 or 1, got ``; name the label that counts as positive with `positive`",
-    ],
-  },
-  {
     title: "labels all 1",
     lines: field(0, () => "1"),
     says: [
       "Expected labels of both classes, and all 100 good lines of clicks.csv have the label 1; name the label that counts as positive with `data.positive`, or other files",
-    ],
-  },
-  {
-    title: "labels all 0",
-    lines: field(0, () => "0"),
-    says: [
-      "Expected labels of both classes, and all 100 good lines of clicks.csv have the label 0; name the label that counts as positive with `data.positive`, or other files",
-    ],
-  },
-  {
-    title: "a positive label that there is not",
-    set: { "data.positive": "click" },
-    says: [
-      'Expected labels of both classes, and all 100 good lines of clicks.csv have the label 0 (positive: "click"); name the label that counts as positive with `data.positive`, or other files',
-    ],
-  },
-  {
-    title: "text in half of a dense column, where that is refused",
-    set: { "data.dense": [{ column: "price", unreadable: "reject" }] },
-    lines: field(1, (value, at) => (at % 2 === 0 ? "n/a" : value)),
-    says: [
-      "Expected at most 1 % of the lines of clicks.csv to be bad (`rejectedMax`), got 50 of 100, 50 %: 50 × expected `price` to be a number (clicks.csv, line 2: got `n/a`). To go on: `unreadable: missing` of `price` takes such text for a missing value; mend the lines; or raise `rejectedMax`",
     ],
   },
   {
@@ -130,28 +70,6 @@ export const dataCases: readonly WrongInput[] = [
     ],
   },
   {
-    title: "integer ids below their offset",
-    set: { "data.categorical": ["user", { column: "item", ids: "integer", offset: 10 }] },
-    says: [
-      "Expected at most 1 % of the lines of clicks.csv to be bad (`rejectedMax`), got 50 of 100, 50 %: 50 × expected `item` to lie in 10..29 (clicks.csv, line 2: got `0`). To go on: give the table of `item` more `rows`, or `ids: clamp`, or `ids: hash`; mend the lines; or raise `rejectedMax`",
-    ],
-  },
-  {
-    title: "weights that are no numbers",
-    set: { "data.categorical": [{ column: "user", separator: "|", weightSeparator: ":" }, "item"] },
-    lines: field(2, (user) => `${user}:heavy`),
-    says: [
-      "clicks.csv has no good line, and 100 bad ones; clicks.csv, line 2: expected `user` to be an id, `:` and a number, got `u0:heavy`",
-    ],
-  },
-  {
-    title: "ids without the weights that the job names",
-    set: { "data.categorical": [{ column: "user", separator: "|", weightSeparator: ":" }, "item"] },
-    says: [
-      "clicks.csv has no good line, and 100 bad ones; clicks.csv, line 2: expected `user` to be an id, `:` and a number, got `u0`",
-    ],
-  },
-  {
     title: "lines with a field too few",
     lines: (lines) =>
       lines.map((line, at) => (at % 4 === 1 ? line.slice(0, line.lastIndexOf(",")) : line)),
@@ -160,24 +78,10 @@ export const dataCases: readonly WrongInput[] = [
     ],
   },
   {
-    title: "lines with a field too many",
-    lines: (lines) => lines.map((line, at) => (at === 0 ? line : `${line},x`)),
-    says: [
-      "clicks.csv has no good line, and 100 bad ones; clicks.csv, line 2: expected 4 fields, got 5",
-    ],
-  },
-  {
     title: "another delimiter than the file has",
     lines: (lines) => lines.map((line) => line.replaceAll(",", ";")),
     says: [
       'Expected the columns of clicks.csv to be separated by ",", and its header is one column, `clicked;price;user;item`: did you mean `delimiter: ";"`?',
-    ],
-  },
-  {
-    title: "quotes that are not closed",
-    lines: (lines) => lines.map((line, at) => (at % 5 === 1 ? line.replace(",u", ',"u') : line)),
-    says: [
-      "Expected at most 1 % of the lines of clicks.csv to be bad (`rejectedMax`), got 20 of 100, 20 %: 20 × a quoted field is not closed, or has text around its quotes (clicks.csv, line 2). To go on: mend the lines; or raise `rejectedMax`",
     ],
   },
   {
@@ -191,19 +95,6 @@ export const dataCases: readonly WrongInput[] = [
     title: "a header and no line",
     lines: (lines) => lines.slice(0, 1),
     says: ["clicks.csv has a header, and no line below it"],
-  },
-  { title: "an empty file", lines: "", says: ["The data file clicks.csv is empty"] },
-  {
-    title: "a header of blank lines",
-    lines: "\n\n\n",
-    says: ["The data file clicks.csv is empty"],
-  },
-  {
-    title: "two columns of one name",
-    lines: (lines) => ["clicked,price,user,user", ...lines.slice(1)],
-    says: [
-      "The header of the data file clicks.csv is unusable: it has the column `user` more than once (fields 3, 4); give each column a name of its own",
-    ],
   },
   {
     title: "two columns of one name that the job does not read",
@@ -220,31 +111,10 @@ export const dataCases: readonly WrongInput[] = [
     ],
   },
   {
-    title: "a label column that the file does not have",
-    set: { "data.label": "click" },
-    says: [
-      "`data.label` names the column `click`, which clicks.csv does not have; it has `clicked`, `price`, `user`, `item`",
-    ],
-  },
-  {
-    title: "a column in another case of letters",
-    set: { "data.dense": ["Price"] },
-    says: [
-      "`data.dense[0]` names the column `Price`, which clicks.csv does not have; it has `clicked`, `price`, `user`, `item`; did you mean `price`?",
-    ],
-  },
-  {
     title: "too few samples to hold some out",
     set: { "evaluation.fraction": 0.001 },
     says: [
       "Expected `evaluation.fraction` to be a share that leaves samples in both parts of 100, got `0.001` (number)",
-    ],
-  },
-  {
-    title: "Criteo's logs with CSV in them",
-    set: { data: { kind: "criteo-tsv", paths: ["clicks.csv"], batchSize: 20, cache: "cache" } },
-    says: [
-      "job.json: Table `user` has no column in the data: add one to `data.categorical`, or drop the table; the columns feed `C1`, `C2`, `C3`, `C4`, `C5`, `C6`, `C7`, `C8`, `C9`, `C10`, `C11`, `C12`, `C13`, `C14`, `C15`, `C16`, `C17`, `C18`, `C19`, `C20`, `C21`, `C22`, `C23`, `C24`, `C25`, `C26`",
     ],
   },
   {
@@ -263,55 +133,11 @@ export const dataCases: readonly WrongInput[] = [
     ],
   },
   {
-    title: "labels of words where numbers are wanted",
-    set: { loss: { kind: "mse" } },
-    lines: field(0, (label) => (label === "1" ? "good" : "2.5")),
-    says: [
-      "Expected at most 1 % of the lines of clicks.csv to be bad (`rejectedMax`), got 34 of 100, 34 %: 34 × expected the label `clicked` to be a finite number (clicks.csv, line 2: got `good`). To go on: mend the lines; or raise `rejectedMax`",
-    ],
-  },
-  {
     title: "one number for a label in every line",
     set: { loss: { kind: "mse" } },
     lines: field(0, () => "2.5"),
     says: [
       "Expected labels that differ, and all 100 good lines of clicks.csv have the label 2.5; name another label, or other files",
-    ],
-  },
-  {
-    title: "evaluation data by another label",
-    set: { evaluation: { data: { paths: ["held.csv"], label: "bought" } } },
-    files: { "held.csv": "clicked,bought,price,user,item\n0,1,1.5,u1,1\n1,0,2.5,u2,2\n" },
-    says: [
-      'job.json: Expected `evaluation.data.label` to be "clicked", as in the training data (leave it out, and it is taken from there; `evaluation.dataDiffers: true` allows another), got `bought` (string)',
-    ],
-  },
-  {
-    title: "evaluation data with another column for a table",
-    set: {
-      evaluation: {
-        data: {
-          paths: ["clicks.csv"],
-          categorical: [
-            { column: "item", table: "user" },
-            { column: "user", table: "item" },
-          ],
-        },
-      },
-    },
-    says: [
-      'job.json: Expected `evaluation.data.categorical[0].column` to be "user", as in the training data (leave it out, and it is taken from there; `evaluation.dataDiffers: true` allows another), got `item` (string)',
-      'job.json: Expected `evaluation.data.categorical[1].column` to be "item", as in the training data (leave it out, and it is taken from there; `evaluation.dataDiffers: true` allows another), got `user` (string)',
-    ],
-  },
-  {
-    title: "evaluation data without the logarithm of training",
-    set: {
-      "data.dense": [{ column: "price", log: true }],
-      evaluation: { data: { paths: ["clicks.csv"], dense: ["price"] } },
-    },
-    says: [
-      "job.json: Expected `evaluation.data.dense[0].log` to be true, as in the training data (leave it out, and it is taken from there; `evaluation.dataDiffers: true` allows another), got `false` (boolean)",
     ],
   },
   {
@@ -325,13 +151,6 @@ export const dataCases: readonly WrongInput[] = [
     title: "a share of bad lines above one",
     set: { "data.rejectedMax": 2 },
     says: ["job.json: Expected `data.rejectedMax` to be a number <= 1, got `2` (number)"],
-  },
-  {
-    title: "CSV without a cache",
-    set: { "data.cache": "none" },
-    says: [
-      "job.json: Expected `data.cache` to be a directory: only Parquet, Arrow and generated samples do without a cache, by `cache: none`, got `none` (string)",
-    ],
   },
   {
     title: "any order of samples without a cache",
@@ -359,19 +178,6 @@ export const dataCases: readonly WrongInput[] = [
     set: { "data.missing": "median" },
     says: [
       'job.json: Expected `data.missing` to be one of 0, "mean", "indicator", "reject", got `median` (string); did you mean `mean`?',
-    ],
-  },
-  {
-    title: "evaluation data of one class, and early stopping by AUC",
-    set: {
-      evaluation: {
-        data: { paths: ["held.csv"] },
-        earlyStopping: { metric: "auc", patience: 2 },
-      },
-    },
-    files: { "held.csv": "clicked,price,user,item\n0,1.5,u1,1\n0,2.5,u2,2\n" },
-    says: [
-      "Expected a metric that evaluation data of one class have, got auc: all 2 lines of the evaluation data (held.csv) have the label 0; watch logLoss, or name other files",
     ],
   },
   {

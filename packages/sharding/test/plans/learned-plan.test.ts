@@ -179,7 +179,7 @@ test("learned costs refuse a table with pinned parts, with the reason", (t) => {
       planJob(planned, { ...setting, source: learnedPlans({ costs: drawnNetworks(2, 3) }), pins }),
     {
       instanceOf: InvalidOptionError,
-      message: /tables without pins .* as `--cost-model` knows no other costs; pinned has pins: set its/,
+      message: /without pins .* as `--cost-model` knows no other costs; pinned has pins: set its/,
     },
   );
 });

@@ -169,7 +169,8 @@ export class InstructionSetError extends errorClass(
     message:
       `OSIRIS_SETS asks for the instruction set \`${asked}\`, but this processor runs ` +
       `${found.join(", ")} of the kernels that are compiled (${compiled.join(", ")}): name one of ` +
-      "these, leave OSIRIS_SETS out for the fastest, or run `OSIRIS_SETS=all osiris build-native`",
+      "these, or several with blanks between them, leave OSIRIS_SETS out for the fastest, or run " +
+      "`OSIRIS_SETS=all osiris build-native`",
     asked,
     found,
     compiled,

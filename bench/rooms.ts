@@ -79,11 +79,11 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 135_000,
-  ...Object.fromEntries(packages.map((name) => [name, 13_000])),
+  core: 134_800,
+  ...Object.fromEntries(packages.map((name) => [name, 12_820])),
   cli: 7_850,
-  bench: 14_200,
-  test: 86_000,
+  bench: 14_130,
+  test: 84_250,
   native: 14_220,
   "examples, docs": 2_600,
 };

@@ -3,14 +3,18 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { InputUnusableError } from "../../src/errors/errors.ts";
 
 export interface TemporaryHome extends Disposable {
   readonly path: string;
 }
 
-/** Makes a directory in `parent`, whose name begins with `prefix`. */
+/**
+ * Makes a directory in `parent`, whose name begins with `prefix`.
+ * @throws InputUnusableError where the system refuses to make it
+ */
 export function temporaryHome(prefix: string, parent = tmpdir()): TemporaryHome {
-  const path = mkdtempSync(join(parent, prefix));
+  const path = made(join(parent, prefix), parent);
   const remove = () => rmSync(path, { recursive: true, force: true });
   process.once("exit", remove);
   return {
@@ -20,4 +24,15 @@ export function temporaryHome(prefix: string, parent = tmpdir()): TemporaryHome 
       remove();
     },
   };
+}
+
+function made(prefix: string, parent: string): string {
+  try {
+    return mkdtempSync(prefix);
+  } catch (cause) {
+    const message =
+      `Cannot make a temporary directory in ${parent} (${(cause as Error).message}): set TMPDIR to a ` +
+      "directory with free space in which this user may write";
+    throw new InputUnusableError(parent, message, { cause });
+  }
 }

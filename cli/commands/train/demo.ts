@@ -1,9 +1,6 @@
 // osiris demo: shows that failures do not change a model. Trains a model undisturbed, trains it
 // again with a device or reader killed in mid-run, and compares the two models bit for bit.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import {
   type BreakableLauncher,
@@ -13,6 +10,7 @@ import {
   killAt,
   type Run,
   type RunResult,
+  temporaryHome,
 } from "../../../internal.ts";
 import { kernelNotice } from "../../../src/kernels/index.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
@@ -46,9 +44,8 @@ export function addDemo(program: Command): void {
   withCommon(command, ["demo", "demo --data train.tsv.gz --kill reader:0", "demo --json"]).action(
     async (options: DemoOptions) => {
       checkActor(options);
-      const directory = mkdtempSync(join(tmpdir(), "osiris-demo-"));
-      process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
-      process.exitCode = await demo(options, directory);
+      using home = temporaryHome("osiris-demo-");
+      process.exitCode = await demo(options, home.path);
     },
   );
 }

@@ -4,9 +4,7 @@
 // this machine plan by them.
 
 import { createHash } from "node:crypto";
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import {
   type Clock,
   gainMin,
@@ -23,6 +21,7 @@ import {
   resolveJob,
   type SampleTimes,
   type StepTimes,
+  temporaryHome,
   timeSteps,
   type VerdictFile,
   verdictPathOf,
@@ -82,15 +81,11 @@ export async function measureVerdict(
   const gains: number[] = [];
   let differing = 0;
   for (let index = 0; index < sets; index++) {
-    const home = mkdtempSync(join(tmpdir(), "osiris-verdict-"));
-    try {
-      const job = heldOutJob(tablesOf(index), batchSize, home) as JobOptions;
-      const gain = await gainOf(job, networks, options, { launcher, clock });
-      if (gain !== undefined) differing++;
-      gains.push(gain ?? 0);
-    } finally {
-      rmSync(home, { recursive: true, force: true });
-    }
+    using home = temporaryHome("osiris-verdict-");
+    const job = heldOutJob(tablesOf(index), batchSize, home.path) as JobOptions;
+    const gain = await gainOf(job, networks, options, { launcher, clock });
+    if (gain !== undefined) differing++;
+    gains.push(gain ?? 0);
     onSet?.(index + 1);
   }
   const sha256 = createHash("sha256").update(readFileSync(path)).digest("hex");

@@ -1,10 +1,8 @@
 // Trains cost networks: each by an ordinary job on a cluster in this process, from whose checkpoint
 // its weights are read. The same costs and seed give the same networks.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Cluster, type CostTable } from "../../../internal.ts";
+import { Cluster, type CostTable, temporaryHome } from "../../../internal.ts";
 import {
   backwardCosts,
   type CostNetworks,
@@ -87,42 +85,38 @@ export async function trainCostNetworks(
   options: CostTrainingOptions = {},
 ): Promise<TrainedNetworks> {
   const { seed = 1, epochs = 1000, threads = 1, features = "traffic", onNetwork } = options;
-  const home = mkdtempSync(join(tmpdir(), "osiris-cost-networks-"));
-  try {
-    await using cluster = await Cluster.start({ devices: threads });
-    const run = (name: NetworkName, parts: Parts<NetworkSample>, model: object) => {
-      onNetwork?.(name);
-      const own = name === "compute" ? epochs : Math.ceil(exchangeShare * epochs);
-      return trainNetwork(
-        { cluster, home: join(home, name), name, seed, epochs: own },
-        parts,
-        model,
-      );
-    };
-    const compute = await trainCompute(costs, features, seed, run);
-    const forward = await trainExchange(costs, "forward", seed, run);
-    const backward = await trainExchange(costs, "backward", seed, run);
-    const { devices, hosts = 1, batchSize, exchange } = costs;
-    const networks: CostNetworks = {
-      devices,
-      ...(hosts > 1 && { hosts }),
-      batchSize,
-      features,
-      table: compute.table,
-      head: compute.head,
-      forward: forward.network,
-      backward: backward.network,
-      lateMax: exchange.reduce((largest, { late }) => Math.max(largest, ...late), 0),
-    };
-    const reports = {
-      compute: reportOf(networks, compute),
-      forward: reportOf(networks, forward),
-      backward: reportOf(networks, backward),
-    };
-    return { networks, reports };
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-cost-networks-");
+  await using cluster = await Cluster.start({ devices: threads });
+  const run = (name: NetworkName, parts: Parts<NetworkSample>, model: object) => {
+    onNetwork?.(name);
+    const own = name === "compute" ? epochs : Math.ceil(exchangeShare * epochs);
+    return trainNetwork(
+      { cluster, home: join(home.path, name), name, seed, epochs: own },
+      parts,
+      model,
+    );
+  };
+  const compute = await trainCompute(costs, features, seed, run);
+  const forward = await trainExchange(costs, "forward", seed, run);
+  const backward = await trainExchange(costs, "backward", seed, run);
+  const { devices, hosts = 1, batchSize, exchange } = costs;
+  const networks: CostNetworks = {
+    devices,
+    ...(hosts > 1 && { hosts }),
+    batchSize,
+    features,
+    table: compute.table,
+    head: compute.head,
+    forward: forward.network,
+    backward: backward.network,
+    lateMax: exchange.reduce((largest, { late }) => Math.max(largest, ...late), 0),
+  };
+  const reports = {
+    compute: reportOf(networks, compute),
+    forward: reportOf(networks, forward),
+    backward: reportOf(networks, backward),
+  };
+  return { networks, reports };
 }
 
 type Train = (name: NetworkName, parts: Parts<NetworkSample>, model: object) => Promise<TrainedRun>;

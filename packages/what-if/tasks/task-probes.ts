@@ -2,8 +2,6 @@
 // The planner's costs of a step and the simulator's costs of tasks are both fitted to these. All
 // probes train on the same threads, in a few passes.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import {
@@ -25,6 +23,7 @@ import {
   type StepCosts,
   type StepFacts,
   type StepTimes,
+  temporaryHome,
   timeSteps,
   workerLauncher,
   workloadOf,
@@ -211,48 +210,44 @@ async function timeProbes(
   ports: ProbePorts,
   onProgress: (done: number) => void,
 ): Promise<{ readonly steps: MeasuredStep[]; readonly random: ProbedJob[] }> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
-  try {
-    const probes = probesIn(home, constants, devices, how);
-    const data: DataPlan[] = [];
-    for (const { job } of probes) data.push(await prepareData(job, realDisk, () => {}));
-    const longest = Math.max(...probes.map(({ times }) => times.length));
-    const runs = Array.from({ length: longest }, (_, pass) =>
-      probes.flatMap((probe, i) => {
-        const [times, plan] = [probe.times[pass], data[i]];
-        if (times === undefined || plan === undefined) return [];
-        return [{ probe, pass, job: probe.job, data: plan, times }];
-      }),
-    ).flat();
-    const { sampleMs } = how.probing.counting;
-    const read = how.probing.probes > 0 ? levelReader() : () => 0;
-    const taken: ProbePass[] = [];
-    let before = read();
-    const samples = await timeSteps(runs, devices, ports, (done, recordsOf) => {
-      const timesOf = (rank: number) => taskTimesOf(recordsOf(rank), sampleMs);
-      const times = Array.from({ length: devices }, (_own, rank) => timesOf(rank));
-      const after = read();
-      taken.push({ level: Math.min(before, after), times });
-      before = after;
-      onProgress(done / runs.length);
-    });
-    const found = runs.map(({ probe, pass }, i): Pass => {
-      return { probe, pass, samples: samples[i] ?? [], ...(taken[i] ?? { level: 0, times: [] }) };
-    });
-    const passesOf = (probe: Probe) => found.filter((pass) => pass.probe === probe);
-    const [ofSteps, random] = [
-      probes.slice(0, how.probing.steps.length),
-      probes.slice(how.probing.steps.length),
-    ];
-    return {
-      steps: ofSteps.flatMap((probe) => measuredStep(probe, passesOf(probe)) ?? []),
-      random: random.map((probe, number) => {
-        return probedJob(probe, { probe: number, devices }, passesOf(probe));
-      }),
-    };
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-calibrate-");
+  const probes = probesIn(home.path, constants, devices, how);
+  const data: DataPlan[] = [];
+  for (const { job } of probes) data.push(await prepareData(job, realDisk, () => {}));
+  const longest = Math.max(...probes.map(({ times }) => times.length));
+  const runs = Array.from({ length: longest }, (_, pass) =>
+    probes.flatMap((probe, i) => {
+      const [times, plan] = [probe.times[pass], data[i]];
+      if (times === undefined || plan === undefined) return [];
+      return [{ probe, pass, job: probe.job, data: plan, times }];
+    }),
+  ).flat();
+  const { sampleMs } = how.probing.counting;
+  const read = how.probing.probes > 0 ? levelReader() : () => 0;
+  const taken: ProbePass[] = [];
+  let before = read();
+  const samples = await timeSteps(runs, devices, ports, (done, recordsOf) => {
+    const timesOf = (rank: number) => taskTimesOf(recordsOf(rank), sampleMs);
+    const times = Array.from({ length: devices }, (_own, rank) => timesOf(rank));
+    const after = read();
+    taken.push({ level: Math.min(before, after), times });
+    before = after;
+    onProgress(done / runs.length);
+  });
+  const found = runs.map(({ probe, pass }, i): Pass => {
+    return { probe, pass, samples: samples[i] ?? [], ...(taken[i] ?? { level: 0, times: [] }) };
+  });
+  const passesOf = (probe: Probe) => found.filter((pass) => pass.probe === probe);
+  const [ofSteps, random] = [
+    probes.slice(0, how.probing.steps.length),
+    probes.slice(how.probing.steps.length),
+  ];
+  return {
+    steps: ofSteps.flatMap((probe) => measuredStep(probe, passesOf(probe)) ?? []),
+    random: random.map((probe, number) => {
+      return probedJob(probe, { probe: number, devices }, passesOf(probe));
+    }),
+  };
 }
 
 function probesIn(

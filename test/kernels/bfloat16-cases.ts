@@ -41,11 +41,12 @@ export const bfloat16ByHand: Cases = {
   },
 
   "a pair of bfloat16 is two sums, the odd one first": (t, k) => {
-    const big = of(k, [1, 2], [2 ** 24, 1]);
+    const x = of(k, [1, 2], [1, 1 + 2 ** -7]);
     const out = k.tensor([1, 1]);
-    k.linear(out, big, of(k, [1, 2], [1, 1]), of(k, [1], [1]), false, "bfloat16");
-    // (1 + 1) + 2^24. With even terms first, both ones would be lost. One exact sum of all three
-    // terms would give the same.
-    t.deepEqual(list(k, out), [2 ** 24 + 2]);
+    k.linear(out, x, of(k, [1, 2], [1, 1]), of(k, [1], [2 ** 24]), false, "bfloat16");
+    // From 2^24 on, float32 has even numbers only. The odd term rounds the bias up to 2^24 + 2, and
+    // the even term makes 2^24 + 3, a tie, which rounds to 2^24 + 4. With the even term first, and
+    // in one exact sum of all three terms, the result would be 2^24 + 2.
+    t.deepEqual(list(k, out), [2 ** 24 + 4]);
   },
 };

@@ -68,6 +68,8 @@ export interface PreparationInput {
   readonly pins: readonly ShardPin[] | undefined;
   /** The run's measured plans in the request, validated. */
   readonly measured?: readonly MeasuredRun[] | undefined;
+  /** Cores for threads that index files. @default those of this machine */
+  readonly cores?: number;
 }
 
 /** Files without an index: further threads may claim them (src/data/file-index/claims.ts). */
@@ -111,7 +113,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(
     const searchModule = planSearchModule();
     const on = { machines, links, memoryBytes };
     const planFor = hosts && { hosts, ...on, pins, measured, searchModule };
-    const helpers = helpersOf(launcher, job, memoryBytes);
+    const helpers = helpersOf(launcher, job, memoryBytes, 2, input.cores);
     let plan: DataPlan | undefined;
     let placement: RunPlan | undefined;
     let late: string | undefined;
@@ -240,11 +242,17 @@ export function indexersFor(files: number, cores: number, memoryBytes: number): 
  * The threads that help to index files, from number `first` on. One that ends gives back what it
  * had claimed.
  */
-export function helpersOf(launcher: Launcher, job: JobSpec, memoryBytes: number, first = 2) {
+export function helpersOf(
+  launcher: Launcher,
+  job: JobSpec,
+  memoryBytes: number,
+  first = 2,
+  cores = availableParallelism(),
+) {
   const running = new Set<Thread<never, never>>();
   return {
     start({ part, claims, files }: Omit<IndexingReport, "type">): void {
-      const threads = indexersFor(files, availableParallelism(), memoryBytes);
+      const threads = indexersFor(files, cores, memoryBytes);
       for (let number = first; number <= threads; number++) {
         const task: IndexTask = { program: "index", job, part, claims, thread: number };
         const thread = launcher.start<never, never>(threadFile, task, "index");

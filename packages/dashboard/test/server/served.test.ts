@@ -5,10 +5,12 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test from "ava";
 import { type Cluster, connect, type JobOptions, type RunLine } from "../../../../internal.ts";
+import { SimulatedClock } from "../../../../src/ports/clock.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTestCluster } from "../../../../test/helpers/clusters/clusters.ts";
 import { shared } from "../../../../test/helpers/clusters/one-for-many.ts";
 import { dashboard } from "../../server/dashboard.ts";
+import { PageAnswers } from "../../server/page-answers.ts";
 import type { Hello, RunHistory, TimedEvent } from "../../server/page-api.ts";
 
 /** A cluster whose page is read-only. */
@@ -208,6 +210,17 @@ test.serial("a tenant's link shows the tenant's own runs, and others are refused
   t.is((await get(`/api/runs/${own}/events`)).status, 200);
   t.like(messages[0]?.data, { tenant: "acme" });
   t.false(JSON.stringify(messages).includes(operators.run));
-  const shards = (await (await get("/api/shards")).json()) as { run: string }[];
-  t.true(shards.every(({ run }) => run === own));
+});
+
+test("a tenant sees the shards of its own runs alone", async (t) => {
+  const shards = [{ run: "r1" }, { run: "r2" }, { run: "r1" }];
+  const clientOf = (tenant: string | undefined) => ({
+    list: async () => (tenant === "acme" ? [{ run: "r2" }] : []),
+    inspectActor: async () => ({ shards, all: shards.length }),
+  });
+  const answers = new PageAnswers({ network: { clock: new SimulatedClock() }, clientOf } as never);
+  const shown = (tenant?: string) => answers.shards({ tenant } as never, new URLSearchParams());
+  t.deepEqual(await shown("acme"), [shards[1]] as never);
+  t.deepEqual(await shown("other"), []);
+  t.deepEqual(await shown(), shards as never);
 });

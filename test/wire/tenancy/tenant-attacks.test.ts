@@ -56,7 +56,10 @@ testIf(natsServer)(
     raw.send("PUB osiris.c1.jobs.other.list _INBOX.raw 2", "{}");
     await raw.until('"runs"');
     t.is(await refused(), before + 9);
-    t.true(incidents.every((incident) => incident.startsWith("FRAME_CORRUPT")));
+    t.deepEqual(
+      incidents.map((incident) => incident.split(" ")[0]),
+      new Array(9).fill("FRAME_CORRUPT"),
+    );
 
     // Fewer than half of a flood's requests get an answer; another tenant is served meanwhile.
     await using bob = await connect({ nats, ...as.bob, tenant: "other" });
@@ -72,8 +75,9 @@ testIf(natsServer)(
     t.deepEqual(await bob.list(), []);
     await ada.flush();
     t.deepEqual(await bob.list(), []);
-    t.true(answers > 0 && answers < many / 2, `${answers} answers`);
     await using asAda = await connect({ nats, ...as.ada, tenant: "acme" });
     t.deepEqual(await asAda.list(), [], "the tenant is served again after its flood");
+    await ada.flush(); // No request of the flood waits for its answer.
+    t.true(answers > 0 && answers < many / 2, `${answers} answers`);
   },
 );

@@ -26,6 +26,14 @@ import { startTrained } from "../../helpers/devices/trained.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 import { flipByte, placeOfPart } from "../../helpers/stores/checkpoints.ts";
 
+/** The digest of each file in a directory. */
+function digestsIn(directory: string): Map<string, string> {
+  const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
+  const paths = entries.flatMap((one) => (one.isFile() ? [join(one.parentPath, one.name)] : []));
+  const digestOf = (path: string) => createHash("sha256").update(readFileSync(path)).digest("hex");
+  return new Map(paths.sort().map((path) => [path, digestOf(path)]));
+}
+
 const wrongOf = ({ leaves }: RunProof) => leaves.filter(({ isEqual }) => !isEqual);
 
 test.serial(
@@ -48,7 +56,7 @@ test.serial(
     const [early] = await Promise.all(meanwhile);
     t.true(early?.isEqual, JSON.stringify(early && wrongOf(early)));
 
-    const before = readdirSync(directory, { recursive: true }).sort();
+    const before = digestsIn(directory);
     const { checkpoints } = listCheckpoints(directory);
     const [newest] = checkpoints as [CheckpointRecord];
     t.is(newest.digest, result.digest);
@@ -67,7 +75,7 @@ test.serial(
     t.true(whole.leaves.some(({ name }) => name === "metrics.history"));
     const onTwo = await verifyRun(directory, { from: checkpoints[2]?.manifest, devices: 2 });
     t.like(onTwo, { isEqual: true, devices: 2 });
-    t.deepEqual(readdirSync(directory, { recursive: true }).sort(), before, "no file is added");
+    t.deepEqual(digestsIn(directory), before, "no file is added, removed or changed");
 
     forge(directory, newest, "table-00001");
     const forged = await verifyRun(directory, { from: checkpoints[1]?.manifest });

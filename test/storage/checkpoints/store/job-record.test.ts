@@ -32,6 +32,7 @@ test("a missing path, a file, an empty, foreign or parent directory have distinc
   t.throws(() => openExistingStore(at("config")), foreign);
   const given = { directory: at("config"), jobIdentity: "a", jobText: "{}" };
   t.throws(() => openStore(given), foreign, "a user's `job.json` is refused");
+  t.is(readFileSync(join(at("config"), "job.json"), "utf8"), '{ "model": {} }', "and it stays");
   writeFileSync(join(at("cut"), "job.json"), '{ "version": 3, "jobIdentity": "a');
   t.throws(() => openExistingStore(at("cut")), { instanceOf: CheckpointCorruptError });
 });

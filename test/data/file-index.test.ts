@@ -306,6 +306,7 @@ test("an index of many terabytes has small messages, and readers hold only pages
     ...{ seed: 1, epoch: 0, starts, batchSize: 65_536, bounds: [0, 32_768, 65_536] },
   });
   const { now } = order.rangesAt(0, 65_536);
+  t.true(now.length > 0);
   t.true(now.every(({ first, end }) => first % 32 === 0 && end - first === groupSamples));
   const used = memoryNow() - before;
   // docs/data.md: 0.5 kB a file, 32 bytes a split, 12 MB of pages and their files.

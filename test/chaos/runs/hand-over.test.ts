@@ -89,7 +89,7 @@ function assertPlanned(t: ExecutionContext, events: readonly RunEvent[], devices
     devices,
   );
   const before = only(events, "run.progress").filter(({ generation }) => generation === 1);
-  t.true(before.every(({ step }) => step <= (started[1]?.fromStep ?? 0)));
+  t.true(before.length > 0 && before.every(({ step }) => step <= (started[1]?.fromStep ?? 0)));
 }
 
 test.serial(

@@ -68,7 +68,7 @@ test.serial(
     );
     t.true((alert?.times?.shares.batch ?? 0) > 0.5);
     const times = only(events, "run.progress").map((event) => event.times);
-    t.true(times.every((one) => (one?.shares.batch ?? 0) > 0.5));
+    t.true(times.length > 0 && times.every((one) => (one?.shares.batch ?? 0) > 0.5));
     const [finished] = only(events, "run.finished");
     t.true((finished?.result.times?.shares.batch ?? 0) > 0.5);
     const measured = finished?.result.times?.steps ?? 0; // Until the last heartbeat.

@@ -55,6 +55,8 @@ test.serial("a run scaled from 1 to 4, 2 and 3 devices trains the same model", a
     await run.scale({ devices });
   });
   await assertUndisturbed(t, story, [1, 4, 2, 3]);
+  const reported = new Set(only(story.events, "run.progress").map(({ generation }) => generation));
+  for (const generation of [1, 2, 3]) t.true(reported.has(generation), `${generation}`);
 });
 
 /** A launcher that calls `hear` when device 0 first gets `command`. */

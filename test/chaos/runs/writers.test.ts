@@ -121,6 +121,7 @@ test.serial(
     t.true(Math.abs(own / other - 1) < 0.01, `${own}, ${other}`);
     const { isIntact, checkpoints } = await verifyCheckpoints(job.checkpoint?.directory ?? "");
     t.true(isIntact, JSON.stringify(checkpoints));
+    t.true(checkpoints.length > 0);
     t.true(checkpoints.every(({ digest, storedDigest = digest }) => storedDigest !== digest));
   },
 );

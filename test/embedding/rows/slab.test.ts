@@ -240,7 +240,7 @@ test("a row's initial value depends on table, row and seed, within the table's s
   const values = read(make());
   t.deepEqual(read(make()), values);
   t.true(values.every((value) => Math.abs(value) <= 0.5));
-  t.is(new Set(values).size, values.length);
+  t.true(values.length > 0 && new Set(values).size === values.length);
 });
 
 test("Adam's bias corrections are powers by squaring, equal on every machine", (t) => {

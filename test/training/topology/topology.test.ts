@@ -195,6 +195,7 @@ test("buckets are few: one on one host, and none with small ranges of many devic
   const many = bucketsOn(128, 8, "bfloat16");
   t.true(many.buckets.length <= 16);
   const { elements = 0 } = many.rounding ?? {};
+  t.true(elements > 0, "the first elements are rounded");
   t.true(many.buckets.every(({ first, count }) => first >= elements || first + count <= elements));
   for (const { count } of many.buckets) t.true(count >= 1024 * 1024, `${count} elements`);
 });

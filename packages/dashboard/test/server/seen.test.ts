@@ -121,10 +121,7 @@ withBrowser.test(
     const phases = await tab.page.locator(".timeline .phase").allTextContents();
     t.deepEqual(phases.slice(-4), ["decide", "restore", "replay", "caught up"]);
     const times = await tab.page.locator(".timeline .ms").allTextContents();
-    t.true(
-      times.every((text) => /^[\d,]+ ms$/.test(text)),
-      times.join(),
-    );
+    t.true(times.length > 0 && times.every((text) => /^[\d,]+ ms$/.test(text)), times.join());
     await tab.page.waitForSelector('.mark.good:text("computed again: equal at")');
     // The legend has the last value of each stage, and is updated with the curves.
     await show(tab.page, "run");

@@ -61,7 +61,8 @@ test("12 and 12.0 are one id, with a vocabulary and hashed", async (t) => {
         realDisk,
       );
       digests.push(digest);
-      t.true((values ?? []).every(({ shared, values: all }) => shared < 0.2 * all));
+      t.is(values?.length, users === 40 ? 0 : 1, "hashed ids may share rows");
+      t.true(values?.every(({ shared, values: all }) => shared < 0.2 * all));
     }
     t.is(digests[0], digests[1], `${users} users`);
   }

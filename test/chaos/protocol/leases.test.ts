@@ -1,6 +1,7 @@
-// Every interleaving of processes that want to lead one cluster over one object store, up to 14
-// requests (30 in `npm run test:all`): terms and journals of leaders, by the real code. Any process
-// may find the lease expired at any time. Then the same with planted faults, which must be found.
+// Every interleaving of processes that want to lead one cluster over one object store: terms and
+// journals of leaders, by the real code. Any process may find the lease expired at any time. `npm
+// run test:all` explores until all processes have ended, `npm test` the first 14 requests. Then the
+// same with planted faults, which must be found.
 
 import test, { type ExecutionContext } from "ava";
 import { LeadershipLostError, StoreFailedError } from "../../../src/errors/errors.ts";
@@ -9,7 +10,7 @@ import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
 import { StoredJournal } from "../../../storage/cluster/stored-journal.ts";
 import { StoredLease } from "../../../storage/cluster/stored-lease.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
-import { rounds } from "../../helpers/thinned.ts";
+import { isTestAll, rounds } from "../../helpers/thinned.ts";
 import { explore } from "./explore.ts";
 import type { Program } from "./replay.ts";
 import { factsAlone, type Objects, type Scene, StoreModel, textOfObjects } from "./store-model.ts";
@@ -110,11 +111,15 @@ function wrongIn(facts: readonly string[]): string | undefined {
 
 type Explored = Pick<Scene, "programs"> & Partial<Scene>;
 
+/** The longest scene without a planted fault ends after 64 transitions. */
+const depthMax = rounds("depth", 14, 80);
+const reach = isTestAll ? "every interleaving" : `the first ${depthMax} requests`;
+
 /** Explores a scene with a former leader, which has acknowledged an entry. */
 async function exploreScene(
   t: ExecutionContext,
   given: Explored,
-  depth: number = rounds("depth", 14, 30),
+  depth = depthMax,
 ): Promise<string | undefined> {
   const former = leader("former");
   const said = await factsAlone(former, new Map());
@@ -137,7 +142,9 @@ async function exploreScene(
       );
     },
   };
-  const { perDepth, violation: found } = await explore(await StoreModel.start(scene), depth);
+  const explored = await explore(await StoreModel.start(scene), depth);
+  const { perDepth, isWhole, violation: found } = explored;
+  if (isTestAll && found === undefined) t.true(isWhole, `scenes end within ${depth} transitions`);
   const total = perDepth.reduce((sum, count) => sum + count, 0);
   t.log(`${total} states; per depth ${perDepth.join(" ")}; ${recoveries.size} successors`);
   for (const [at, line] of [...(found?.trace ?? []), ...(found ? [found.what] : [])].entries()) {
@@ -152,15 +159,15 @@ const two = (options: LeaderOptions = {}) => [
   leader("B", options),
 ];
 
-test("of two processes one leads in a term, and finds all acknowledged entries", async (t) => {
+test(`of two processes one leads in a term, and finds all acknowledged entries: ${reach}`, async (t) => {
   t.is(await exploreScene(t, { programs: [leader("A"), leader("B")] }), undefined);
 });
 
-test("an entry written during a takeover is found later, or not acknowledged", async (t) => {
+test(`an entry written during a takeover is found later, or not acknowledged: ${reach}`, async (t) => {
   t.is(await exploreScene(t, { programs: two({ entries: 2 }) }), undefined);
 });
 
-test("with three processes, the journal is passed on from term to term", async (t) => {
+test(`with three processes, the journal is passed on from term to term: ${reach}`, async (t) => {
   t.is(await exploreScene(t, { programs: [...two(), leader("C")], faultsMax: 0 }), undefined);
 });
 

@@ -148,7 +148,7 @@ async function violation(
 const lastingLog = /^p\/(log\/\d+\.json|jobs\/)/;
 /** For scenes in which no process removes checkpoints. */
 const lastingAll = /^p\/(log\/\d+\.json|jobs\/|checkpoints\/)/;
-/** The longest scene without a planted fault ends after 53 transitions. */
+/** The longest scene without a planted fault ends after 52 transitions. */
 const depth = rounds("depth", 14, 80);
 const reach = isTestAll ? "every interleaving" : `the first ${depth} requests`;
 

@@ -13,7 +13,7 @@ struct Bfloat16 {
   using Tiles = Bfloat16;
   static constexpr bool flushed = false;
   static constexpr int64_t blockK = 2 * packedK;
-  static constexpr int64_t asksFrom = 64;  // in shorter chains it takes more time than it saves
+  static constexpr int64_t asksFrom = 64;  // shorter chains, and tiles of one row, lose by it
   static constexpr int64_t together = 2, made = 1;
   static constexpr bool converts = true;
 
@@ -46,7 +46,7 @@ struct Bfloat16 {
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
                        const float* b, int64_t stepB, bool, Coming& coming) {
     for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
-      if (p % 4 == 0 && k >= asksFrom) coming.ask();
+      if (rows > 1 && p % 4 == 0 && k >= asksFrom) coming.ask();
       __m512bh bs[vectors];
       UNROLL for (int v = 0; v < vectors; v++) bs[v] = (__m512bh)load(b + v * lanes);
       UNROLL for (int m = 0; m < rows; m++) {

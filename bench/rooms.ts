@@ -79,11 +79,11 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 134_800,
+  core: 134_900,
   ...Object.fromEntries(packages.map((name) => [name, 12_820])),
   cli: 7_850,
   bench: 14_130,
-  test: 84_250,
+  test: 84_400,
   native: 14_220,
   "examples, docs": 2_600,
 };

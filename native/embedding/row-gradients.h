@@ -47,39 +47,75 @@ struct Gradients {
   }
 };
 
-/// Stable radix sort by row in `passes` passes, least significant digit first. All digits are
-/// counted before the first pass. Returns `from` or `to`, whichever has the result.
-template <int passes, int widthMax>
-inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int width) {
-  const uint64_t mask = (1u << width) - 1;
+/// The ids of a table's lookups, and the rows whose lookups are wanted.
+struct LookupIds {
+  const int32_t* ids;
+  int64_t all;
+  RowRange rows;
+
+  bool wants(int32_t row) const { return row >= rows.first && row < rows.end; }
+};
+
+/// Stable radix sort by row in `passes` passes, least significant digit first. list(put) calls
+/// put(row, place) for each of `ids`, in the order of their sums; `put` is the first pass. All
+/// digits are counted before it. Returns `from` or `to`, whichever has the result, and sets
+/// `count`. `from` has room for `ids.all` lookups and one more.
+template <int passes, int widthMax, typename List>
+inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t& count, const LookupIds& ids,
+                           int width, const List& list) {
+  const LookupIds of = ids;  // A copy that no store can alias.
+  const uint32_t mask = (1u << width) - 1;
   int32_t starts[passes][1 << widthMax];
   for (auto& digits : starts) std::memset(digits, 0, (mask + 1) * sizeof(int32_t));
-  for (int64_t k = 0; k < count; k++) {
-    UNROLL for (int p = 0; p < passes; p++) starts[p][from[k] >> (32 + p * width) & mask]++;
+  for (int64_t k = 0; k < of.all; k++) {
+    // The first two passes write to places in no order, for which the processor fetches nothing.
+    if (k % 8 == 0) {
+      __builtin_prefetch(from + k, 1, 2);
+      __builtin_prefetch(to + k, 1, 2);
+    }
+    const auto row = static_cast<uint32_t>(of.ids[k]);
+    const bool wanted = of.wants(of.ids[k]);
+    UNROLL for (int p = 0; p < passes; p++) starts[p][row >> p * width & mask] += wanted;
   }
-  for (int p = 0; p < passes; p++) {
-    int32_t total = 0;
-    for (uint64_t digit = 0; digit <= mask; digit++) {
-      const int32_t size = starts[p][digit];
-      starts[p][digit] = total;
+  int32_t total = 0;
+  for (auto& digits : starts) {
+    total = 0;
+    for (uint32_t digit = 0; digit <= mask; digit++) {
+      const int32_t size = digits[digit];
+      digits[digit] = total;
       total += size;
     }
+  }
+  // A row that is not wanted is written after the last, as a branch would be mispredicted.
+  list([&](int32_t row, uint64_t place) INLINE_LAMBDA {
+    const bool wanted = of.wants(row);
+    int32_t& start = starts[0][static_cast<uint32_t>(row) & mask];
+    from[wanted ? start : total] = static_cast<uint64_t>(row) << 32 | place;
+    start += wanted;
+  });
+  for (int p = 1; p < passes; p++) {
     const int shift = 32 + p * width;
-    for (int64_t k = 0; k < count; k++) to[starts[p][from[k] >> shift & mask]++] = from[k];
+    for (int64_t k = 0; k < total; k++) to[starts[p][from[k] >> shift & mask]++] = from[k];
     std::swap(from, to);
   }
+  count = total;
   return from;
 }
 
-/// Sorts by row. Two passes of 12 bits have 8192 counters to clear and to add up, and so replace
-/// three passes only from some thousands of lookups on.
-inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int64_t rows) {
+/// Sorts the lookups of a table of `rows` rows. Two passes of 12 bits have 8192 counters to clear
+/// and to add up, and so replace three passes only from some thousands of lookups on.
+template <typename List>
+inline Lookup* sortLookups(int64_t& count, const LookupIds& ids, int64_t rows, const List& list) {
+  Lookup* from = scratches().rowsA.take<Lookup>(ids.all + 1);
+  Lookup* to = scratches().rowsB.take<Lookup>(ids.all);
   int bits = 1;
   while (((rows - 1) >> bits) > 0) bits++;
-  if (bits <= 11) return sortLookups<1, 11>(from, to, count, bits);
-  const bool isLong = count >= 1 << 13;
-  if (bits <= (isLong ? 24 : 22)) return sortLookups<2, 12>(from, to, count, (bits + 1) / 2);
-  return sortLookups<3, 11>(from, to, count, (bits + 2) / 3);
+  const bool isLong = ids.all >= 1 << 13;
+  if (bits <= 11) return sortLookups<1, 11>(from, to, count, ids, bits, list);
+  if (bits <= (isLong ? 24 : 22)) {
+    return sortLookups<2, 12>(from, to, count, ids, (bits + 1) / 2, list);
+  }
+  return sortLookups<3, 11>(from, to, count, ids, (bits + 2) / 3, list);
 }
 
 inline const int32_t* slicesOfSamples(const Slices& slices) {
@@ -93,21 +129,13 @@ inline const int32_t* slicesOfSamples(const Slices& slices) {
   return sliceOf;
 }
 
-/// Adds a lookup to a list of `count` if its row is in `rows`. Returns the new count. There must be
-/// room for a lookup in any case, as a branch would be mispredicted for every other lookup.
-INLINE int64_t listIfWithin(Lookup* out, int64_t count, int32_t row, uint64_t place,
-                            const RowRange& rows) {
-  out[count] = static_cast<uint64_t>(row) << 32 | place;
-  return count + (row >= rows.first && row < rows.end);
-}
-
-/// Lists the lookups of `rows` in the table at `index`, and in the next entries with the same rows,
-/// in the order of their sums: slice by slice, entry by entry, sample by sample. A stable sort by
-/// row keeps this order. Returns their number.
-inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt, int32_t* lengthAt,
-                            float* weightAt, const Table* tables, int64_t index, const Bags& bags,
-                            int64_t columns, const Slices& slices, const RowRange& rows) {
-  int64_t place = 0, count = 0;
+/// Calls put(row, place) for the lookups in the table at `index`, and in the next entries with the
+/// same rows, in the order of their sums: slice by slice, entry by entry, sample by sample.
+template <typename Put>
+INLINE void placeLookups(int32_t* sampleAt, int64_t* gradientAt, int32_t* lengthAt,
+                         float* weightAt, const Table* tables, int64_t index, const Bags& bags,
+                         int64_t columns, const Slices& slices, const Put& put) {
+  int64_t place = 0;
   for (int64_t slice = 0; slice < slices.count; slice++) {
     for (int64_t i = index; i < index + tables[index].lookups; i++) {
       const int32_t* offsets = bags.offsets + i * bags.samples;
@@ -115,7 +143,7 @@ inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt,
       for (int64_t b = slices.bounds[slice]; b < slices.bounds[slice + 1]; b++) {
         const int32_t length = tables[i].mean ? offsets[b + 1] - offsets[b] : 0;
         for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
-          count = listIfWithin(out, count, bags.ids[k], static_cast<uint64_t>(place), rows);
+          put(bags.ids[k], static_cast<uint64_t>(place));
           sampleAt[place] = static_cast<int32_t>(b);
           gradientAt[place] = b * columns + column;
           lengthAt[place] = length;
@@ -124,7 +152,6 @@ inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt,
       }
     }
   }
-  return count;
 }
 
 /// Whether the lookups of a table are placed.
@@ -150,9 +177,8 @@ inline const float* besideOf(const float* d, int64_t columns, int64_t samples, i
   const Table& t = tables[index];
   const int32_t* offsets = bags.offsets + index * bags.samples;
   const int64_t all = offsets[t.lookups * bags.samples] - offsets[0];
-  int64_t count = 0;
-  Lookup* from = scratches().rowsA.take<Lookup>(all + 1);
-  Lookup* to = scratches().rowsB.take<Lookup>(all);
+  int64_t count = all;
+  const LookupIds own{bags.ids + offsets[0], all, rows};
   const float* d = dPooled + t.column;
   float* stack = scratches().fold.take<float>(64 * t.dim);
   if (!isPlaced(t, bags)) {
@@ -161,33 +187,35 @@ inline const float* besideOf(const float* d, int64_t columns, int64_t samples, i
       d = besideOf(d, columns, bags.samples, t.dim);
       columns = t.dim;
     }
-    if (order != nullptr) {
-      return {order,  all,    sliceOf, offsets, d,       columns, t.dim,
-              t.mean, stack, nullptr, nullptr, nullptr, nullptr};
-    }
-    const RowRange within = rows;  // A copy that no store can alias.
+    const int64_t samples = bags.samples;
     const int32_t* ids = bags.ids;
-    for (int64_t b = 0; b < bags.samples; b++) {
-      for (int64_t k = offsets[b]; k < offsets[b + 1]; k++) {
-        count = listIfWithin(from, count, ids[k], static_cast<uint64_t>(b), within);
-      }
+    if (order == nullptr) {
+      order = sortLookups(count, own, t.rows, [&](const auto& put) INLINE_LAMBDA {
+        for (int64_t b = 0; b < samples; b++) {
+          for (int64_t k = offsets[b]; k < offsets[b + 1]; k++) {
+            put(ids[k], static_cast<uint64_t>(b));
+          }
+        }
+      });
     }
-    const Lookup* sorted = sortLookups(from, to, count, t.rows);
-    return {sorted, count,  sliceOf, offsets, d,       columns, t.dim,
-            t.mean, stack,  nullptr, nullptr, nullptr, nullptr};
+    return {order,  count, sliceOf, offsets, d,       columns, t.dim,
+            t.mean, stack, nullptr, nullptr, nullptr, nullptr};
   } else {
     int32_t* sampleAt = scratches().samples.take<int32_t>(all);
     int64_t* gradientAt = scratches().gradients.take<int64_t>(all);
     int32_t* lengthAt = scratches().lengths.take<int32_t>(all);
     float* weightAt = nullptr;
     if (bags.weights != nullptr) weightAt = scratches().weights.take<float>(all);
-    count = placeLookups(from, sampleAt, gradientAt, lengthAt, weightAt, tables, index, bags,
-                         columns, slices, rows);
+    const auto list = [&](const auto& put) INLINE_LAMBDA {
+      placeLookups(sampleAt, gradientAt, lengthAt, weightAt, tables, index, bags, columns, slices,
+                   put);
+    };
+    if (order == nullptr) order = sortLookups(count, own, t.rows, list);
+    else list([](int32_t, uint64_t) {});
     bool mean = false;
     for (int64_t i = index; i < index + t.lookups; i++) mean = mean || tables[i].mean;
-    const Lookup* sorted = order != nullptr ? order : sortLookups(from, to, count, t.rows);
-    return {sorted, count, sliceOf,  nullptr,    d,        columns, t.dim,
-            mean,   stack, sampleAt, gradientAt, lengthAt, weightAt};
+    return {order, count, sliceOf,  nullptr,    d,        columns, t.dim,
+            mean,  stack, sampleAt, gradientAt, lengthAt, weightAt};
   }
 }
 

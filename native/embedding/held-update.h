@@ -2,39 +2,53 @@
 // row-wise Adagrad. Included by embedding/held-update.cc for each instruction set.
 
 /// A group of up to `lanes` rows, with their gradients.
-template <int vectors>
 struct RowGroup {
+  int64_t n = 0;
+  int64_t rows[lanes];
+  float* w[lanes];        // a row's weights
+  const float* d[lanes];  // a row's gradient
+  float* folded;          // (lanes,D), for gradients that are sums
+  float rates[lanes];
+};
+
+/// The squares of the gradients of up to `lanes` rows, not yet summed over lanes.
+template <int vectors>
+struct RowSquares {
   /// Vectors of a quantum of 32 columns (`most`), of a quantum of this row (`some`), and quanta of
   /// a row.
   static constexpr int most = 32 / lanes, some = vectors < most ? vectors : most;
   static constexpr int quanta = vectors / some;
 
-  int64_t n = 0;
-  int64_t rows[lanes];
-  const float* d[lanes];  // a row's gradient
-  float* folded;          // (lanes,D), for gradients that are sums
-  Vec squares[quanta][lanes];
-  float rates[lanes];
+  Vec of[quanta][lanes];
 
-  /// Computes the squares of row r's gradient, not yet summed over lanes.
-  __attribute__((always_inline)) void square(int r) {
-    for (int q = 0; q < quanta; q++) {
+  /// Computes the squares of row r's gradient d.
+  __attribute__((always_inline)) void square(int r, const float* d) {
+    UNROLL for (int k = 0; k < quanta; k++) {
+      const int q = quanta > 2 ? scattered(k * 16 / lanes, quanta * 16 / lanes) * lanes / 16 : k;
+      if (quanta > 2) asm volatile("" ::: "memory");  // The compiler keeps this order of loads.
       Vec v[some];
-      for (int i = 0; i < some; i++) v[i] = load(d[r] + (q * some + i) * lanes);
-      squares[q][r] = vectorOfSquares(v);
+      for (int i = 0; i < some; i++) v[i] = load(d + (q * some + i) * lanes);
+      of[q][r] = vectorOfSquares(v);
     }
   }
 
   /// The rows' means of squares, each with the bits of `meanOfSquares`.
   __attribute__((always_inline)) Vec means() const {
     Vec sum = zero();
-    for (int q = 0; q < quanta; q++) sum = add(sum, sumsOfLanes(squares[q]));
+    for (int q = 0; q < quanta; q++) sum = add(sum, sumsOfLanes(of[q]));
     return div(sum, broadcast(static_cast<float>(vectors * lanes)));
   }
 };
 
 /// Whether the loop over rows needs more registers than the processor has: in AVX2.
 constexpr bool fewRegisters = lanes == 8;
+
+/// The number of parts in which a row is written, each for a whole group of rows before the next. A
+/// part has two cache lines, which a Zen 4 does not take for a stream: see `scattered`. Row-wise
+/// Adagrad reads a gradient twice, so wide gradients would leave the first-level cache in between.
+constexpr int partsOfRow(int dim, bool adagrad) {
+  return dim < 64 || (adagrad && dim > 128) ? 1 : dim / 32;
+}
 
 /// `foldLookups`, not inlined: few rows have several lookups, and its variables would take the
 /// registers of the loop over rows.
@@ -57,10 +71,14 @@ template <int vectors, bool adagrad, bool placed>
   const Gradients g = gradients;
   const float most = table.rule.clip;
   const bool summed = placed || g.mean;
-  RowGroup<vectors> groups[2];
-  float* const folded = scratches().gradient.take<float>(2 * lanes * g.dim);
-  groups[0].folded = folded;
-  groups[1].folded = folded + lanes * g.dim;
+  constexpr int parts = partsOfRow(vectors * lanes, adagrad), each = vectors / parts;
+  RowSquares<vectors> squares;
+  RowGroup groups[parts + 1], *byAge[parts + 1];
+  float* const folded = scratches().gradient.take<float>((parts + 1) * lanes * g.dim);
+  for (int i = 0; i <= parts; i++) {
+    byAge[i] = groups + i;
+    groups[i].folded = folded + i * lanes * g.dim;
+  }
   int64_t asked = 0, from = 0;
   constexpr int64_t dim = vectors * lanes, bytes = dim * sizeof(float);
   const auto ask = [&]() INLINE_LAMBDA {
@@ -71,22 +89,15 @@ template <int vectors, bool adagrad, bool placed>
       if (adagrad) prefetch(t.state + row, 1);
       prefetch(t.touched + row, 1);
     }
-    // Rows are prefetched again, into the first-level cache, so that their update need not wait for
-    // the second. Row-wise Adagrad of up to 64 columns is faster with fewer instructions.
-    const int64_t close = asked - updateAhead(dim) * 2 / 3;
-    if ((!adagrad || dim > 64) && close >= 0 && close < g.count) {
-      const float* w = t.weights + rowOf(g.lookups[close]) * dim;
-      UNROLL for (int v = 0; v < vectors; v += 16 / lanes) {
-        __builtin_prefetch(w + scattered(v, vectors) * lanes, 0, 3);
-      }
-    }
     asked++;
   };
-  const auto take = [&](RowGroup<vectors>& group, int r) INLINE_LAMBDA {
+  const auto take = [&](RowGroup& group, int r) INLINE_LAMBDA {
     const int64_t row = rowOf(g.lookups[from]);
     int64_t to = from + 1;
     while (to < g.count && rowOf(g.lookups[to]) == row) to++;
-    group.rows[r] = row;
+    if (adagrad) group.rows[r] = row;
+    group.w[r] = t.weights + row * dim;
+    t.touched[row] = 1;
     group.d[r] = g.gradientOf<placed>(from);
     float* const own = group.folded + r * g.dim;
     if (__builtin_expect(summed || to > from + 1, 0)) {
@@ -99,14 +110,14 @@ template <int vectors, bool adagrad, bool placed>
       clipRow(own, group.d[r], most, vectors * lanes);
       group.d[r] = own;
     }
-    if (adagrad && mean == nullptr) group.square(r);
+    if (adagrad && mean == nullptr) squares.square(r, group.d[r]);
     from = to;
   };
   Finite seen;
-  const auto rate = [&](RowGroup<vectors>& group) INLINE_LAMBDA {
+  const auto rate = [&](RowGroup& group) INLINE_LAMBDA {
     float state[lanes];
     for (int64_t i = 0; i < group.n; i++) state[i] = t.state[group.rows[i]];
-    const Vec means = mean != nullptr ? loadSome(mean, group.n) : group.means();
+    const Vec means = mean != nullptr ? loadSome(mean, group.n) : squares.means();
     const Vec sums = add(loadSome(state, group.n), means);
     seen.look(sums);
     store(state, sums);
@@ -114,41 +125,46 @@ template <int vectors, bool adagrad, bool placed>
     store(group.rates, div(broadcast(t.rule.rate), add(root(sums), broadcast(t.rule.epsilon))));
     if (mean != nullptr) mean += group.n;
   };
-  const auto change = [&](const RowGroup<vectors>& group, int r) INLINE_LAMBDA {
-    float* w = t.weights + group.rows[r] * vectors * lanes;
+  const auto change = [&](const RowGroup& group, int r, int part) INLINE_LAMBDA {
+    float* const w = group.w[r];
     const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
-    // A row of many vectors checks its values in a mask of its own. A mask for all rows would make
-    // each row wait for the row before. In AVX-512, four vectors are faster with one mask.
-    constexpr bool isOwn = vectors > (fewRegisters ? 1 : 4);
-    Finite own = isOwn ? Finite() : seen;
-    UNROLL for (int i = 0; i < vectors; i++) {
-      const int v = scattered(i, vectors);
+    Finite own;  // A mask for all rows would make each row wait for the row before.
+    UNROLL for (int i = 0; i < each; i++) {
+      const int v = scattered(part * each + i, vectors);
       // An unsummed gradient may contain -0, which a sum from 0 would turn into +0.
       const Vec share = add(zero(), load(group.d[r] + v * lanes));
       const Vec changed = fnma(rate, share, load(w + v * lanes));
       own.look(changed);
       store(w + v * lanes, changed);
     }
-    if (isOwn) seen.also(own);
-    else seen = own;
-    t.touched[group.rows[r]] = 1;
+    seen.also(own);
   };
-  for (int turn = 0; from < g.count || groups[1 - turn % 2].n > 0; turn++) {
-    RowGroup<vectors>&now = groups[turn % 2], &before = groups[1 - turn % 2];
+  const auto isLeft = [&] {
+    for (int age = 1; age <= parts; age++) {
+      if (byAge[age]->n > 0) return true;
+    }
+    return from < g.count;
+  };
+  while (isLeft()) {
     while (asked < from + updateAhead(dim)) ask();
-    now.n = 0;
+    RowGroup* const now = byAge[0];
+    now->n = 0;
     for (int r = 0; r < lanes; r++) {
       ask();
       if (from < g.count) {
-        take(now, r);
-        now.n++;
+        take(*now, r);
+        now->n++;
       } else if (adagrad && mean == nullptr) {
-        for (auto& squares : now.squares) squares[r] = zero();
+        for (auto& of : squares.of) of[r] = zero();
       }
-      if (r < before.n) change(before, r);
+      UNROLL for (int part = 0; part < parts; part++) {
+        if (r < byAge[part + 1]->n) change(*byAge[part + 1], r, part);
+      }
     }
-    if (adagrad && now.n > 0) rate(now);
-    before.n = 0;
+    if (adagrad && now->n > 0) rate(*now);
+    RowGroup* const done = byAge[parts];
+    for (int age = parts; age > 0; age--) byAge[age] = byAge[age - 1];
+    byAge[0] = done;
   }
   finite = seen;
 }

@@ -1,9 +1,8 @@
 // Question: how close are lookups and updates of random rows to what memory allows, on one thread
 // and on two? The limit is a bare loop in C over a table of the same size, measured in turn; for
-// rows in fewer bits, our float32. A bare update reads and writes rows alone, with prefetches, in
-// the order of the lookups. For figures that end in `.sorted` the order is ascending, and the time
-// of sorting does not count. For figures that end in `.lines` it also writes the state and the mark
-// of each row, which are in cache lines of their own.
+// rows in fewer bits, our float32. A bare update reads and writes each different row of a batch
+// once, in ascending order and with prefetches; for row-wise Adagrad its state and mark, too. It
+// lists and sorts no lookups, and reads no gradients.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -38,40 +37,15 @@ export function rowMeasurements(gib: number, rounds: number): Measurement[] {
   const pool = openPool(gib);
   return [1, 2].flatMap((threads) => {
     const works = threads === 1 ? [...float32, ...coded] : float32;
-    return works.flatMap((work) => {
+    return works.map((work) => {
       const name = threads === 1 ? nameOf(work) : `${nameOf(work)}.${threads}`;
-      const row = (rowName: string, update: Bare) => {
-        const isCoded = work.precision !== "float32";
-        // The bare loop in C writes its whole table first: about a second a gibibyte.
-        const seconds = 3 + rounds * (2 * roundSeconds + (isCoded ? 0.1 : 0.7 * gib));
-        return single(rowName, seconds, () =>
-          measured(rowName, work, pool(threads), rounds, update),
-        );
-      };
-      const rows = [row(name, bares.update)];
-      if (work.precision !== "float32" || work.kind !== "update") return rows;
-      if (work.rule === "sgd") return rows;
-      if (threads === 1) rows.push(row(`${name}.sorted`, bares.sorted));
-      return [...rows, row(`${name}.lines`, bares.lines)];
+      const isCoded = work.precision !== "float32";
+      // The bare loop in C writes its whole table first: about a second a gibibyte.
+      const seconds = 3 + rounds * (2 * roundSeconds + (isCoded ? 0.1 : 0.7 * gib));
+      return single(name, seconds, () => measured(name, work, pool(threads), rounds));
     });
   });
 }
-
-/** A loop in C that an update is compared with. */
-interface Bare {
-  /** The command of bench/limits/limits.cc that runs it. */
-  readonly command: string;
-  /** The last argument of the command: `sorted` for ascending ids, or none. */
-  readonly order: readonly string[];
-  /** The name of the loop in the printed row. */
-  readonly is: string;
-}
-
-const bares = {
-  update: { command: "update", order: [], is: "bare update in C" },
-  sorted: { command: "update", order: ["sorted"], is: "bare update in C of ascending rows" },
-  lines: { command: "updateLines", order: [], is: "bare update of rows, state, marks" },
-} as const satisfies Record<string, Bare>;
 
 /** Threads, each with its own table, and the rows of a table. */
 interface Pool {
@@ -102,14 +76,12 @@ async function measured(
   work: RowsWork,
   { rows, workers }: Pool,
   rounds: number,
-  update: Bare,
 ): Promise<BenchRow> {
   const isCoded = work.precision !== "float32";
   const words =
     work.kind === "lookup"
       ? ["gather", rows, work.length, roundSeconds]
-      : [update.command, rows, roundSeconds, ...update.order];
-  const bare = work.kind === "lookup" ? "bare gather in C" : update.is;
+      : [work.rule === "sgd" ? "update" : "updateLines", rows, roundSeconds, "sorted"];
   const rate = async (work: RowsWork) => {
     const rates = await Promise.all(workers.map((worker) => rateOf(worker, work)));
     return rates.reduce((sum, rate) => sum + rate, 0) / 1e6;
@@ -125,7 +97,7 @@ async function measured(
     ours.push(await rate(work));
     limits.push(await limit());
   }
-  const limitIs = isCoded ? "our float32, same rows" : bare;
+  const limitIs = isCoded ? "our float32, same rows" : `bare ${words[0]} in C`;
   return rowOf({ name, unit: "Mrows/s", limitIs }, ours, limits);
 }
 

@@ -7,7 +7,8 @@
 //                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
 //   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
 //   limits update ROWS SECONDS [sorted]         rows/s of a prefetched read-modify-write, of random
-//                                               rows in no order or in ascending order
+//                                               rows in no order, or of the different rows of a
+//                                               batch in ascending order
 //   limits updateLines ROWS SECONDS [sorted]    the same, of a number and a byte elsewhere too
 //   limits updateRecord ROWS SECONDS [sorted]   the same, of a number and a byte beside the row
 //   limits memcpy BYTES SECONDS                 bytes/s of copies, over all rounds
@@ -183,15 +184,16 @@ inline void prefetchRow(const float *row) {
   for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i, 0, 2);
 }
 
-/// Calls visit(i) for each vector of a row. Cache lines are not visited in ascending order, which a
-/// Zen takes for a stream: it then reads lines after the row, too. Rows are volatile, so that the
-/// compiler keeps this order.
-template <typename Visit, size_t... i>
+/// Calls visit(i) for as many vectors of a row as there are numbers in `i`, from the first-th on.
+/// Cache lines are not visited in ascending order, which a Zen takes for a stream: it then reads
+/// lines after the row, too. Rows are volatile, so that the compiler keeps this order.
+template <size_t first, typename Visit, size_t... i>
 inline void eachVector(Visit visit, std::index_sequence<i...>) {
   constexpr size_t lines[] = {2, 0, 3, 1}, ofLine = vectors / 4;
-  (visit(std::integral_constant<size_t, lines[i / ofLine] * ofLine + i % ofLine>()), ...);
+  (visit(std::integral_constant<size_t, lines[(first + i) / ofLine] * ofLine + i % ofLine>()), ...);
 }
 constexpr std::make_index_sequence<vectors> all;
+constexpr std::make_index_sequence<vectors / 2> half;
 
 double gather(size_t rows, size_t length, double seconds) {
   const Table table = makeTable(rows);
@@ -206,7 +208,7 @@ double gather(size_t rows, size_t length, double seconds) {
       for (size_t k = 0; k < length; k++, id++) {
         prefetchRow(table.rows + id[ahead] * dim);
         auto *row = reinterpret_cast<const volatile Vector *>(table.rows + *id * dim);
-        eachVector([&](size_t i) { sum[i] += row[i]; }, all);
+        eachVector<0>([&](size_t i) { sum[i] += row[i]; }, all);
       }
       Vector *to = reinterpret_cast<Vector *>(out + bag % window * dim);
       for (size_t i = 0; i < vectors; i++) to[i] = sum[i];
@@ -219,35 +221,47 @@ double gather(size_t rows, size_t length, double seconds) {
 /// row: nowhere, in arrays of their own, or in a cache line after the row.
 enum class State { none, lines, record };
 
-/// `isSorted`: the ids are ascending, in batches of as many as an update of a training step has.
+/// Each row is written in two halves, with `ahead` rows in between: with all its lines at once
+/// it takes a Zen 4 almost a third longer. `isSorted`: the ids are ascending and different, in
+/// batches of as many lookups as an update of a training step has. The rate counts lookups.
 template <State kept>
 double update(size_t rows, double seconds, bool isSorted) {
   constexpr size_t width = kept == State::record ? dim + 16 : dim;
   constexpr size_t batch = 1 << 18;
   Table table = makeTable(rows, width);
+  auto &ids = table.ids;
+  auto end = ids.begin() + (isSorted ? 0 : table.lookups);
   for (size_t at = 0; isSorted && at < table.lookups; at += batch) {
-    std::sort(table.ids.begin() + at, table.ids.begin() + at + batch);
+    std::sort(ids.begin() + at, ids.begin() + at + batch);
+    end = std::unique_copy(ids.begin() + at, ids.begin() + at + batch, end);
   }
+  const size_t count = end - ids.begin();
   const Vector gradient = Vector{} + 1e-6f;
   float *state = largeMemory(kept == State::lines ? rows : 0, 0.0f);
   uint8_t *marks = largeMemory<uint8_t>(kept == State::lines ? rows : 0, 0);
   return best(seconds, double(table.lookups), [&] {
-    const uint32_t *id = table.ids.data();
-    for (size_t k = 0; k < table.lookups; k++, id++) {
-      float *next = table.rows + id[ahead] * width, *own = table.rows + *id * width;
-      prefetchRow(next);
-      if (kept == State::lines) {
-        __builtin_prefetch(&state[id[ahead]], 0, 2);
-        __builtin_prefetch(&marks[id[ahead]], 0, 2);
-        state[*id] += 1e-6f;
-        marks[*id] = 1;
-      } else if (kept == State::record) {
-        __builtin_prefetch(next + dim, 0, 2);
-        own[dim] += 1e-6f;
-        own[dim + 1] = 1;
+    const uint32_t *id = ids.data();
+    for (size_t k = 0; k < count + ahead; k++, id++) {
+      if (k < count) {
+        float *next = table.rows + id[ahead] * width, *own = table.rows + *id * width;
+        prefetchRow(next);
+        if (kept == State::lines) {
+          __builtin_prefetch(&state[id[ahead]], 0, 2);
+          __builtin_prefetch(&marks[id[ahead]], 0, 2);
+          state[*id] += 1e-6f;
+          marks[*id] = 1;
+        } else if (kept == State::record) {
+          __builtin_prefetch(next + dim, 0, 2);
+          own[dim] += 1e-6f;
+          own[dim + 1] = 1;
+        }
+        auto *row = reinterpret_cast<volatile Vector *>(own);
+        eachVector<0>([&](size_t i) { row[i] = row[i] - 0.01f * gradient; }, half);
       }
-      auto *row = reinterpret_cast<volatile Vector *>(own);
-      eachVector([&](size_t i) { row[i] = row[i] - 0.01f * gradient; }, all);
+      if (k >= ahead) {
+        auto *row = reinterpret_cast<volatile Vector *>(table.rows + id[-ptrdiff_t(ahead)] * width);
+        eachVector<vectors / 2>([&](size_t i) { row[i] = row[i] - 0.01f * gradient; }, half);
+      }
     }
   });
 }

@@ -27,15 +27,17 @@ INLINE float* clippedRow(const Table& t, const Gradients& g, int64_t first, int6
 
 /// Updates the rows of a table with coded weights by a plain rule (`isPlain`).
 template <Precision precision>
-[[gnu::noinline]] static void updateCoded(const Table& t, const Gradients& g,
+[[gnu::noinline]] static void updateCoded(const Table& table, const Gradients& gradients,
                                           int64_t first, const float* mean, Finite& finite) {
+  const Table t = table;
+  const Gradients g = gradients;  // Copies that no store can alias.
   int64_t asked = 0;
   const Room room(t);
   Finite seen;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     askForRows(t, g, asked, to);
     const bool lone = to == from + 1 && !g.placed() && !g.mean;
-    const float* gradient = lone ? g.gradientOf(from) : foldRow(g, first, from, to);
+    const float* gradient = lone ? g.gradientOf(from) : foldRow(gradients, first, from, to);
     if (t.rule.clip != 0) {
       clipRow(g.stack, gradient, t.rule.clip, t.dim);
       gradient = g.stack;

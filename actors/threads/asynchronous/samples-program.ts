@@ -48,14 +48,22 @@ export async function runSamples(
     ...{ words: new Int32Array(memory.words), participants, participant: threads },
     ...{ generation: spec.generation, clock, deadlineMs: Number.POSITIVE_INFINITY, sleep },
   });
-  const outletOver = (count: number) =>
-    createBatchOutlet({
-      ...{ shape: ring, memory: memory.ring, cells, cellBase: 0, reader: 0, readers: 1 },
-      local: { first: 0, count },
-    });
+  const place = { shape: ring, memory: memory.ring, cells, cellBase: 0 };
   // The first thread alone evaluates.
-  const outlets = { training: outletOver(threads), held: outletOver(1) };
-  const outletFor = (stream: Stream) => (stream === "training" ? outlets.training : outlets.held);
+  const held = createBatchOutlet({
+    ...place,
+    reader: 0,
+    readers: 1,
+    local: { first: 0, count: 1 },
+  });
+  // An outlet for each thread: a shared outlet would stop at the slots of the thread that has taken
+  // the fewest batches, and a thread whose window has ended takes none until the others end theirs.
+  const training = Array.from({ length: threads }, (_, thread) => {
+    const local = { first: 0, count: threads };
+    return createBatchOutlet({
+      ...{ ...place, local, dealing: "devices", reader: thread, readers: threads },
+    });
+  });
   const datasets = await openDatasets(spec, disk);
   const schedule = scheduleOfGeneration(spec);
   const { seed, data } = spec.job;
@@ -63,42 +71,49 @@ export async function runSamples(
   const order = { seed, shuffle: data.shuffle, split, schedule, topology };
   const source = new BatchSource({ ...order, fromStep: 0 }, datasets, clock);
   const firsts = Array.from({ length: threads }, (_, thread) => {
-    const place = { trainer, trainers: spec.devices, thread, threads };
-    const { from, stride } = batchesOf(place);
+    const { from, stride } = batchesOf({ trainer, trainers: spec.devices, thread, threads });
     return { first: from(fromSteps[thread] ?? fromStep), stride };
   });
-  const streams: readonly Stream[] = [
+  const heldStreams: readonly Stream[] = [
     ...(spec.data.test === undefined ? [] : (["test"] as const)),
-    ...(["evaluation", "training"] as const),
+    "evaluation",
   ];
+  const roomIn = (outlet: BatchOutlet, stream: Stream, thread: number): Room[] => {
+    const ticket = outlet.nextTicket(stream);
+    return ticket === undefined ? [] : [{ outlet, stream, thread, ticket }];
+  };
+  /** Room for a batch of an evaluation, else for the thread that has the fewest batches. */
+  const findRoom = (): Room | undefined =>
+    heldStreams.flatMap((stream) => roomIn(held, stream, 0))[0] ??
+    training
+      .flatMap((outlet, thread) => roomIn(outlet, "training", thread))
+      .sort((a, b) => a.ticket - b.ticket)[0];
   report({ type: "ready", arithmetic: "", set: "" });
   for (;;) {
-    let next: { readonly stream: Stream; readonly ticket: number } | undefined;
+    let room: Room | undefined;
     const hasRoom = () => {
-      next = undefined;
-      for (const stream of streams) {
-        const ticket = outletFor(stream).nextTicket(stream);
-        if (ticket === undefined) continue;
-        next = { stream, ticket };
-        break;
-      }
-      return next !== undefined;
+      room = findRoom();
+      return room !== undefined;
     };
     await cells.waitUntil(() => "room in the batch ring of a trainer", hasRoom, nobody);
-    if (next === undefined) continue;
-    const { stream, ticket } = next;
-    const outlet = outletFor(stream);
+    if (room === undefined) continue;
+    const { outlet, stream, thread, ticket } = room;
     if (outlet.goOn(stream, ticket)) continue;
-    for (const thread of outlet.devicesOf(stream)) {
-      const { first, stride } = firsts[thread] ?? { first: 0, stride: 1 };
-      if (!outlet.lacks(stream, thread, ticket)) continue;
-      const step = first + ticket * stride;
-      const own = outletOf(outlet, thread, ticket);
-      if (stream !== "training") await source.serve(own, stream, ticket);
-      else if (step < schedule.steps) await source.serve(own, stream, step);
-      else own.fill({ stream, device: 0, ticket, samples: 0, batchSamples: 0 }, () => 0);
-    }
+    const { first, stride } = firsts[thread] ?? { first: 0, stride: 1 };
+    const step = first + ticket * stride;
+    const own = outletOf(outlet, thread, ticket);
+    if (stream !== "training") await source.serve(own, stream, ticket);
+    else if (step < schedule.steps) await source.serve(own, stream, step);
+    else own.fill({ stream, device: 0, ticket, samples: 0, batchSamples: 0 }, () => 0);
   }
+}
+
+/** Room for a batch in a slot of a thread. */
+interface Room {
+  readonly outlet: BatchOutlet;
+  readonly stream: Stream;
+  readonly thread: number;
+  readonly ticket: number;
 }
 
 /** An outlet for one ticket of a thread, to which a batch of any step may be given. */

@@ -1,8 +1,20 @@
 // The threads of asynchronous training, with a real broker between them.
 
 import { join } from "node:path";
+import test from "ava";
+import { runSamples } from "../../../actors/threads/asynchronous/samples-program.ts";
+import { trainerShapeOf } from "../../../actors/threads/asynchronous/trainer-shape.ts";
+import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
+import { sharedSpec } from "../../../actors/threads/generation-memory.ts";
+import { generationSpecOf } from "../../../actors/threads/generation-spec.ts";
 import { startAsyncThreads } from "../../../bench/step/async-threads.ts";
+import { abortTrainer, createTrainerMemory } from "../../../src/asynchronous/trainer-memory.ts";
+import { GenerationAbortedError } from "../../../src/errors/errors.ts";
+import { createAtomicCells, sleepTurning } from "../../../src/exchange/atomic-cells.ts";
+import { createBatchIntake } from "../../../src/exchange/batch-intake.ts";
 import { resolveJob } from "../../../src/job/job.ts";
+import { realClock } from "../../../src/ports/clock.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
 import { createPartTally } from "../../../src/training/checkpoint/part-names.ts";
 import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { startDirectory } from "../../data/data-files.ts";
@@ -66,3 +78,40 @@ testIf(testAll).serial(
     t.deepEqual(await all.evaluate("evaluation"), after);
   },
 );
+
+test("a thread of a trainer gets its batches while another thread takes none", async (t) => {
+  const job = jobIn(startDirectory(t));
+  const { statistics: _, goOn: __, ...plan } = await prepareData(job, realDisk, () => {});
+  const spec = generationSpecOf({
+    ...{ scope: { run: "r", generation: 1 }, job, hosts: [{ host: 0, devices: 1 }], plan },
+    ...{ step: 0, latest: undefined, sliceCounts: undefined, network: {} },
+  });
+  const { layout, size } = trainerShapeOf(spec);
+  const { ring: shape, participants } = layout;
+  const memory = { ...createTrainerMemory(layout, size), spec: sharedSpec(spec) };
+  const reading = runSamples(
+    {
+      ...{ program: "samples", spec: { run: "r", generation: 1, devices: 1 }, memory },
+      ...{ index: 0, fromStep: 0 },
+    },
+    { clock: realClock, disk: realDisk, sleep: sleepTurning, report: () => {} },
+  );
+  const cells = createAtomicCells({
+    ...{ words: new Int32Array(memory.words), participants, participant: 0, generation: 1 },
+    ...{ clock: realClock, deadlineMs: 10_000, sleep: sleepTurning },
+  });
+  const intake = createBatchIntake({
+    ...{ shape, memory: memory.ring, cells, cellBase: 0, device: 0 },
+    ...{ local: { first: 0, count: shape.devices }, readers: [shape.devices] },
+  });
+  t.is(shape.devices, 2);
+  intake.grant("training", 100);
+  for (let ticket = 0; ticket < 2 * shape.slots; ticket++) {
+    const batch = await intake.next("training");
+    t.is(batch.ticket, ticket);
+    t.is(batch.samples, 32);
+    intake.release("training");
+  }
+  abortTrainer(memory);
+  await t.throwsAsync(reading, { instanceOf: GenerationAbortedError });
+});

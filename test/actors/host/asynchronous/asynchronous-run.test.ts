@@ -26,19 +26,26 @@ function asyncJob(place: TestCluster, overrides: Partial<JobOptions> = {}): JobO
   return place.job({ mode: "async", async, sharding: "auto", ...overrides });
 }
 
+/** Steps between two checkpoints. */
+const everySteps = 240;
+
 /**
- * Kills the threads one by one, each at the first progress after a checkpoint that was taken once
- * the thread killed before had been replaced: all threads have saved parts of it.
+ * Kills the threads one by one, each after a checkpoint that was taken once the thread killed
+ * before had been replaced: all threads have saved parts of it. A thread is killed some steps after
+ * the checkpoint, so that it has updated rows, and before the next one, which it would be saving.
  */
 function killEach(t: ExecutionContext, { threads }: TestCluster, names: readonly string[]) {
   const left = [...names];
-  let [isMended, isSaved] = [true, false];
+  let isMended = true;
+  let saved: number | undefined;
   return (event: Story["events"][number]) => {
     if (event.type === "run.incident") isMended = event.end?.how === "mended";
-    if (event.type === "run.checkpointed") isSaved = isMended;
-    if (event.type !== "run.progress" || !isSaved) return;
+    if (event.type === "run.checkpointed" && isMended) saved = event.step;
+    if (event.type !== "run.progress" || saved === undefined) return;
+    const since = event.step - saved;
+    if (since < everySteps / 10 || since > everySteps * 0.8) return;
     for (const name of left.splice(0, 1)) t.true(threads.kill(name), name);
-    [isMended, isSaved] = [false, false];
+    [isMended, saved] = [false, undefined];
   };
 }
 
@@ -52,8 +59,7 @@ onCluster.test(
   "a cancelled asynchronous run goes on where it ended, replaces killed threads, trains every " +
     "sample once an epoch, and its checkpoint is a model",
   async (t, place) => {
-    // Cuts are rare, so that a killed thread is hardly ever saving; the deadline allows long waits.
-    const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 100_000 } };
+    const cuts = { checkpoint: { everySteps }, evaluation: { everySteps: 100_000 } };
     const job = asyncJob(place, { ...cuts, stepDeadlineMs: 60_000 });
     const begun = await runJob(place, inEpochs(job, 200), async ({ type }, run) => {
       if (type !== "run.progress") return;
@@ -73,7 +79,7 @@ onCluster.test(
       /no run can be repeated bit by bit/,
     );
 
-    const epochs = Math.ceil(step / 43) + 14;
+    const epochs = Math.ceil(step / 43) + 32;
     const names = roles.map(({ killed }) => killed);
     const { result, events } = await runJob(
       place,

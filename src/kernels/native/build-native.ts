@@ -55,8 +55,8 @@ function removeUnusable(path: string): void {
   if (!existsSync(path)) return;
   const load =
     "process.exit(require(process.argv[1]).callForm() === Number(process.argv[2]) ? 0 : 1)";
-  const { status } = spawnSync(process.execPath, ["-e", load, path, String(callForm)]);
-  if (status !== 0) rmSync(path, { recursive: true });
+  const { status, error } = spawnSync(process.execPath, ["-e", load, path, String(callForm)]);
+  if (error === undefined && status !== 0) rmSync(path, { recursive: true });
 }
 
 /** Modification time of the addon's file; undefined if there is no file. */

@@ -47,7 +47,7 @@ struct Gradients {
   }
 };
 
-/// The ids of a table's lookups, and the rows whose lookups are wanted.
+/// All ids that are looked up in a table, and the range of rows that this call updates.
 struct LookupIds {
   const int32_t* ids;
   int64_t all;

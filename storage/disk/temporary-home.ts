@@ -10,7 +10,7 @@ export interface TemporaryHome extends Disposable {
 }
 
 /**
- * Makes a directory in `parent`, whose name begins with `prefix`.
+ * Makes a new directory in the directory `parent`; its name is `prefix` and random letters.
  * @throws InputUnusableError where the system refuses to make it
  */
 export function temporaryHome(prefix: string, parent = tmpdir()): TemporaryHome {

@@ -1,5 +1,6 @@
-// The early index: the facts proven by the footers equal those of the rows. There is none where a
-// row may be bad, or where the order depends on more than the numbers of rows.
+// The early index, made from the footers of Parquet files before their rows are read: it equals the
+// index made from the rows. Data get none if a row may be bad, or if their order depends on more
+// than the numbers of rows.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

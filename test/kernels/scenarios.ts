@@ -182,7 +182,7 @@ export function stateOf(kernels: Kernels, problem: Problem): Float32Array[] {
 /** A computation with kernels on random input; returns its outputs in a fixed order. */
 export type Scenario = (kernels: Kernels, stream: RandomStream) => Float32Array[];
 
-/** `isWide`: so many inputs and outputs that each set packs both operands of weight gradients. */
+/** `isWide`: has enough inputs and outputs that weight gradients pack both operands in each set. */
 const layer =
   (precision: DensePrecision, isWide = false): Scenario =>
   (kernels, stream) => {

@@ -56,8 +56,9 @@ export async function runSamples(
     readers: 1,
     local: { first: 0, count: 1 },
   });
-  // An outlet for each thread: a shared outlet would stop at the slots of the thread that has taken
-  // the fewest batches, and a thread whose window has ended takes none until the others end theirs.
+  // Each thread has its own outlet. One outlet for all would stop when the slots of the thread that
+  // has taken the fewest batches are full. A thread whose window has ended takes no batch, so the
+  // threads that still train would wait until their deadline.
   const training = Array.from({ length: threads }, (_, thread) => {
     const local = { first: 0, count: threads };
     return createBatchOutlet({

@@ -22,9 +22,7 @@ function jobOf(place: Pick<EitherCluster, "job">, home: string, data: object) {
   return { ...job, data: dataOfDays(home, all) };
 }
 
-/**
- * A launcher whose first preparation reports no files that are indexed later.
- */
+/** A launcher that drops the reports of the first preparation that a file has been indexed. */
 function silent(launcher: Launcher): Launcher {
   let preparations = 0;
   return {

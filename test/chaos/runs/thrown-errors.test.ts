@@ -37,7 +37,7 @@ async function runAndThrow(
   return { ...story, timing: timing.join(", ") };
 }
 
-/** Actors whose failure ends the generation (law 3), and their names in the run's record. */
+/** Actors whose failure ends the generation, and the names that run.incident has for them. */
 const participants = [
   { role: "device", index: 1, offender: "device:1" },
   { role: "shard", index: 0, offender: "device:0" },

@@ -1,5 +1,5 @@
-// JSON Lines: the samples equal those of the same rows as CSV, and errors name the fault of a
-// line.
+// JSON Lines: a file gives the same samples as a CSV file with the same rows, and an error names
+// the line and its fault.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

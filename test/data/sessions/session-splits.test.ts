@@ -1,6 +1,6 @@
 // The session order: sessions are shuffled, each complete and in its own order; data with scattered
-// sessions are refused. Aligned groups: data whose lists differ in length are refused with file,
-// row group, sample and names.
+// sessions are refused. Features of an aligned group need lists of equal length: other data are
+// refused, and the error names file, row group, sample and features.
 
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -51,7 +51,7 @@ test("an epoch keeps each session complete and in order, and shuffles sessions a
       [...indices].sort((a, b) => a - b),
       [...clustered.keys()],
     );
-    // A boundary between slices may cut a session, whose rest then begins another slice.
+    // A session may be split at the boundary of two slices: its rest is the start of the second.
     const breaks = [...indices].filter((sample, i) => {
       const isFirst = clustered[sample] !== clustered[sample - 1];
       return !isFirst && indices[i - 1] !== sample - 1;

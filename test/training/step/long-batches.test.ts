@@ -1,4 +1,4 @@
-// Batches whose ids exceed the exchange's buffers train the same model, bit for bit.
+// A batch with more ids than the exchange's buffers hold is sent in several rounds: same bits.
 
 import test from "ava";
 import { optimizerOf } from "../../../bench/step/optimizers.ts";

@@ -21,6 +21,7 @@ import { FrameCorruptError } from "../../errors/errors.ts";
 import { channels } from "../../exchange/exchange.ts";
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
+import { lowerBound } from "../../ports/lower-bound.ts";
 import type { HeldLookup, HeldShard } from "../topology/held-shard.ts";
 import { type ShardGroup, sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { type DistinctState, GrowingTensor, slabAt } from "./dedup/dedup-state.ts";
@@ -243,19 +244,8 @@ function lookupIndices(lookups: readonly HeldLookup[]): ReadonlyMap<HeldLookup, 
 
 /** The values first .. first+count-1 of an ascending list, relative to `first`. */
 function within(list: Int32Array, first: number, count: number): Int32Array {
-  const from = firstAtLeast(list, first);
-  return list.subarray(from, firstAtLeast(list, first + count)).map((value) => value - first);
-}
-
-/** The index of the first value of an ascending list that is `least` or more. */
-function firstAtLeast(list: Int32Array, least: number): number {
-  let [low, high] = [0, list.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((list[middle] ?? 0) < least) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  const from = lowerBound(list, first);
+  return list.subarray(from, lowerBound(list, first + count)).map((value) => value - first);
 }
 
 /** The distinct values of some lists, ascending. */

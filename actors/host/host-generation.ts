@@ -38,7 +38,7 @@ import type { ReplicaCache } from "../../storage/checkpoints/replicas/replica-ca
 import { pathsOf } from "../../storage/checkpoints/store/store-paths.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { ActorFailedError } from "../runtime/incident.ts";
-import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { type Mailbox, type MessageEvent, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { anyone, type Wait } from "../runtime/wait-graph.ts";
 import {
@@ -194,12 +194,7 @@ const machine = setup({
         { length: Math.max(0, done - lossFrom) },
         (_, i) => progress.losses[(lossFrom + i) % windowStepsMax] ?? Number.NaN,
       );
-      const meters = {
-        devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
-        reading: sampled(progress.reading),
-        curves: curvesOf(generation),
-        flights: sampledFlights(generation.memory.flights),
-      };
+      const meters = metersOf(context);
       const tiers = Object.values(context.tiers);
       const waits = threadWaits(generation, context.place, context.network.clock);
       const body = { host, beat, isBridged, links, tiers, steps, waits, lossFrom, losses, meters };
@@ -316,6 +311,22 @@ function logAssembled({ network, spec, host, place }: HostGenerationContext): vo
   const { first, count: devices } = place;
   const fields = { run, generation, step, host, actor: `host:${host}`, first, devices };
   network.log.write("info", "assembled", fields);
+}
+
+/** The present counters of the host's devices and readers. */
+export function metersOf({
+  generation,
+  place,
+}: HostGenerationContext): MessageEvent<"host.progress">["body"]["meters"] {
+  const progress = progressOf(generation);
+  return {
+    devices: Array.from({ length: place.count }, (_, i) =>
+      sampled(progress.metersOf(place.first + i)),
+    ),
+    reading: sampled(progress.reading),
+    curves: curvesOf(generation),
+    flights: sampledFlights(generation.memory.flights),
+  };
 }
 
 /** An atomic read of each counter. */

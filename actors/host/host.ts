@@ -19,6 +19,7 @@
 //       two of them this process sends its heartbeats.
 
 import {
+  type AnyActorRef,
   type DoneActorEvent,
   type ErrorActorEvent,
   enqueueActions,
@@ -53,7 +54,7 @@ import { KeptRows } from "../threads/kept-rows.ts";
 import { asynchronousGenerationMachine } from "./asynchronous/generation.ts";
 import { memoryOf, preparing, preparingId, preparingsOf } from "./data-preparation.ts";
 import { caching, cachingId, indexing, indexingId } from "./further-host.ts";
-import { hostGenerationMachine } from "./host-generation.ts";
+import { hostGenerationMachine, metersOf } from "./host-generation.ts";
 import { TimelineKeeper } from "./kept-timelines.ts";
 import { linkProbeId, probingLinks } from "./link-probe.ts";
 import { devicesOf } from "./membership.ts";
@@ -331,11 +332,17 @@ const machine = setup({
       enqueue.stopChild(id);
       enqueue.spawnChild("repeatingFailed", { id, input: { clock: network.clock, tell } });
     }),
-    sendReleased: ({ context, event }) => {
+    // Comes before the generation stops: a run may end sooner than the next heartbeat.
+    sendReleased: ({ context, event, self }) => {
       if (event.type !== "host.release") return;
-      const mailbox = openMailbox(context.network, event, hostAddress(context));
+      const { host, network } = context;
       const { command } = event.body;
-      mailbox.send(coordinator, "host.released", { command, host: context.host });
+      const children: Partial<Record<string, AnyActorRef>> = self.getSnapshot().children;
+      const running = children[generationId(event)];
+      const meters =
+        running?.src === "generation" ? metersOf(running.getSnapshot().context) : undefined;
+      const mailbox = openMailbox(network, event, hostAddress(context));
+      mailbox.send(coordinator, "host.released", { command, host, meters });
     },
   },
   guards: {
@@ -358,7 +365,7 @@ const machine = setup({
     "host.forget": { actions: "forget" },
     "host.assemble": { guard: "isNewer", actions: "open" },
     "host.opened": [{ guard: "isNewer", actions: "assemble" }, { actions: "forget" }],
-    "host.release": { actions: ["release", "sendReleased"] },
+    "host.release": { actions: ["sendReleased", "release"] },
     "xstate.error.actor.*": { actions: "fail" },
   },
 });

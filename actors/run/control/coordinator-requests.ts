@@ -366,26 +366,27 @@ async function evaluate(
 }
 
 /** Resolves once all hosts have released the generation. */
-export const releasing = fromPromise<void, RequestInput & RunPosition>(
-  async ({ input, signal }) => {
-    const { network, mailbox, job, command, left } = input;
-    const hosts = input.hosts.filter(({ host }) => !left.includes(host));
-    await request({
-      network,
-      mailbox,
-      to: hostsOf({ hosts }),
-      type: "host.release",
-      body: { command, isOver: isRunDone(input) },
-      answer: (message) => {
-        if (message.type !== "host.released") return undefined;
-        const from = hosts.findIndex(({ host }) => host === message.body.host);
-        return from < 0 ? undefined : { from, answer: true };
-      },
-      deadlineMs: deadlinesOf(job).step,
-      signal,
-    });
-  },
-);
+export const releasing = fromPromise<
+  readonly MessageEvent<"host.released">["body"][],
+  RequestInput & RunPosition
+>(async ({ input, signal }) => {
+  const { network, mailbox, job, command, left } = input;
+  const hosts = input.hosts.filter(({ host }) => !left.includes(host));
+  return await request({
+    network,
+    mailbox,
+    to: hostsOf({ hosts }),
+    type: "host.release",
+    body: { command, isOver: isRunDone(input) },
+    answer: (message) => {
+      if (message.type !== "host.released") return undefined;
+      const from = hosts.findIndex(({ host }) => host === message.body.host);
+      return from < 0 ? undefined : { from, answer: message.body };
+    },
+    deadlineMs: deadlinesOf(job).step,
+    signal,
+  });
+});
 
 function hostsOf({ hosts }: Pick<RequestInput, "hosts">): Address[] {
   return hosts.map(({ host }) => ({ role: "host", index: host }));

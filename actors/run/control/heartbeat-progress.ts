@@ -40,6 +40,19 @@ export function afterHeartbeat(
   return { watch, waits, tierWatch, linkWatch: watchLinks(context, heartbeat) };
 }
 
+/** Takes the last meters of the hosts: the run may have ended sooner than their next heartbeat. */
+export function afterRelease(
+  { watch }: Context,
+  released: readonly MessageEvent<"host.released">["body"][],
+): Pick<Context, "watch"> {
+  return {
+    watch: released.reduce(
+      (sum, { host, meters }) => (meters === undefined ? sum : withSample(sum, host, meters)),
+      watch,
+    ),
+  };
+}
+
 /** Publishes run.alert when the host's pipeline becomes serial. */
 function watchPipeline(
   { watch, job, record, scope }: Context,

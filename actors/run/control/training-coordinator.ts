@@ -71,7 +71,13 @@ import { failBy, raise, stallOf, stepWait } from "./coordinator-failures.ts";
 import * as requests from "./coordinator-requests.ts";
 import { placesOf } from "./follow-pins.ts";
 import { hasLeft, isWatched, letGo } from "./hand-over.ts";
-import { afterHeartbeat, afterProgress, findStragglers, hasMoved } from "./heartbeat-progress.ts";
+import {
+  afterHeartbeat,
+  afterProgress,
+  afterRelease,
+  findStragglers,
+  hasMoved,
+} from "./heartbeat-progress.ts";
 import { afterPrepared, afterPreparing, indexWait, unindexedOf } from "./indexing.ts";
 import { type Action, cutAfter, isOver, isRunDone, nextAction } from "./next-action.ts";
 import * as scaling from "./scaling.ts";
@@ -358,7 +364,10 @@ const machine = setup({
               invoke: {
                 src: "releasing",
                 input: ({ context }) => context,
-                onDone: "#trainingCoordinator.reporting",
+                onDone: {
+                  target: "#trainingCoordinator.reporting",
+                  actions: assign(({ context, event }) => afterRelease(context, event.output)),
+                },
               },
             },
           },

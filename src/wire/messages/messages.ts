@@ -148,7 +148,8 @@ export const messages = defineMessages({
   "host.assemble": z.object({ command, job: z.string(), assembly: z.string() }),
   /** `isOver`: the run has ended, so that the host need not keep any of its state. */
   "host.release": z.object({ command, isOver: z.boolean() }),
-  "host.released": z.object({ command, host }),
+  /** `meters`: the last counters of the generation, unless it ended before. */
+  "host.released": z.object({ command, host, meters: meters.optional() }),
   /**
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last
    * heartbeat if that device is on this host. `isBridged`: the host receives frames of other hosts.

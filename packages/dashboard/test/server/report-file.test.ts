@@ -14,7 +14,7 @@ import {
   realBrowser,
   startBrowser,
 } from "../../../../test/helpers/browsers.ts";
-import { startTestCluster } from "../../../../test/helpers/clusters/clusters.ts";
+import { smallSteps, startTestCluster } from "../../../../test/helpers/clusters/clusters.ts";
 import { leavesOut } from "../../../../test/helpers/needs.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
@@ -36,7 +36,9 @@ test.serial(
       model: { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] },
     });
     await using client = await connect({ nats: url, token });
-    const { digest, directory: kept } = await (await client.submit(job)).result();
+    const { digest, directory: kept, times } = await (await client.submit(job)).result();
+    // All steps are counted, even those after the last heartbeat.
+    t.is(times?.steps, smallSteps);
     const asked = ["--nats", url, "--token", token, "-o", "live.html", "--json"];
     const live = await runOk(t, ["report", "reported", ...asked], directory);
     // Without a browser no picture is made, and the error names a remedy.

@@ -3,9 +3,14 @@
 
 import { decode, encode } from "@msgpack/msgpack";
 import test from "ava";
-import { connect } from "nats";
+import { connect, type Msg } from "nats";
 import { startBroker } from "../../../../src/wire/broker/broker.ts";
-import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
+import {
+  recordsOf,
+  startModel,
+  startServer,
+  until,
+} from "../../../../test/helpers/models/served.ts";
 import { patient } from "../../../../test/helpers/nats/nats.ts";
 
 test.serial("a model is discovered and queried over NATS, and survives its broker", async (t) => {
@@ -15,7 +20,8 @@ test.serial("a model is discovered and queried over NATS, and survives its broke
   t.teardown(() => broker.close());
   const options = { models: { m: { path: model.directory } }, nats: { url: broker.url } };
   const { server, post } = await startServer(t, { ...options, requestSamples: 10 });
-  const client = await connect({ servers: broker.url, reconnectTimeWait: 50 });
+  const endless = { reconnectTimeWait: 50, maxReconnectAttempts: -1 };
+  const client = await connect({ servers: broker.url, ...endless });
   t.teardown(() => void client.close());
   const instances = recordsOf(2);
   const expected = [...(await server.predict("m", instances)).scores];
@@ -53,13 +59,15 @@ test.serial("a model is discovered and queried over NATS, and survives its broke
   await broker.close();
   t.is((await post("/v1/models/m:predict", { instances })).status, 200);
   broker = await startBroker({ auth: "open", port });
-  for (let left = 200; left > 0; left--) {
-    const answer = await client
-      .request("osiris.serve.m.predict", JSON.stringify({ instances }), { timeout: 200 })
+  // Until the server has reconnected, the broker refuses each request at once, and a request that
+  // the client sends before it has reconnected itself is lost.
+  let answer: Msg | undefined;
+  await until(async () => {
+    const request = JSON.stringify({ instances });
+    answer = await client
+      .request("osiris.serve.m.predict", request, { timeout: 1000 })
       .catch(() => undefined);
-    if (answer === undefined) continue;
-    t.deepEqual(answer.json<{ predictions: number[] }>().predictions, expected);
-    return;
-  }
-  t.fail("It did not answer over the new broker");
+    return answer !== undefined;
+  });
+  t.deepEqual(answer?.json<{ predictions: number[] }>().predictions, expected);
 });

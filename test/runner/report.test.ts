@@ -48,6 +48,7 @@ test("the summary lists skipped tests once, with their reason, and the counts la
 
 test("failures come last in the summary, just before the counts", (t) => {
   t.true(isEndOf("  ─"));
+  t.true(isEndOf("  ✘ Timed out while running tests"));
   t.false(isEndOf("  ✔ a ─ b"));
   const told = ["  ─", "", "  a › c", "  Difference:"];
   const lines = summaryOf(notes, { passed: 7, failed: 1, skipped: 1 }, told, 30).split("\n");

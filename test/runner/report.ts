@@ -18,9 +18,12 @@ export function countsOf(line: string, counts: Counts): void {
   if (/^ *- \[skip\] /.test(line)) counts.skipped++;
 }
 
-/** Whether a line of AVA's report begins the list of failures at its end. */
+/**
+ * Whether a line of AVA's report begins its failures: their list at the end, or before it, after a
+ * timeout, the tests that have not ended.
+ */
 export function isEndOf(line: string): boolean {
-  return /^ *─+$/.test(line);
+  return /^ *(─+|✘ Timed out while running tests)$/.test(line);
 }
 
 /** The progress of the tests: ended files, tests, time, and running files. */

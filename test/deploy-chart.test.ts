@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { directoryOf } from "./cli/jobs.ts";
+import { startDirectory } from "./data/data-files.ts";
 import { checkCommand, documentsOf } from "./helpers/deploy-files.ts";
 import { goEnvironment, goTemplates, kubernetesTypes, testIf } from "./helpers/needs.ts";
 
@@ -79,7 +79,7 @@ let renderer: string | undefined;
 
 /** Renders the chart by Go's templates and Sprig, as Helm does (test/helpers/helm/render.go). */
 function chartWith(t: ExecutionContext, values: string): KubernetesObject[] {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   if (renderer === undefined) {
     renderer = join(mkdtempSync(join(tmpdir(), "osiris-helm-")), "render");
     const env = { ...process.env, ...goEnvironment };
@@ -159,7 +159,7 @@ for (const [name, values] of Object.entries(chartValues)) {
 testIf(goTemplates, kubernetesTypes).serial(
   "the chart's objects, and the example of a runtime, are objects of the API of Kubernetes",
   (t) => {
-    const folder = directoryOf(t);
+    const folder = startDirectory(t);
     const home = dirname(createRequire(import.meta.url).resolve("kubernetes-types/package.json"));
     const [runtime] = documentsOf<RuntimeObject>("deploy/examples/cluster-training-runtime.yaml");
     const jobs = runtime?.spec.template.spec.replicatedJobs ?? [];

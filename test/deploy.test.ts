@@ -6,7 +6,8 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { connect } from "../index.ts";
-import { directoryOf, jobOf } from "./cli/jobs.ts";
+import { jobOf } from "./cli/jobs.ts";
+import { startDirectory } from "./data/data-files.ts";
 import { checkCommand, documentsOf } from "./helpers/deploy-files.ts";
 import { startNatsServer } from "./helpers/nats/nats.ts";
 import { natsServer, testAll, testIf } from "./helpers/needs.ts";
@@ -99,7 +100,7 @@ test.serial("the services of compose.yaml run commands that exist", async (t) =>
 testIf(testAll, natsServer).serial(
   "run as processes, the services of compose.yaml train a job, even if the leader restarts",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const services = servicesOf("deploy/compose.yaml");
     const token = "correct-horse";
     // Replaces the paths in the container by local ones.

@@ -16,12 +16,12 @@ import { ladderBench, ladderRows } from "../../packages/ingest/bench/ladder.benc
 import { writeFlattened, writeMaps } from "../../packages/ingest/bench/layouts.ts";
 import { modelledDisk } from "../../packages/ingest/bench/modelled-disk.ts";
 import { openRanges } from "../../src/data/tables/byte-ranges.ts";
-import { directoryOf } from "../cli/jobs.ts";
+import { startDirectory } from "../data/data-files.ts";
 
 const [rows, features, stripe] = [150, 160, 64];
 
 test("a read on the modelled disk costs a seek, unless it continues the last one", async (t) => {
-  const path = join(directoryOf(t), "bytes");
+  const path = join(startDirectory(t), "bytes");
   writeFileSync(path, new Uint8Array(3000).fill(7));
   const disk = modelledDisk(await openRanges(path));
   t.is((await disk.read(0, 1500))[1499], 7);
@@ -52,7 +52,7 @@ function batchOfDrawn(logged: Logged): FeatureBatch {
 }
 
 test("every layout gives the drawn rows, read by rows and by columns", async (t) => {
-  const home = directoryOf(t);
+  const home = startDirectory(t);
   const logged = drawLogged(rows, features);
   const job = featuresOfJob(logged);
   t.is(job.numbers.length + job.lists.length, features / 10);
@@ -82,7 +82,7 @@ test("popular features come first, and the job reads more of them", (t) => {
 });
 
 test("single-column reads seek, merged reads do not, and popular order reads less", async (t) => {
-  const home = directoryOf(t);
+  const home = startDirectory(t);
   const logged = drawLogged(rows, features);
   const columns = logged.job.flatMap((key) => logged.features[key]?.name ?? []);
   const [inOrder, popular] = [join(home, "order"), join(home, "popular")];

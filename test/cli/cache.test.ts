@@ -6,9 +6,9 @@ import test from "ava";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { runCli } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
-import { directoryOf } from "./jobs.ts";
 
 const job = {
   model: {
@@ -30,7 +30,7 @@ const job = {
 };
 
 test.serial("caches are listed with their sources, and removed only with --yes", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const run = (...args: string[]) => runCli(args, directory);
   const lines = Array.from({ length: 64 }, (_, i) => `${i % 2},${i},v${i % 5}`);
   writeFileSync(join(directory, "data.csv"), `y,d,c\n${lines.join("\n")}\n`);

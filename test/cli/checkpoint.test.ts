@@ -3,17 +3,18 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { startDirectory } from "../data/data-files.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { flipInPart } from "../helpers/stores/checkpoints.ts";
-import { directoryOf, jobOf } from "./jobs.ts";
+import { jobOf } from "./jobs.ts";
 
 interface Listed {
   readonly checkpoints: readonly { readonly manifest: string; readonly cut: number }[];
 }
 
 test.serial("the help of every `osiris checkpoint` command has an example", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   for (const command of ["list", "verify", "diff", "restore"]) {
     const { stdout } = await runOk(t, ["checkpoint", command, "--help"], directory);
     t.regex(stdout, new RegExp(`Usage: osiris checkpoint ${command} `));
@@ -24,7 +25,7 @@ test.serial("the help of every `osiris checkpoint` command has an example", asyn
 });
 
 test.serial("a run restored to an earlier checkpoint ends with the same model", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const run = (...args: string[]) => runCli(args, directory);
   const { checkpoint, ...rest } = jobOf("checkpoints");
   // The newest checkpoint is an increment on the one before.

@@ -6,9 +6,10 @@ import test from "ava";
 import { connectionFlags } from "../../cli/support/arguments.ts";
 import { loadJob } from "../../cli/support/job-file.ts";
 import { type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
-import { directoryOf, directoryWith, jobOf, writeEveryKind } from "./jobs.ts";
+import { directoryWith, jobOf, writeEveryKind } from "./jobs.ts";
 
 interface DemoReport {
   readonly auc: number;
@@ -31,7 +32,7 @@ test("a printed command has the connection's flags that differ from the defaults
 });
 
 test.serial("the help of every command has examples and exit codes", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const all = await runOk(t, ["--help"], directory);
   for (const command of commands) {
     t.true(all.stdout.includes(`\n  ${command} `), command);
@@ -58,14 +59,14 @@ test.serial("a command sets the exit code of its process", async (t) => {
 });
 
 test.serial("`osiris schema` prints the complete schema of a job", async (t) => {
-  const { stdout } = await runOk(t, ["schema"], directoryOf(t));
+  const { stdout } = await runOk(t, ["schema"], startDirectory(t));
   const { required, properties } = JSON.parse(stdout);
   t.deepEqual(required, ["model", "data"]);
   t.is(properties.slices.default, "auto");
 });
 
 test.serial("all errors of a job are printed, one line each", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const job = { ...jobOf("checkpoints"), seed: -1, speed: 2 };
   writeFileSync(join(directory, "wrong.json"), JSON.stringify(job));
   const ended = await runCli(["train", "wrong.json", "--json"], directory);
@@ -79,7 +80,7 @@ test.serial("all errors of a job are printed, one line each", async (t) => {
 });
 
 test.serial("a mistake is reported in one sentence that names it, with exit code 2", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
   write("broken.yaml", "model: [");
   write("broken.ts", "export const job = {");
@@ -114,7 +115,7 @@ test.serial("a mistake is reported in one sentence that names it, with exit code
 });
 
 test.serial("a job in YAML, JSON, JavaScript or TypeScript is the same job", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const files = writeEveryKind(directory);
   const specs: JobSpec[] = [];
   for (const file of files) specs.push(resolveJob(await loadJob(join(directory, file))));
@@ -129,7 +130,7 @@ test.serial("a job in YAML, JSON, JavaScript or TypeScript is the same job", asy
 });
 
 test.serial("a model trains on generated data, and is evaluated on its file", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const generate = ["generate", "--rows", "50", "--samples", "2000", "--json", "--out"];
   const made = await runOk(t, [...generate, "data.tsv"], directory);
   const report = lastJson<{ positives: number; bestAuc: number }>(made);
@@ -176,7 +177,7 @@ test.serial("a model trains on generated data, and is evaluated on its file", as
 });
 
 test.serial("`osiris demo` kills a device, and ends with equal models", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const generate = ["generate", "--rows", "50", "--samples", "5000", "--out", "data.tsv"];
   t.is((await runCli(generate, directory)).code, 0);
   const ended = await runOk(t, ["demo", "--data", "data.tsv", "--json"], directory);
@@ -196,7 +197,7 @@ test.serial(
   "`osiris chaos --simulate` prints a JSON line per schedule, and a summary as the last line",
   async (t) => {
     const args = ["chaos", "--simulate", "--seeds", "2-3", "--jobs", "1", "--json"];
-    const ended = await runOk(t, args, directoryOf(t));
+    const ended = await runOk(t, args, startDirectory(t));
     const lines = ended.stdout.trimEnd().split("\n");
     t.is(lines.length, 3);
     const { schedules, failures, faults } = lastJson<{

@@ -4,10 +4,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { startDirectory } from "../data/data-files.ts";
 import { clicksData, clicksModel, otherWarnings, writeClicks } from "../helpers/clusters/clicks.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
-import { directoryOf } from "./jobs.ts";
 
 interface TrainReport {
   readonly alreadyFinished: boolean;
@@ -17,7 +17,7 @@ interface TrainReport {
 }
 
 test.serial("a repeated train trains nothing, and refuses changed data", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   writeClicks(join(directory, "train.csv"), 300, 1);
   writeClicks(join(directory, "valid.csv"), 300, 2);
   const job = {

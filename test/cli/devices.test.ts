@@ -9,11 +9,12 @@ import type { JobOptions, JobPlan, JobSpec, PlanReport } from "../../internal.ts
 import { machineConstants, resolveJob } from "../../internal.ts";
 import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { setEnvironment } from "../helpers/environment.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
-import { directoryOf, directoryWith, jobOf } from "./jobs.ts";
+import { directoryWith, jobOf } from "./jobs.ts";
 
 /** Constants of a machine of two cores; each device adds `more` seconds to a step. */
 function machine(more: number): object {
@@ -24,7 +25,7 @@ function machine(more: number): object {
 testIf(testAll).serial(
   "train chooses the faster number of devices, says why, and trains the same model",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const write = (name: string, value: object) =>
       writeFileSync(join(directory, name), JSON.stringify(value));
     write("job.json", { ...jobOf("one", 1000), devices: "auto" });
@@ -84,7 +85,7 @@ test.serial("plan --devices auto plans for the number that train would choose", 
 test.serial(
   "on an unmeasured machine a small job gets one device, and a large job measures it first",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     setEnvironment(t, {
       OSIRIS_CONSTANTS: undefined,
       XDG_CACHE_HOME: directory,
@@ -117,7 +118,7 @@ test.serial(
 testIf(testAll).serial(
   "without --constants the machine is measured once, and then known from its file",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const job = { ...jobOf("none"), arithmetic: "reference" };
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
     const path = join(directory, "cache", "osiris", "machine.json");

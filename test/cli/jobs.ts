@@ -1,22 +1,15 @@
-// Small jobs for the tests of commands, and a directory that is removed when the test ends.
+// Small jobs for the tests of commands.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { stringify } from "yaml";
 import type { JobOptions } from "../../index.ts";
-
-/** A directory for this test only, removed when the test ends. */
-export function directoryOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-cli-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
+import { startDirectory } from "../data/data-files.ts";
 
 /** A directory for this test only, with a job in `job.json`. */
 export function directoryWith(t: ExecutionContext, job: object): string {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
   return directory;
 }

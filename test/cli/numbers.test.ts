@@ -4,11 +4,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import type { JobOptions } from "../../index.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { drawModel } from "../helpers/stores/drawn-model.ts";
-import { directoryOf } from "./jobs.ts";
 
 const job = {
   model: { kind: "fm", table: { rows: 50, dim: 5 } },
@@ -29,7 +29,7 @@ interface Figures {
 }
 
 test.serial("ratings are inspected, trained on, evaluated and predicted", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const lines = Array.from({ length: 600 }, (_, i) => {
     const [user, item] = [(i * 7) % 20, (i * 13) % 19];
     return `${(user - item) / 4 + ((i * 31) % 11) / 50},u${user},i${item}`;
@@ -80,7 +80,7 @@ test.serial("ratings are inspected, trained on, evaluated and predicted", async 
 testIf(testAll).serial(
   "a sweep needs no cluster; with a numeric label it is ranked by RMSE, the lowest first",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const { evaluation: _, ...plain } = job;
     const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
     const tables = ["a", "b"].map((name) => ({ name, rows: 50, dim: 5 }));
@@ -114,7 +114,7 @@ testIf(testAll).serial(
 );
 
 test.serial("an evaluation may choose other thresholds than the job", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const { evaluation: _, loss: _mse, ...plain } = job;
   const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
   const tables = ["a", "b"].map((name) => ({ name, rows: 50, dim: 5 }));
@@ -134,7 +134,7 @@ test.serial("an evaluation may choose other thresholds than the job", async (t) 
 });
 
 test.serial("a first task with one class still allows stopping by another task", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const lineOf = (i: number, click: number) => `${click},${((i * 7) % 20) / 4},u${i % 20}`;
   const write = (name: string, clickOf: (i: number) => number) => {
     const lines = Array.from({ length: 200 }, (_, i) => lineOf(i, clickOf(i)));

@@ -4,9 +4,10 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectNats } from "nats";
+import { startDirectory } from "../data/data-files.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson, startCli, startNode } from "../helpers/processes/start-cli.ts";
-import { directoryOf, jobOf } from "./jobs.ts";
+import { jobOf } from "./jobs.ts";
 import { falls, type StartedUp, startUp } from "./up.ts";
 
 interface Report {
@@ -36,7 +37,7 @@ function listenersOf(port: number): string[] {
 }
 
 test.serial("Ctrl-C leaves a checkpoint, from which the same command resumes", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   writeJob(directory, "calm", 7000);
   writeJob(directory, "cut", 7000);
   const calm = await runOk(t, ["train", "calm.json", "--json"], directory);
@@ -57,7 +58,7 @@ test.serial("Ctrl-C leaves a checkpoint, from which the same command resumes", a
 });
 
 test.serial("a second Ctrl-C ends the command at once", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   writeJob(directory, "long", 2_000_000);
   // The shell redirects stderr into stdout, so that the test can wait for its lines.
   const inside = ["sh", "-c", 'exec "$@" 2>&1', "--"];
@@ -79,7 +80,7 @@ test.serial("a second Ctrl-C ends the command at once", async (t) => {
 test.serial(
   "a foreign client's run is followed, runs are listed by name, and Ctrl-C ends the cluster",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const options = ["--finished", "1", "--state", "state"];
     const up = await startUp(t, directory, options);
     const { cluster, url, tokenFile, at } = up;
@@ -208,7 +209,7 @@ async function checkNames(
 test.serial(
   "a cluster with `--state` that was killed lists and controls its runs after a restart",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     writeJob(directory, "long", 200_000);
     const up = async (port = "0") => {
       const started = await startUp(t, directory, ["--port", port, "--state", "state"]);

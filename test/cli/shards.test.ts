@@ -5,10 +5,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
+import { startDirectory } from "../data/data-files.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { runCli } from "../helpers/processes/cli.ts";
 import { lastJson, type Running, startCli } from "../helpers/processes/start-cli.ts";
-import { directoryOf, jobOf } from "./jobs.ts";
+import { jobOf } from "./jobs.ts";
 import { falls, startUp } from "./up.ts";
 
 interface Listed {
@@ -32,7 +33,7 @@ interface Steered {
 testIf(testAll).serial(
   "shards and tiers are controlled by number; the run is scaled, and outlives the broker",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const { model, data, ...rest } = jobOf("long", 20_000);
     const [first, ...others] = (model as { readonly tables: readonly object[] }).tables;
     const tables = [{ ...first, tier: "cached" }, ...others];

@@ -6,8 +6,9 @@ import { join } from "node:path";
 import test from "ava";
 import { Cluster, type JobOptions, resolveJob, sweepOf, sweptJobsOf } from "../../internal.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
-import { directoryOf, jobOf } from "./jobs.ts";
+import { jobOf } from "./jobs.ts";
 
 const job = jobOf("checkpoints");
 
@@ -109,7 +110,7 @@ interface Report {
 test.serial(
   "osiris sweep trains each job, prints the best first, and trains none twice",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const place = (name: string) => join(directory, name);
     const sweep = { over: { "optimizer.dense.learningRate": [0.001, 0.1], seed: [1] } };
     const own = {

@@ -6,10 +6,11 @@ import { join } from "node:path";
 import test from "ava";
 import type { HostClock } from "../../actors/client/chrome-trace.ts";
 import { Cluster, type JobOptions } from "../../internal.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { startHost } from "../helpers/processes/host-processes.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
-import { directoryOf, jobOf } from "./jobs.ts";
+import { jobOf } from "./jobs.ts";
 
 /** An event of the Trace Event Format. */
 interface TraceEvent {
@@ -73,7 +74,7 @@ function problemsIn(events: readonly TraceEvent[]): string[] {
 }
 
 test.serial("a finished run on two hosts is traced: threads, frames, arrows", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const file = join(directory, "trace.json");
   await using cluster = await Cluster.start({ devices: 1, links: "direct" });
   const at = ["--nats", cluster.url, "--token", cluster.token ?? ""];

@@ -2,19 +2,19 @@
 
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
+import { startDirectory } from "../data/data-files.ts";
 import { fixtures } from "../data/parquet/parquet-files.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { textOf } from "../helpers/tree.ts";
-import { directoryOf } from "./jobs.ts";
 
 const example = /^```yaml\n(model:\n {2}kind: dlrm\n.*?hashText.*?)^```/ms;
 
 const lines = ["1,7,3,red,4|9", "0,,x,blue,", "1,99,18,red,5", "0,20,19,red,"];
 
-function start(t: Parameters<typeof directoryOf>[0]): string {
-  const directory = directoryOf(t);
+function start(t: ExecutionContext): string {
+  const directory = startDirectory(t);
   const text = `clicked,price,user,brand,tags\n${lines.join("\n")}\n`;
   writeFileSync(join(directory, "clicks.csv"), text);
   const [, job = ""] = example.exec(textOf("docs/data.md")) ?? [];

@@ -2,9 +2,9 @@
 // mistake, printed once.
 
 import test, { type ExecutionContext } from "ava";
+import { startDirectory } from "../data/data-files.ts";
 import { runCli } from "../helpers/processes/cli.ts";
 import { thinned } from "../helpers/thinned.ts";
-import { directoryOf } from "./jobs.ts";
 import { type WrongInput, writeCase } from "./wrong-input/case.ts";
 import { dataCases } from "./wrong-input/data-cases.ts";
 import { fileCases } from "./wrong-input/file-cases.ts";
@@ -13,7 +13,7 @@ import { jobCases } from "./wrong-input/job-cases.ts";
 import { splitCases } from "./wrong-input/split-cases.ts";
 
 async function told(t: ExecutionContext, input: WrongInput) {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   writeCase(input, directory);
   for (const args of input.before ?? []) await runCli(args, directory);
   return runCli(input.args ?? ["train", "job.json", "--devices", "1"], directory);

@@ -1,6 +1,6 @@
 // Files for tests, in a directory that is removed when the test ends; and the real data.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -16,9 +16,9 @@ import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { dataHome } from "../helpers/needs.ts";
 
-/** Makes a directory that is removed after the test. */
+/** Makes a directory that is removed after the test; returns its real path. */
 export function startDirectory(t: Pick<ExecutionContext, "teardown">): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-data-"));
+  const directory = realpathSync(mkdtempSync(join(tmpdir(), "osiris-test-")));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }

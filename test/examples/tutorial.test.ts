@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { RandomStream } from "../../src/ports/random.ts";
-import { directoryOf } from "../cli/jobs.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { dataFile, dataHome, testAll, testIf } from "../helpers/needs.ts";
 import { runCli } from "../helpers/processes/cli.ts";
 import { textOf } from "../helpers/tree.ts";
@@ -155,7 +155,7 @@ test("docs/tutorial.md has six kinds of data, and commands from a check to a pre
   const [, shown = ""] = /^```\n(clicked,.*)$/m.exec(page) ?? [];
   t.is(
     shown,
-    clicks(directoryOf(t)).header[0] ?? "",
+    clicks(startDirectory(t)).header[0] ?? "",
     "the page shows the header of the generated file",
   );
 });
@@ -168,7 +168,7 @@ for (const [name, { file, needs, days, auc }] of Object.entries(shapes)) {
   testIf(...all).serial(
     `${name}: the tutorial's commands lead from train to predict, and on to the next day`,
     async (t) => {
-      const home = directoryOf(t);
+      const home = startDirectory(t);
       const { header, lines } = days(home);
       const split = Math.floor(lines.length * 0.9);
       const write = (path: string, some: readonly string[]) =>

@@ -10,8 +10,9 @@ import { jobIdentity } from "../../src/job/job.ts";
 import { withModel } from "../../src/job/job-files.ts";
 import { graphOf } from "../../src/model/model.ts";
 import { modelOptions } from "../../src/model/options.ts";
+import { startDirectory } from "../data/data-files.ts";
 import { modelHasGradients } from "../helpers/models/model-gradients.ts";
-import { directoryOf, moduleOf, twoTowers } from "../helpers/models/own-models.ts";
+import { moduleOf, twoTowers } from "../helpers/models/own-models.ts";
 
 const tables = ["a", "b"].map((name) => ({ name, rows: 9, dim: 4 }));
 
@@ -145,7 +146,7 @@ const refusals: readonly (readonly [title: string, code: string, expected: strin
 
 for (const [title, code, expected] of refusals) {
   test(`${title} is refused`, (t) => {
-    const path = moduleOf(directoryOf(t), code);
+    const path = moduleOf(startDirectory(t), code);
     const error = t.throws(() => withModel(resolveJob(jobOf(path))), {
       instanceOf: InvalidOptionError,
     });
@@ -158,14 +159,14 @@ for (const [title, code, expected] of refusals) {
 }
 
 test("a logit without trainable parameters is refused", (t) => {
-  const path = moduleOf(directoryOf(t), built("return features.dense;"));
+  const path = moduleOf(startDirectory(t), built("return features.dense;"));
   const model = { kind: "custom", path, dense: 1, tables: [] };
   const data = { kind: "synthetic", dense: 1, samples: 10, batchSize: 2 };
   t.throws(() => withModel(resolveJob({ model, data })), { message: /one that cannot learn, got/ });
 });
 
 test("interactions of vectors require one width", (t) => {
-  const path = moduleOf(directoryOf(t), built("return features.vectors();"));
+  const path = moduleOf(startDirectory(t), built("return features.vectors();"));
   const own = [...tables, { name: "c", rows: 9, dim: 5 }];
   const check = (dim?: number) => withModel(resolveJob(jobOf(path, { tables: own, dim })));
   t.throws(() => check(), {
@@ -175,7 +176,7 @@ test("interactions of vectors require one width", (t) => {
 });
 
 test("a missing file, or one that is no module, is refused", (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   writeFileSync(join(directory, "model.py"), "");
   const told = (name: string) =>
     t.throws(() => withModel(resolveJob(jobOf(join(directory, name)))), {
@@ -197,7 +198,7 @@ test("options are checked by the module's own schema, and named like the job's",
     ["model.options.item", "model.options.widths[1]"],
   );
   t.regex(refused({ user: ["a"], item: ["b"], width: [8] }).message, /did you mean `widths`\?/);
-  const plain = moduleOf(directoryOf(t), built(`return mlp(graph, features.rows(), ${top});`));
+  const plain = moduleOf(startDirectory(t), built(`return mlp(graph, features.rows(), ${top});`));
   const given = { options: { a: 1 } };
   t.throws(() => withModel(resolveJob(jobOf(plain, given))), {
     message: /Expected no option `model.options.a`/,
@@ -205,7 +206,7 @@ test("options are checked by the module's own schema, and named like the job's",
 });
 
 test("the identity of a model is its module's contents, not its path", (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const code = built(`return mlp(graph, features.rows(), ${top});`);
   const [one, same] = [moduleOf(directory, code), moduleOf(directory, code, "same.js")];
   const other = moduleOf(directory, `${code} // changed`, "other.ts");
@@ -223,7 +224,7 @@ test("the identity of a model is its module's contents, not its path", (t) => {
 
 test("blocks composed like a DLRM make the graph of a DLRM", (t) => {
   const path = moduleOf(
-    directoryOf(t),
+    startDirectory(t),
     `import { z } from "zod";
     export default defineModel({
       options: z.strictObject({ bottom: z.array(z.int()), top: z.array(z.int()) }),
@@ -259,7 +260,7 @@ const ofSequences = `export default defineModel({
 });`;
 
 test("a module may take sequences, and have a logit for each of several tasks", (t) => {
-  const path = moduleOf(directoryOf(t), ofSequences);
+  const path = moduleOf(startDirectory(t), ofSequences);
   const features = [
     { column: "a" },
     { column: "b" },
@@ -280,12 +281,12 @@ test("a module may take sequences, and have a logit for each of several tasks", 
     refused({ tasks: tasks.map(() => ({ name: "label" })) }).message,
     /`model.tasks\[1\].name` to be a name that no other task has/,
   );
-  const single = moduleOf(directoryOf(t), built(`return mlp(graph, features.rows(), ${top});`));
+  const single = moduleOf(startDirectory(t), built(`return mlp(graph, features.rows(), ${top});`));
   t.regex(
     refused({ path: single, features: undefined, tasks }).message,
     /it returns a value of the shape \(1\), not 2 numbers, one for each task/,
   );
-  const pooled = moduleOf(directoryOf(t), built('return features.sequence("a").vectors;'));
+  const pooled = moduleOf(startDirectory(t), built('return features.sequence("a").vectors;'));
   t.regex(
     refused({ path: pooled, tasks }).message,
     /the feature `a` is no sequence: its `pooling` is not "none"/,

@@ -7,11 +7,12 @@ import test from "ava";
 import { type Access, withinRoots } from "../../../actors/jobs/allowed-paths.ts";
 import { Cluster, connect, type JobOptions, RemoteError, resolveJob } from "../../../index.ts";
 import { PathForbiddenError } from "../../../src/errors/errors.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { smallData } from "../../helpers/clusters/clusters.ts";
-import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
+import { moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
 
 test("a module is allowed by its real path, or by a directory above it", (t) => {
-  const place = directoryOf(t);
+  const place = startDirectory(t);
   const [models, outside] = [join(place, "models"), join(place, "models-of-others")];
   for (const directory of [models, outside]) mkdirSync(directory);
   const [inside, other] = [join(models, "a.ts"), join(outside, "b.ts")];
@@ -50,7 +51,7 @@ test("a module is allowed by its real path, or by a directory above it", (t) => 
 test.serial(
   "over NATS, a model module that the cluster does not allow is refused and never runs",
   async (t) => {
-    const place = directoryOf(t);
+    const place = startDirectory(t);
     const models = join(place, "models");
     mkdirSync(models);
     const ran = join(place, "ran");

@@ -7,10 +7,11 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { addJob } from "../../../chaos/simulation/jobs.ts";
 import { type JobOptions, loadModel, verifyRun } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob, smallData } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
-import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
+import { moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData, simulateHere } from "../../helpers/simulated.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
@@ -47,7 +48,7 @@ testIf(testAll).serial(
 /** A model module with sequences and two tasks, and the options of its data. */
 function sequencesWithTwoTasks(t: ExecutionContext, plain: JobOptions["data"]) {
   const path = moduleOf(
-    directoryOf(t),
+    startDirectory(t),
     `export default defineModel({
       build(graph, features) {
         const vector = blocks.reshape(features.vectors({ of: ["a"] }), [8]);
@@ -101,7 +102,7 @@ testIf(testAll).serial(
 test.serial(
   "a run whose model module changes fails, and resumes once the old contents are back",
   async (t) => {
-    const path = join(directoryOf(t), "two-towers.ts");
+    const path = join(startDirectory(t), "two-towers.ts");
     copyFileSync(twoTowers.path, path);
     await using place = await startCluster(2);
     const job = jobOf(place, { model: { ...twoTowers, path } });

@@ -10,7 +10,7 @@ import {
   type HostOptions,
   type JobOptions,
 } from "../../../index.ts";
-import { directoryOf } from "../../cli/jobs.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import {
   calmResult,
   inEpochs,
@@ -296,7 +296,7 @@ testIf(testAll).serial(
 test.serial("hosts leave when the file of their spot machine appears", async (t) => {
   await using place = await startTestCluster(0);
   const { cluster } = place;
-  const drainFile = join(directoryOf(t), "drain");
+  const drainFile = join(startDirectory(t), "drain");
   const more = ["--drain-file", drainFile, "--health-port", "0"];
   const there = await startHost(t, cluster, { devices: 1, more });
   await using here = await joinHere(cluster, { devices: 1, drainFile });

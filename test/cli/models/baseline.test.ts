@@ -8,11 +8,11 @@ import { conclusionOf } from "../../../cli/views/baseline-lines.ts";
 import { csv } from "../../../src/data/sources.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { simpleBaselines } from "../../../storage/model/evaluation/baselines.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { leavesOut, testAll } from "../../helpers/needs.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 import { lastJson } from "../../helpers/processes/start-cli.ts";
 import { drawModel } from "../../helpers/stores/drawn-model.ts";
-import { directoryOf } from "../jobs.ts";
 
 /** Lines whose click rate depends on the item, and only a little on the user. */
 const lines = Array.from({ length: 1500 }, (_, i) => {
@@ -57,7 +57,7 @@ function figuresOf(of: (line: (typeof lines)[number]) => number, held: typeof li
 }
 
 test("mean and popularity are computed on training lines, and evaluated on held-out lines", async (t) => {
-  const home = directoryOf(t);
+  const home = startDirectory(t);
   writeLines(home);
   await drawModel(job(home));
   const [training, held] = [lines.slice(0, 1200), lines.slice(1200)];
@@ -95,7 +95,7 @@ interface Told {
 }
 
 test.serial("train --baseline compares the model, and changes no bit of it", async (t) => {
-  const home = directoryOf(t);
+  const home = startDirectory(t);
   writeLines(home);
   const write = (name: string, options: object) => {
     const own = { ...job(home), checkpoint: { directory: join(home, name) }, ...options };

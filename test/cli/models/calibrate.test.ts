@@ -5,19 +5,19 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { clicks, clicksJob, writeClicks } from "../../helpers/models/clicks.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 import { lastJson } from "../../helpers/processes/start-cli.ts";
 import { flipByte } from "../../helpers/stores/checkpoints.ts";
 import { drawModel } from "../../helpers/stores/drawn-model.ts";
-import { directoryOf } from "../jobs.ts";
 
 interface Told {
   readonly calibrations: { readonly samples: number; readonly positives: number }[];
 }
 
 async function drawnHere(t: ExecutionContext, model: "dlrm" | "tasks" = "dlrm") {
-  const home = directoryOf(t);
+  const home = startDirectory(t);
   writeClicks(join(home, "clicks.csv"));
   const job = clicksJob(home, model);
   await drawModel({ ...job, evaluation: { fraction: 0.5 } });

@@ -3,14 +3,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { startDirectory } from "../../data/data-files.ts";
 import { clicksJob, writeClicks } from "../../helpers/models/clicks.ts";
 import { runCli, runOk } from "../../helpers/processes/cli.ts";
 import { lastJson } from "../../helpers/processes/start-cli.ts";
 import { drawModel } from "../../helpers/stores/drawn-model.ts";
-import { directoryOf } from "../jobs.ts";
 
 test.serial("eval prints metrics by slice and by feature, as tables and as JSON", async (t) => {
-  const home = directoryOf(t);
+  const home = startDirectory(t);
   writeClicks(join(home, "clicks.csv"));
   await drawModel({ ...clicksJob(home, "tasks"), evaluation: { fraction: 0.5 } });
   const asked = ["eval", "checkpoints", "--by", "price,user", "--slices", "3", "--importance"];

@@ -4,13 +4,13 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import test from "ava";
+import { startDirectory } from "../../data/data-files.ts";
 import { pytorchFile } from "../../helpers/models/pytorch.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 import { lastJson } from "../../helpers/processes/start-cli.ts";
-import { directoryOf } from "../jobs.ts";
 
 test.serial("a PyTorch model is imported, trained, and exported to PyTorch", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const run = (...args: string[]) => runCli(args, directory);
   const file = resolve(pytorchFile("dlrm.pt"));
   const told = await run("import", file, "-o", "imported", "--write-job", "job.yaml");

@@ -6,11 +6,12 @@ import test from "ava";
 import { writeCostNetworks } from "../../../packages/sharding/files/cost-networks-file.ts";
 import { writePlan } from "../../../src/planner/plan-file.ts";
 import { planOfFile } from "../../../src/planner/shards.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll } from "../../helpers/needs.ts";
 import { runCli, runOk } from "../../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
-import { directoryOf, directoryWith } from "../jobs.ts";
+import { directoryWith } from "../jobs.ts";
 
 const job = {
   model: {
@@ -78,7 +79,7 @@ test.serial("a dry run plans, measures nothing and writes nothing", async (t) =>
 });
 
 test.serial("a job with a table too large for a device trains by a learned plan", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const tables = [
     { name: "tall", rows: 40_000, dim: 32, rowBlocks: 8 },
     { name: "square", rows: 5000, dim: 128, rowBlocks: 4 },

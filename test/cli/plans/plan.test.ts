@@ -6,11 +6,12 @@ import test, { type ExecutionContext } from "ava";
 import type { JobPlan, MachineConstants } from "../../../internal.ts";
 import type { LearnedSearch } from "../../../packages/sharding/index.ts";
 import { readPolicy, writeCostNetworks } from "../../../packages/sharding/index.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { leavesOut, testAll, testIf } from "../../helpers/needs.ts";
 import { runCli, runOk } from "../../helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../helpers/processes/start-cli.ts";
-import { directoryOf, directoryWith } from "../jobs.ts";
+import { directoryWith } from "../jobs.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 type Infeasible = Extract<JobPlan, { isFeasible: false }>;
@@ -106,7 +107,7 @@ test.serial("a plan of another job is refused with the reason", async (t) => {
 test.serial(
   "a plan sizes caches and explains them; a run's miss curves size them again",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const below = tables.map(({ name, rows, dim }) => ({ name, rows, dim, tier: "cached" }));
     const tiers = { hbmBytes: 2_000_000, ddrBytes: 8_000_000 };
     const cached = { ...job, model: { ...job.model, tables: below }, tiers };
@@ -179,7 +180,7 @@ testIf(testAll).serial(
 );
 
 test.serial("a mistake in the flags of plan is one sentence, with exit code 2", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
   write("job.json", JSON.stringify(job));
   write("odd.json", '{"memoryBandwidth": -1}');
@@ -265,7 +266,7 @@ test.serial("plan compares a job with a changed one, and two plans of a job", as
 test.serial(
   "plan searches by learned costs, and refuses costs for other devices or batch sizes",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const free = { ...job, sharding: "auto" };
     const tables = job.model.tables.map(({ name, rows, dim }) => ({ name, rows, dim }));
     const jobOf = (model: object) => JSON.stringify({ ...free, model: { ...job.model, ...model } });
@@ -298,7 +299,7 @@ test.serial(
 testIf(testAll).serial(
   "plan measures costs, trains cost networks, and then searches by them",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const model = {
       ...job.model,
       tables: tables.map(({ name, rows, dim }) => ({ name, rows, dim })),
@@ -325,7 +326,7 @@ testIf(testAll).serial(
 );
 
 test.serial("an invalid policy and costs of another machine are refused", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const plain = tables.map(({ name, rows, dim }) => ({ name, rows, dim }));
   const model = { ...job.model, tables: plain };
   writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, sharding: "auto", model }));

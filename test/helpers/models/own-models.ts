@@ -1,10 +1,8 @@
 // Custom models for tests: modules in a directory that is removed with the test.
 
-import { realpathSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { ExecutionContext } from "ava";
 import type { JobOptions } from "../../../index.ts";
-import { startDirectory } from "../../data/data-files.ts";
 
 /** The model of examples/two-towers.ts. */
 export const twoTowers = {
@@ -18,12 +16,6 @@ export const twoTowers = {
     { name: "c", rows: 200, dim: 12 },
   ],
 } as const satisfies JobOptions["model"];
-
-/** Makes a directory that is removed with the test. */
-export function directoryOf(t: ExecutionContext): string {
-  const directory = realpathSync(startDirectory(t));
-  return directory;
-}
 
 /** Writes a module with the usual imports before `code`; returns its path. */
 export function moduleOf(directory: string, code: string, name = "model.ts"): string {

@@ -16,7 +16,7 @@ import type { PlacedShard } from "../../../src/planner/shards.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { addCurves, adviseTiers, writeCurves } from "../../../src/training/planning/tier-advice.ts";
 import { topologyOf } from "../../../src/training/topology/topology.ts";
-import { directoryOf } from "../../cli/jobs.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
@@ -153,7 +153,7 @@ test("one more GiB of either tier holds all rows of small tables", async (t) => 
 testIf(testAll).serial(
   "a run's result has tier advice, with predictions for both tiers",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     await using cluster = await Cluster.start({ devices: 2 });
     const tables = [0, 1, 2].map((i) => ({
       name: `T${i}`,

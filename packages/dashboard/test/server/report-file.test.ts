@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from "ava";
 import type { Browser } from "playwright-core";
 import { connect, reportOfDirectory } from "../../../../index.ts";
 import { openKernels } from "../../../../src/kernels/index.ts";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import {
   brokenBoxes,
   openTab,
@@ -27,7 +27,7 @@ const hostile = "</script><img src=x onerror=alert(1)>";
 test.serial(
   "a finished run and its remaining checkpoint directory are each shown by one report file",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     await using place = await startTestCluster(1);
     const { url, token = "" } = place.cluster;
     const tables = [hostile, "b"].map((name) => ({ name, rows: 200, dim: 8 }));

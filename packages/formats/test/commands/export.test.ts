@@ -4,7 +4,8 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { listCheckpoints } from "../../../../storage/checkpoints/list-checkpoints.ts";
-import { directoryOf, jobOf } from "../../../../test/cli/jobs.ts";
+import { jobOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { runCli } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 import { startCutModel } from "../../../../test/helpers/stores/cut-model.ts";
@@ -13,7 +14,7 @@ import { readTensorFile } from "../../../../test/helpers/stores/tensor-file.ts";
 import { exportModel } from "../../exports/export-model.ts";
 
 test.serial("a model is exported into one file, with its digest", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const run = (...args: string[]) => runCli(args, directory);
   const help = await run("export", "--help");
   t.is(help.code, 0);
@@ -83,7 +84,7 @@ test.serial("a model is exported into one file, with its digest", async (t) => {
 });
 
 test.serial("export lists the features without raw ids, with the reason", async (t) => {
-  const home = directoryOf(t);
+  const home = startDirectory(t);
   const checkpoints = join(home, "checkpoints");
   const names = ["city", "colour", "user"];
   await drawModel({
@@ -105,7 +106,7 @@ test.serial("export lists the features without raw ids, with the reason", async 
 test.serial(
   "a delta since a checkpoint is exported alone, and turns it into the later model",
   async (t) => {
-    const home = directoryOf(t);
+    const home = startDirectory(t);
     const checkpoints = join(home, "checkpoints");
     const tables = [{ name: "a", rows: 90, dim: 4 }];
     const trained = startCutModel({

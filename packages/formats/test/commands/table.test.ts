@@ -4,13 +4,14 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import type { JobOptions } from "../../../../index.ts";
-import { directoryOf, jobOf } from "../../../../test/cli/jobs.ts";
+import { jobOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 
 test.serial("the help of every `osiris table` command has an example", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   for (const command of ["export", "ids", "import", "inspect"]) {
     const { stdout } = await runOk(t, ["table", command, "--help"], directory);
     t.regex(stdout, new RegExp(`Usage: osiris table ${command} `));
@@ -21,7 +22,7 @@ test.serial("the help of every `osiris table` command has an example", async (t)
 });
 
 test.serial("a table is exported, and imported into a checkpoint that trains", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const run = (...args: string[]) => runCli(args, directory);
   writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("checkpoints")));
   const trained = lastJson<{ digest: string }>(await run("train", "job.json", "--json"));
@@ -83,7 +84,7 @@ test.serial("a table is exported, and imported into a checkpoint that trains", a
 test.serial(
   "`table ids` maps texts to rows, from a checkpoint, a job file, or beside an export",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const run = (...args: string[]) => runCli(args, directory);
     const lines = Array.from({ length: 64 }, (_, i) => `${i % 2},${i},v${i % 3}`);
     writeFileSync(join(directory, "data.csv"), `y,d,c\n${lines.join("\n")}\n`);

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync
 import { join } from "node:path";
 import { promisify } from "node:util";
 import test from "ava";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { leavesOut, packageTypes, testAll } from "../../../../test/helpers/needs.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
@@ -19,7 +19,7 @@ const clicks = Array.from({ length: 600 }, (_, i) => {
 });
 
 test.serial("init makes a job file from a data file, and the job trains", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   writeFileSync(
     join(directory, "clicks.csv"),
     `clicked,price,user,page,tags\n${clicks.join("\n")}\n`,
@@ -68,7 +68,7 @@ test.serial("init makes a job file from a data file, and the job trains", async 
 });
 
 test.serial("init makes a program from a data file, and it compiles and trains", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const header = "clicked,price,user,page,tags,same\n";
   writeFileSync(join(directory, "clicks.csv"), `${header}${clicks.join(",x\n")},x\n`);
   writeFileSync(join(directory, "package.json"), '{ "type": "module" }');
@@ -104,7 +104,7 @@ test.serial("init makes a program from a data file, and it compiles and trains",
 test.serial(
   "init does not write a job that training would refuse, and exits with code 2",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const rows = clicks.map((line, i) => (i % 50 === 0 ? `${line},more` : line));
     writeFileSync(join(directory, "a.csv"), `clicked,price,user,page,tags\n${rows.join("\n")}\n`);
     const { code, stdout } = await runCli(["init", "a.csv"], directory);
@@ -133,7 +133,7 @@ test.serial(
 );
 
 test.serial("without a terminal, init asks for no label column, and is refused", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   writeFileSync(
     join(directory, "a.csv"),
     `a,b\n${clicks.map((_, i) => `${i % 2},${i % 2}`).join("\n")}\n`,

@@ -4,13 +4,13 @@ import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
 
 test.serial("sessions are generated as JSON Lines, in the requested order", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const sessionsOf = (name: string) => {
     const lines = readFileSync(join(directory, name), "utf8").trimEnd().split("\n");
     return lines.map((line) => (JSON.parse(line) as { session: number }).session);
@@ -30,7 +30,7 @@ test.serial("sessions are generated as JSON Lines, in the requested order", asyn
 });
 
 test.serial("rows are clustered by session, and a bad flag is one sentence", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const generate = ["generate", "--sessions", "8", "--samples", "2000", "--out", "rows.jsonl"];
   t.is((await runCli(generate, directory)).code, 0);
   const args = ["cluster-sessions", "rows.jsonl", "table"];
@@ -73,7 +73,7 @@ async function sorted(table: string, rows: number): Promise<void> {
 testIf(testAll).serial(
   "killed or interrupted clustering resumes, and writes the same bytes",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const generate = ["generate", "--sessions", "8", "--samples", "7000", "--out", "rows.jsonl"];
     t.is((await runCli(generate, directory)).code, 0);
     const args = (table: string) => ["cluster-sessions", "rows.jsonl", table, "--memory", "1MB"];

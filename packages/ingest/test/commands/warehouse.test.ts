@@ -3,7 +3,7 @@
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { fixtures } from "../../../../test/data/parquet/parquet-files.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
@@ -21,7 +21,7 @@ const job = {
 };
 
 test.serial("warehouse inspect summarises a table as text and as JSON", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   for (const day of ["day=1", "day=2"]) {
     mkdirSync(join(directory, "clicks", day), { recursive: true });
     copyFileSync(join(fixtures, "clicks.parquet"), join(directory, "clicks", day, "0.parquet"));
@@ -47,7 +47,7 @@ test.serial("warehouse inspect summarises a table as text and as JSON", async (t
 });
 
 test.serial("warehouse writes a table from a CSV file, and compacts it", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const lines = Array.from({ length: 100 }, (_, i) => `${i % 2},${i},${i % 4}`);
   writeFileSync(join(directory, "clicks.csv"), `${["label,price,day", ...lines].join("\n")}\n`);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));

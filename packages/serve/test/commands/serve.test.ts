@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { recordsOf, startModel } from "../../../../test/helpers/models/served.ts";
 import { runCli } from "../../../../test/helpers/processes/cli.ts";
 import { startCli } from "../../../../test/helpers/processes/start-cli.ts";
@@ -39,7 +39,7 @@ test("serve prints the command that queries the model, and serves it until SIGTE
 });
 
 test.serial("serve refuses invalid models and options in one sentence", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   mkdirSync(join(directory, "empty"));
   writeFileSync(join(directory, "bad.yaml"), "models: {m: {path: empty, wach: false}}\n");
   writeFileSync(join(directory, "none"), "\n");

@@ -3,7 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JobPlan } from "../../../../internal.ts";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
@@ -16,7 +16,7 @@ type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 testIf(testAll).serial(
   "exchange costs between two host processes are learned, and used by plans over two hosts",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const tables = [500, 3000, 40].map((rows, i) => ({ name: `T${i}`, rows, dim: 32 }));
     const model = { kind: "dlrm", dense: 4, dim: 32, tables, bottom: [32], top: [16, 1] };
     const data = { kind: "synthetic", samples: 1000, dense: 4, batchSize: 64, idsPerBag: 10 };

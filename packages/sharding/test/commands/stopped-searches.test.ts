@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import type { JobPlan } from "../../../../internal.ts";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { drawnNetworks } from "../../../../test/helpers/cost-networks.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
@@ -20,7 +20,7 @@ type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
  * costs.
  */
 async function jobOf(t: ExecutionContext, tables: number): Promise<string> {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   const job = {
     model: {
       ...{ kind: "dlrm", dense: 4, bottom: [8], top: [16, 1], interaction: "cat" },

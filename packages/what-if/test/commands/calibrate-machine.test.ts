@@ -4,7 +4,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { runCli } from "../../../../test/helpers/processes/cli.ts";
 import { startCli } from "../../../../test/helpers/processes/start-cli.ts";
 import { readHardware } from "../../hardware/read-hardware.ts";
@@ -12,7 +12,7 @@ import { readHardware } from "../../hardware/read-hardware.ts";
 test.serial(
   "a machine is measured into a hardware file, with the planner's constants",
   async (t) => {
-    const directory = directoryOf(t);
+    const directory = startDirectory(t);
     const env = ["env", `XDG_CACHE_HOME=${join(directory, "cache")}`];
     const args = ["calibrate", "--machine", "-o", "mine.yaml", "--json"];
     const { code, stdout, stderr } = await startCli(args, directory, env).ended;
@@ -44,7 +44,7 @@ test.serial(
 );
 
 test.serial("a model and a machine are not calibrated at once", async (t) => {
-  const directory = directoryOf(t);
+  const directory = startDirectory(t);
   for (const [args, refusal] of [
     [[], /Expected either a model, or `--machine` without one/],
     [["checkpoints", "--machine"], /Expected either a model, or `--machine` without one/],

@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { directoryOf } from "../../../../test/cli/jobs.ts";
+import { startDirectory } from "../../../../test/data/data-files.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 import type { Prediction } from "../../model.ts";
@@ -25,8 +25,8 @@ interface Event {
 const hardware = readFileSync("hardware/zionex.yaml", "utf8");
 
 /** A directory with a job, and with kinds of machines that differ in their price. */
-function startFiles(t: Parameters<typeof directoryOf>[0]): string {
-  const directory = directoryOf(t);
+function startFiles(t: Parameters<typeof startDirectory>[0]): string {
+  const directory = startDirectory(t);
   const tables = [5000, 3000, 400].map((rows, i) => ({ name: `T${i}`, rows, dim: 32 }));
   const model = { kind: "dlrm", dense: 4, tables, bottom: [64, 32], top: [64, 1] };
   const data = { kind: "synthetic", samples: 100_000, dense: 4, batchSize: 1024 };

@@ -5,14 +5,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import {
-  csv,
-  type JobOptions,
-  loadModel,
-  predictFile,
-  type RunResult,
-  runHistory,
-} from "../../../index.ts";
+import { csv, type JobOptions, loadModel, predictFile, runHistory } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
 import { startDirectory } from "../../data/data-files.ts";
@@ -62,30 +55,6 @@ function taskJob(place: EitherCluster): JobOptions {
       earlyStopping: { metric: "r2", task: "label2", patience: 50 },
     },
   });
-}
-
-const told = ({ digest, history, test }: RunResult) => JSON.stringify([digest, history, test]);
-
-const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
-
-for (const [title, jobOn] of [
-  ["of a number", numberJob],
-  ["with a task of each kind", taskJob],
-] as const) {
-  testIf(testAll).serial(
-    `a model ${title} is the same on 1, 2 and 3 devices, and after a kill`,
-    async (t) => {
-      const found: string[] = [];
-      for (const devices of [1, 2, 3]) {
-        await using place = await startCluster(devices);
-        if (devices === 3) place.threads.plan([exit]);
-        const { result } = await runJob(place, jobOn(place));
-        t.is(result.generation, devices === 3 ? 2 : 1);
-        found.push(told(result));
-      }
-      t.is(new Set(found).size, 1, found.join("\n"));
-    },
-  );
 }
 
 test.serial(

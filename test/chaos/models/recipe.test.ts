@@ -1,13 +1,11 @@
-// Learning rates that change, and clipped gradients, in whole runs: no bit depends on the number
-// of devices, on a kill, or on where a run was interrupted.
+// Learning rates that change, and clipped gradients, in simulated runs: no bit depends on the
+// number of devices or on a lost device.
 
 import test from "ava";
 import { addJob } from "../../../chaos/simulation/jobs.ts";
-import { InvalidOptionError, type JobOptions, loadModel, verifyRun } from "../../../internal.ts";
+import { InvalidOptionError, type JobOptions } from "../../../internal.ts";
 import { resolveJob } from "../../../src/job/job.ts";
-import { runJob, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
-import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
-import { startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData, storyOf } from "../../helpers/simulated.ts";
 
@@ -28,36 +26,6 @@ const optimizer = {
 } as const satisfies JobOptions["optimizer"];
 
 const reduceOnPlateau = { metric: "auc", factor: 0.5, minDelta: 0.2, least: 0.05 } as const;
-
-function jobOn(place: EitherCluster): JobOptions {
-  const evaluation = { fraction: 0.2, everySteps: 5, reduceOnPlateau };
-  return place.job({ optimizer, evaluation });
-}
-
-async function digestOf(devices: number): Promise<string> {
-  await using place = await startCluster(devices);
-  const { result } = await runJob(place, jobOn(place));
-  return result.digest;
-}
-
-testIf(testAll).serial(
-  "schedules, clipping and plateaus: one model on 1 to 3 devices, after a kill and replayed",
-  async (t) => {
-    const digests = [await digestOf(1), await digestOf(2)];
-    await using place = await startCluster(3);
-    place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
-    const { result } = await runJob(place, jobOn(place));
-    t.is(result.generation, 2);
-    digests.push(result.digest);
-    t.is(new Set(digests).size, 1, digests.join("\n"));
-    const trained = await loadModel(result.directory);
-    const { auc, logLoss } = await trained.evaluate();
-    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
-    await trained.close();
-    const { isEqual, leaves } = await verifyRun(result.directory);
-    t.true(isEqual, JSON.stringify(leaves));
-  },
-);
 
 const evaluation = { fraction: 0.2, everySteps: 2, reduceOnPlateau };
 const simulated = {

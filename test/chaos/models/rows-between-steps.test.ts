@@ -5,10 +5,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { exportTable, importTable, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
+import { exportTable, importTable, type JobOptions, loadModel } from "../../../index.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { runJob, smallModel } from "../../helpers/clusters/clusters.ts";
-import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData } from "../../helpers/simulated.ts";
@@ -52,15 +51,6 @@ function modelWith({ table }: Recipe): JobOptions["model"] {
   return { ...smallModel, tables } as JobOptions["model"];
 }
 
-function jobOn(place: EitherCluster, recipe: Recipe, checkpoint: JobOptions["checkpoint"] = {}) {
-  return place.job({
-    model: modelWith(recipe),
-    optimizer: recipe.optimizer,
-    evaluation: { fraction: 0.2, everySteps: 5 },
-    checkpoint,
-  });
-}
-
 for (const [at, [name, recipe]] of Object.entries(recipes).entries()) {
   // `npm test` runs only the first case.
   testIf(...(at === 0 ? [] : [testAll])).serial(
@@ -73,24 +63,6 @@ for (const [at, [name, recipe]] of Object.entries(recipes).entries()) {
       t.deepEqual(generations, [2, 2]);
     },
   );
-
-  testIf(testAll).serial(`${name}: same model on 1 and 3 devices, and after a kill`, async (t) => {
-    await using alone = await startCluster(1);
-    const { result: expected } = await runJob(alone, jobOn(alone, recipe, { everySteps: 7 }));
-    await using place = await startCluster(3);
-    place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
-    const differential = { differential: "consecutive" } as const;
-    const { result } = await runJob(place, jobOn(place, recipe, differential));
-    t.is(result.generation, 2);
-    t.is(result.digest, expected.digest);
-    t.deepEqual([result.auc, result.logLoss], [expected.auc, expected.logLoss]);
-    const model = await loadModel(result.directory);
-    const { auc, logLoss } = await model.evaluate();
-    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
-    await model.close();
-    const { isEqual, leaves } = await verifyRun(result.directory);
-    t.true(isEqual, JSON.stringify(leaves));
-  });
 }
 
 /** The numbers of an exported CSV file, a line per row, the id first. */
@@ -104,7 +76,8 @@ test.serial(
   async (t) => {
     const home = startDirectory(t);
     await using place = await startCluster(1);
-    const { result } = await runJob(place, jobOn(place, averages));
+    const own = { model: modelWith(averages), optimizer: averages.optimizer };
+    const { result } = await runJob(place, place.job({ ...own, evaluation: { fraction: 0.2 } }));
     const [plain, whole] = ["averages.csv", "whole.csv"].map((name) => join(home, name));
     const { cut } = await exportTable(result.directory, "a", plain ?? "");
     await exportTable(result.directory, "a", whole ?? "", { state: true });

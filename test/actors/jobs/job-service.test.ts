@@ -107,26 +107,6 @@ onCluster.test(
   },
 );
 
-testIf(testAll).serial(
-  "over restarts: a repeated submission returns the run with its key, with fewer devices, too",
-  async (t) => {
-    const directory = startDirectory(t);
-    const state = { directory: join(directory, "state") };
-    const checkpoint = { directory: join(directory, "kept") };
-    const job: JobOptions = { model: smallModel, data: smallData, devices: 2, checkpoint };
-    const submitted = async (devices: number, key: string) => {
-      await using cluster = await Cluster.start({ devices, state });
-      await cluster.leading;
-      const run = await cluster.submit(job, { key });
-      await run.cancel();
-      return run.run;
-    };
-    const first = await submitted(2, "k");
-    t.is(await submitted(1, "k"), first);
-    await t.throwsAsync(submitted(1, "other"), { message: /^Expected `devices` to be at most/ });
-  },
-);
-
 onCluster.test("the schemas of a job and of the requests are published", async (t, cluster) => {
   const client = await clientOf(cluster);
   const reply = await client.request("osiris.c1.jobs.schema", "{}", patient);
@@ -209,44 +189,6 @@ function waitingJob(t: ExecutionContext): JobOptions {
     checkpoint: { directory: join(directory, "checkpoints") },
   };
 }
-
-testIf(testAll).serial(
-  "over NATS: a tenant's queued runs, devices and priority are limited",
-  async (t) => {
-    const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
-    const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1, priorityMax: 5 } };
-    // The cluster has no device: the first run waits for hosts, the second in the queue.
-    await using cluster = await Cluster.start({ devices: 0, minDevices: 2, tenants });
-    const client = await clientOf(cluster);
-    const submit = async (seed: number, devices = 1, priority = 5) => {
-      const job = { model: smallModel, data: smallData, seed, devices, priority };
-      const reply = await client.request(
-        "osiris.c1.jobs.ads.submit",
-        JSON.stringify({ job }),
-        patient,
-      );
-      return reply.json<{ run?: string; error?: { code: string; message: string } }>();
-    };
-    const first = await submit(1);
-    const second = await submit(2);
-    t.is((await submit(2)).run, second.run, "the same job without a key is the same run");
-    t.not(first.run, second.run);
-    t.deepEqual((await submit(3)).error, {
-      code: "QUOTA_EXCEEDED",
-      message:
-        "Tenant `ads` may have at most 1 runs that wait for devices: " +
-        "wait until a run is over, cancel one, or ask for a larger quota",
-    });
-    await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }), patient);
-    t.is((await submit(4, 2)).error?.code, "QUOTA_EXCEEDED");
-    const pressing = (await submit(4, 1, 6)).error;
-    t.is(pressing?.message, "Expected `priority` to be at most the tenant's, 5, got `6` (number)");
-    const more = JSON.stringify({ run: first.run, devices: 2 });
-    const scaled = await client.request("osiris.c1.jobs.ads.scale", more, patient);
-    t.like(scaled.json(), { error: { code: "QUOTA_EXCEEDED" } });
-    await client.close();
-  },
-);
 
 testIf(testAll).serial(
   "a run that requests all devices gets the tenant's limit of devices",

@@ -73,33 +73,6 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial(
-  "in a run without a cache, killed readers and devices change no bit, and it verifies",
-  async (t) => {
-    const home = writeDays(t);
-    const calm = await streamedOutcome(1, home, { streamed: true });
-    await using place = await startCluster(3);
-    place.threads.plan([{ actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" }]);
-    const job = jobOnDays(place, home, { streamed: true }, { readers: 2 });
-    const { result, events } = await runJob(place, job, (event: RunEvent) => {
-      if (event.type !== "run.checkpointed") return;
-      if (event.step === 10) place.threads.kill("reader:1");
-      if (event.step === 40) place.threads.kill("reader:0");
-    });
-    t.deepEqual({ digest: result.digest, history: result.history }, calm);
-    t.true(result.generation >= 2);
-    t.true(only(events, "run.incident").length > 0);
-    // The cache directory has only indexes: of the files, and of the data.
-    const [files = "none", index = "none", ...others] = readdirSync(job.data.cache ?? "");
-    t.is(files, "file-indexes");
-    t.regex(index, /^parquet-.*\.index\.cache$/);
-    t.deepEqual(others, []);
-    await using model = await loadModel(result.directory);
-    t.like(await model.evaluate(), { auc: result.auc, logLoss: result.logLoss });
-    t.true((await verifyRun(result.directory)).isEqual);
-  },
-);
-
 test.serial("row groups beyond a reader's memory are refused, or shared by slices", async (t) => {
   const home = writeDays(t);
   const [paths, cache] = [tableFilesOf([home]), join(startDirectory(t), "cache")];

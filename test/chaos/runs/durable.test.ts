@@ -1,7 +1,6 @@
 // Durable tables on real threads: rows kept on disk beside a checkpoint equal the rows that the
 // next generation would read from that checkpoint; otherwise it ignores them.
 
-import { fork } from "node:child_process";
 import {
   cpSync,
   readdirSync,
@@ -14,7 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import type { JobOptions, RunEvent } from "../../../index.ts";
+import type { JobOptions } from "../../../index.ts";
 import { inEpochs, only, runJob, smallModel, smallSteps } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { linux, rocksDb, testAll, testIf } from "../../helpers/needs.ts";
@@ -235,26 +234,3 @@ test.serial("after a tier dies, its durable rows are read from the checkpoint", 
     [true, false],
   );
 });
-
-// In `npm test`, test/chaos/simulation/crash-points loses power at the disk operations of such
-// runs.
-testIf(testAll).serial(
-  "rows that a killed process left without a checkpoint are ignored and deleted",
-  async (t) => {
-    await using place = await startCluster(2);
-    const job = place.job({ model, tiers: small });
-    const doomed = fork(new URL("../../helpers/processes/doomed.js", import.meta.url), [
-      JSON.stringify(inEpochs(job, 3)),
-    ]);
-    doomed.on("message", (event: RunEvent) => {
-      if (event.type === "run.checkpointed" && event.step === 20) doomed.kill("SIGKILL");
-    });
-    await new Promise<void>((resolve) => doomed.once("exit", () => resolve()));
-    t.true(readdirSync(tiersOf(job)).length > 0);
-    const { result, events } = await runJob(place, inEpochs(job, 3));
-    t.is(result.digest, (await calmRun(3)).digest);
-    t.is(only(events, "run.durable").find(({ action }) => action === "found")?.rows, 0);
-    await place.cluster.close();
-    t.true(readdirSync(tiersOf(job)).every((name) => name.includes("-kept-")));
-  },
-);

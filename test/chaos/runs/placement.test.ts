@@ -65,21 +65,6 @@ for (const [name, overrides] of Object.entries(jobs)) {
   );
 }
 
-testIf(testAll).serial(
-  "with the reference kernels a model is the same on any number of devices",
-  async (t) => {
-    await using place = await startCluster(3);
-    const digests: string[] = [];
-    for (const devices of [1, 2, 3]) {
-      const job = place.job({ ...jobs["dropout, L2, Adam, mean pooling, row blocks"], devices });
-      const { result } = await runJob(place, { ...job, arithmetic: "reference" });
-      t.regex(result.arithmetic, /^reference/);
-      digests.push(result.digest);
-    }
-    t.is(new Set(digests).size, 1);
-  },
-);
-
 test.serial("P7: a run on 3 devices may resume on another number of them", async (t) => {
   await using place = await startCluster(3);
   const job = place.job({ devices: 3 });

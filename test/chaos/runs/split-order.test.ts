@@ -4,18 +4,11 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import {
-  compareWithReference,
-  killAt,
-  type RunEvent,
-  type RunResult,
-  type ThreadFault,
-} from "../../../internal.ts";
+import type { RunEvent, RunResult, ThreadFault } from "../../../internal.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { startVirtualCluster } from "../../helpers/clusters/virtual-clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 import { isTestAll } from "../../helpers/thinned.ts";
 
 const split = (place: EitherCluster, rest = {}) => {
@@ -96,17 +89,3 @@ test.serial("a cache block that is damaged in mid-split is made again: same mode
   const codes = only(events, "run.incident").map(({ error }) => error.code);
   t.true(codes.includes("DATA_CACHE_DAMAGED"), codes.join());
 });
-
-testIf(testAll).serial(
-  "in the split order, a run with a killed device equals its reference run, by the oracle",
-  async (t) => {
-    await using place = await startCluster();
-    const job = split(place);
-    place.threads.plan([holdAt(25)]);
-    const run = await place.cluster.submit(job);
-    await killAt(run, "device:1", { step: 20, threads: place.threads });
-    const verdict = await compareWithReference(run, job, { devices: 1 });
-    t.true(verdict.equal, `${verdict.digest} ${verdict.referenceDigest}`);
-    t.is(verdict.result.generation, 2);
-  },
-);

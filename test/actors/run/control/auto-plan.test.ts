@@ -8,7 +8,6 @@ import { InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
 import { startDirectory } from "../../../data/data-files.ts";
 import {
-  calmResult,
   inEpochs,
   only,
   runJob,
@@ -21,20 +20,6 @@ import { setEnvironment } from "../../../helpers/environment.ts";
 import { testAll, testIf } from "../../../helpers/needs.ts";
 
 const auto = { sharding: "auto" } as const;
-
-testIf(testAll).serial(
-  "tables planned or as written train one model on 1, 2 and 3 devices",
-  async (t) => {
-    await using place = await startCluster(3);
-    for (const devices of [1, 2, 3]) {
-      const { result, events } = await runJob(place, place.job({ ...auto, devices }));
-      t.is(result.digest, (await calmResult()).digest);
-      const [started] = only(events, "run.started");
-      t.is(started?.plan?.by, devices === 1 ? "as-written" : "auto");
-      t.is(started?.plan?.memoryBytes?.length, devices === 1 ? undefined : devices);
-    }
-  },
-);
 
 /** Large enough that replicating the tables would be slow. */
 const tables = [4000, 3000, 2500, 900, 800, 700].map((rows, i) => {

@@ -1,20 +1,14 @@
 // A process whose disk is full for a while: trains the given job; from step 12 on, no file may grow
-// beyond `fileBytes`, until the tier has reported it and `room` is true, and then for `roomAfterMs`
-// more. Prints its tier and incident events, and the digest or the error code of the run.
+// beyond `fileBytes`, until the tier has reported it, and then for `roomAfterMs` more. Prints its
+// tier and incident events, and the digest of the run.
 
 import { spawnSync } from "node:child_process";
 import { Cluster, type JobOptions } from "../../../index.ts";
 
-const {
-  job,
-  fileBytes,
-  room,
-  roomAfterMs = 0,
-} = JSON.parse(process.argv[2] ?? "{}") as {
+const { job, fileBytes, roomAfterMs } = JSON.parse(process.argv[2] ?? "{}") as {
   readonly job: JobOptions;
   readonly fileBytes: number;
-  readonly room: boolean;
-  readonly roomAfterMs?: number;
+  readonly roomAfterMs: number;
 };
 const cluster = await Cluster.start({ devices: 1 });
 const run = await cluster.submit(job);
@@ -27,15 +21,12 @@ for await (const event of run.events()) {
   }
   if (event.type === "run.tier") {
     told.push(event.state);
-    if (event.state === "paused" && room) setTimeout(() => limit("unlimited"), roomAfterMs);
+    if (event.state === "paused") setTimeout(() => limit("unlimited"), roomAfterMs);
   }
   if (event.type === "run.incident") told.push(`${event.offender} ${event.error.code}`);
 }
-const end = await run.result().then(
-  ({ digest, disk }) => ({ digest, pausedSeconds: disk?.pausedSeconds }),
-  (error: unknown) => ({ code: error instanceof Error && "code" in error ? error.code : error }),
-);
-process.stdout.write(`${JSON.stringify({ told, ...end })}\n`);
+const { digest, disk } = await run.result();
+process.stdout.write(`${JSON.stringify({ told, digest, pausedSeconds: disk?.pausedSeconds })}\n`);
 await cluster.close();
 
 /** Sets the soft file size limit of this process: writes beyond it fail with EFBIG. */

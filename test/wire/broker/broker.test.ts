@@ -1,7 +1,7 @@
-// The embedded broker's protocol, line by line over raw sockets.
+// What the embedded broker has beyond the documented protocol, which protocol.test.ts checks:
+// limits, logins, turns of queue groups, faults of the test harness and the list of its clients.
 
 import test from "ava";
-import { connect } from "nats";
 import {
   InputUnusableError,
   InvalidOptionError,
@@ -17,23 +17,6 @@ const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_resp
 function startOpen(options: BrokerOptions = {}) {
   return startBroker({ auth: "open", ...options });
 }
-
-test("a client receives INFO first, and PONG after PING", async (t) => {
-  await using broker = await startOpen({ payloadBytesMax: 4096 });
-  using client = await startRawClient(broker.port);
-  const info: unknown = JSON.parse(client.text().slice("INFO ".length));
-  t.like(info, { headers: true, max_payload: 4096, proto: 1, auth_required: false });
-  client.send(quiet, "PING");
-  t.true((await client.until("PONG\r\n")).endsWith("}\r\nPONG\r\n"));
-});
-
-test("a verbose client receives +OK after each command", async (t) => {
-  await using broker = await startOpen();
-  using client = await startRawClient(broker.port);
-  client.send("CONNECT {}", "SUB a 1", "PUB a 2", "hi", "UNSUB 1", "PING");
-  const text = await client.until("PONG");
-  t.true(text.endsWith("}\r\n+OK\r\n+OK\r\n+OK\r\nMSG a 1 2\r\nhi\r\n+OK\r\nPONG\r\n"));
-});
 
 test("a frame that is sent byte by byte is delivered whole", async (t) => {
   await using broker = await startOpen();
@@ -62,41 +45,6 @@ test("headers are delivered to clients that support them, and stripped for other
   t.true((await plain.until("hi\r\n")).endsWith("MSG h 2 2\r\nhi\r\n"));
 });
 
-test("the maximum of UNSUB counts all messages since SUB", async (t) => {
-  await using broker = await startOpen();
-  using client = await startRawClient(broker.port);
-  client.send(
-    quiet,
-    "SUB a 1",
-    "PUB a 1",
-    "1",
-    "UNSUB 1 2",
-    "PUB a 1",
-    "2",
-    "PUB a 1",
-    "3",
-    "PING",
-  );
-  t.is((await client.until("PONG")).match(/MSG/g)?.length, 2);
-  client.send("SUB b 2", "PUB b 1", "1", "UNSUB 2 1", "PUB b 1", "2", "SUB b 3", "PUB b 1", "!");
-  const text = await client.until("!");
-  t.is(text.match(/MSG b 2/g)?.length, 1);
-});
-
-test("a request without a subscriber is answered with 503", async (t) => {
-  await using broker = await startOpen();
-  using client = await startRawClient(broker.port);
-  client.send(quiet, "SUB inbox.* 4", "PUB nobody inbox.1 0", "", "PING");
-  t.true((await client.until("PONG")).includes("HMSG inbox.1 4 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"));
-});
-
-test("a client with `echo: false` does not receive its own messages", async (t) => {
-  await using broker = await startOpen();
-  using client = await startRawClient(broker.port);
-  client.send('CONNECT {"verbose":false,"echo":false}', "SUB a 1", "PUB a 1", "x", "PING");
-  t.false((await client.until("PONG")).includes("MSG"));
-});
-
 test("the members of a queue group receive messages in turn", async (t) => {
   await using broker = await startOpen();
   using client = await startRawClient(broker.port);
@@ -104,77 +52,6 @@ test("the members of a queue group receive messages in turn", async (t) => {
   client.send(...Array.from({ length: 6 }, () => ["PUB job 0", ""]).flat(), "PING");
   const order = [...(await client.until("PONG")).matchAll(/MSG job (\d)/g)].map((hit) => hit[1]);
   t.deepEqual(order, ["1", "2", "3", "1", "2", "3"]);
-});
-
-for (const [sent, reason] of [
-  ["GET / HTTP/1.1", "Unknown Protocol Operation"],
-  ["PUB a", "Parser Error"],
-  ["PUB a -1", "Parser Error"],
-  ["HPUB a 9 4", "Parser Error"],
-  ["UNSUB 1 2 3", "Parser Error"],
-  ["SUB a b c d", "Parser Error"],
-  ["PUB a 2\r\nabcd", "Unknown Protocol Operation"],
-  ["CONNECT {nonsense", "Parser Error"],
-  ['CONNECT {"verbose":"yes"}', "Parser Error"],
-  ["PUB a 1048577", "Maximum Payload Violation"],
-  [`SUB ${"a".repeat(5000)} 1`, "maximum control line exceeded"],
-  ["a".repeat(5000), "maximum control line exceeded"],
-] as const) {
-  test(`a client that sends "${sent.slice(0, 30)}" gets "${reason}" and is disconnected`, async (t) => {
-    await using broker = await startOpen();
-    using client = await startRawClient(broker.port);
-    client.send('CONNECT {"headers":true}', sent);
-    await client.until(`-ERR '${reason}'\r\n`);
-    await client.closed;
-    using another = await startRawClient(broker.port);
-    another.send(quiet, "PING");
-    t.true((await another.until("PONG")).includes("PONG"));
-  });
-}
-
-test("an invalid subject is refused, and the client stays connected", async (t) => {
-  await using broker = await startOpen();
-  using client = await startRawClient(broker.port);
-  const pedantic = quiet.replace('"pedantic":false', '"pedantic":true');
-  client.send(pedantic, "SUB a..b 1", "SUB >.a 1", "PUB a.* 1", "x", "PUB b.> 1", "x", "PING");
-  const text = await client.until("PONG");
-  t.is(text.match(/-ERR 'Invalid Subject'/g)?.length, 2);
-  t.is(text.match(/-ERR 'Invalid Publish Subject'/g)?.length, 2);
-});
-
-test("a subject in UTF-8 is delivered unchanged", async (t) => {
-  await using broker = await startBroker();
-  const { url, auth } = broker;
-  const client = await connect({ servers: url, ...(auth === "open" ? {} : auth) });
-  const subjects: string[] = [];
-  client.subscribe("größe.*", {
-    callback: (_, message) => {
-      subjects.push(message.subject);
-    },
-  });
-  client.publish("größe.à", "x");
-  await client.flush();
-  t.deepEqual(subjects, ["größe.à"]);
-  await client.close();
-});
-
-test("without the token only CONNECT is accepted, and only until a deadline", async (t) => {
-  const clock = new SimulatedClock();
-  await using broker = await startBroker({ clock, auth: { token: "secret" } });
-  using hasty = await startRawClient(broker.port);
-  hasty.send("SUB > 1");
-  await hasty.until("-ERR 'Authorization Violation'");
-  using wrong = await startRawClient(broker.port);
-  wrong.send('CONNECT {"auth_token":"Secret"}');
-  await wrong.until("-ERR 'Authorization Violation'");
-  using silent = await startRawClient(broker.port);
-  using known = await startRawClient(broker.port);
-  known.send('CONNECT {"auth_token":"secret","verbose":false}', "PING");
-  await known.until("PONG");
-  clock.advance(2000);
-  await silent.until("-ERR 'Authentication Timeout'");
-  known.send("SUB a 1", "PUB a 1", "x");
-  t.true((await known.until("MSG a 1 1")).length > 0);
 });
 
 test("a user needs the right password", async (t) => {
@@ -193,29 +70,6 @@ test("a user needs the right password", async (t) => {
   await t.throwsAsync(connectNats(login), refused);
 });
 
-test("a client that does not read is disconnected, and the others are served", async (t) => {
-  // Simulated time: a real broker destroys the connection after half a second, read or not.
-  const clock = new SimulatedClock();
-  await using broker = await startOpen({ clock, pendingBytesMax: 1024 * 1024 });
-  using slow = await startRawClient(broker.port);
-  using fast = await startRawClient(broker.port);
-  slow.send(quiet, "SUB flood 1", "PING");
-  fast.send(quiet, "SUB done 1", "PING");
-  await Promise.all([slow.until("PONG"), fast.until("PONG")]);
-  slow.socket.pause();
-  const payload = "x".repeat(100_000);
-  let floods = 0;
-  while (broker.clients().length === 2 && floods++ < 1000) {
-    fast.send("PUB flood 100000", payload);
-    await new Promise(setImmediate);
-  }
-  t.is(broker.clients().length, 1);
-  slow.socket.resume();
-  t.true((await slow.until("-ERR 'Slow Consumer'")).length > 0);
-  fast.send("PUB done 2", "ok");
-  t.true((await fast.until("MSG done 1 2")).length > 0);
-});
-
 test("a client that answers no PING is disconnected; one that answers is not", async (t) => {
   const clock = new SimulatedClock();
   await using broker = await startOpen({ clock, pingIntervalMs: 1000 });
@@ -229,15 +83,6 @@ test("a client that answers no PING is disconnected; one that answers is not", a
   }
   await dead.until("-ERR 'Stale Connection'");
   t.is(broker.clients().length, 1);
-});
-
-test("a connection beyond the maximum gets an error", async (t) => {
-  await using broker = await startOpen({ connectionsMax: 1 });
-  using first = await startRawClient(broker.port);
-  using second = await startRawClient(broker.port);
-  await second.until("-ERR 'maximum connections exceeded'");
-  first.send(quiet, "PING");
-  t.true((await first.until("PONG")).length > 0);
 });
 
 test("unauthenticated connections make room for clients with the token", async (t) => {

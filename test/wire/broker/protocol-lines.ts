@@ -32,6 +32,11 @@ const connect: readonly ProtocolLine[] = [
   stays("PING is answered before CONNECT", [], ""),
   stays("before CONNECT a client is verbose", ["SUB a 1"], "+OK\r\n"),
   stays("CONNECT {} is verbose", ["CONNECT {}"], "+OK\r\n"),
+  stays(
+    "a verbose client has +OK for each command",
+    ["CONNECT {}", "SUB a 1", ...pubs("a"), "UNSUB 1"],
+    "+OK\r\n+OK\r\n+OK\r\nMSG a 1 0\r\n\r\n+OK\r\n",
+  ),
   stays("CONNECT may come twice", ["CONNECT {}", simple], "+OK\r\n"),
   stays("what the second leaves out stays", [simple, "CONNECT {}"], ""),
   stays("unknown fields of CONNECT are ignored", ['CONNECT {"verbose":false,"zzz":[5]}'], ""),
@@ -139,6 +144,7 @@ const subjects: readonly ProtocolLine[] = [
 
 const unsubscribing: readonly ProtocolLine[] = [
   stays("UNSUB ends a subscription", [quiet, "SUB a 1", "UNSUB 1", ...pubs("a")], ""),
+  stays("a sid that is taken", [quiet, "SUB a 1", "SUB a 1", ...pubs("a")], messages("a")),
   stays("UNSUB of what is not there", [quiet, "UNSUB 9", "UNSUB 9 5"], ""),
   stays(
     "UNSUB with a maximum",

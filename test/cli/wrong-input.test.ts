@@ -10,7 +10,6 @@ import { dataCases } from "./wrong-input/data-cases.ts";
 import { fileCases } from "./wrong-input/file-cases.ts";
 import { flagCases } from "./wrong-input/flag-cases.ts";
 import { jobCases } from "./wrong-input/job-cases.ts";
-import { splitCases } from "./wrong-input/split-cases.ts";
 
 async function told(t: ExecutionContext, input: WrongInput) {
   const directory = startDirectory(t);
@@ -19,11 +18,10 @@ async function told(t: ExecutionContext, input: WrongInput) {
   return runCli(input.args ?? ["train", "job.json", "--devices", "1"], directory);
 }
 
-const cases = [...jobCases, ...dataCases, ...fileCases, ...flagCases, ...splitCases];
+const cases = [...jobCases, ...dataCases, ...fileCases, ...flagCases];
 
-// Each case runs a whole command. The errors themselves have unit tests in the folders of their
-// code.
-for (const input of thinned("wrong input of the command line", cases, 5)) {
+// Each case runs a whole command, so there is a case only for an error that no other test causes.
+for (const input of thinned("wrong input of the command line", cases, 3)) {
   test.serial(`wrong input: ${input.title}`, async (t) => {
     const { code, stdout, stderr } = await told(t, input);
     const lines = stderr.trimEnd().split("\n");

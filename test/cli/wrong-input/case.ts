@@ -9,8 +9,8 @@ export interface WrongInput {
   readonly title: string;
   /** Options of the usual job by dotted path; `undefined` removes one. */
   readonly set?: Readonly<Record<string, unknown>>;
-  /** Changes the lines of `clicks.csv`, the header first; a string replaces the file. */
-  readonly lines?: ((lines: string[]) => string[]) | string;
+  /** Changes the lines of `clicks.csv`, the header first. */
+  readonly lines?: (lines: string[]) => string[];
   /** Further files by path. */
   readonly files?: Readonly<Record<string, string>>;
   /** Commands that run before, and must succeed. */
@@ -67,8 +67,8 @@ export function writeCase({ set, lines, files }: WrongInput, directory: string):
   const job = usualJob();
   for (const [path, value] of Object.entries(set ?? {})) put(job, path.split("."), value);
   write("job.json", JSON.stringify(job));
-  const text = typeof lines === "function" ? lines(usualLines()) : usualLines();
-  write("clicks.csv", typeof lines === "string" ? lines : `${text.join("\n")}\n`);
+  const text = lines?.(usualLines()) ?? usualLines();
+  write("clicks.csv", `${text.join("\n")}\n`);
   for (const [path, content] of Object.entries(files ?? {})) write(path, content);
 }
 

@@ -1,11 +1,10 @@
-// From a shell: a numeric label is inspected, trained on, swept, evaluated and predicted.
+// From a shell: a numeric label is inspected, trained on, evaluated and predicted.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import type { JobOptions } from "../../index.ts";
 import { startDirectory } from "../data/data-files.ts";
-import { testAll, testIf } from "../helpers/needs.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { drawModel } from "../helpers/stores/drawn-model.ts";
@@ -76,42 +75,6 @@ test.serial("ratings are inspected, trained on, evaluated and predicted", async 
   await runOk(t, [...args.slice(0, 5), "named.csv", "--column", "p"], directory);
   t.regex(readFileSync(join(directory, "named.csv"), "utf8"), /^stars,user,item,p\n/);
 });
-
-testIf(testAll).serial(
-  "a sweep needs no cluster; with a numeric label it is ranked by RMSE, the lowest first",
-  async (t) => {
-    const directory = startDirectory(t);
-    const { evaluation: _, ...plain } = job;
-    const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
-    const tables = ["a", "b"].map((name) => ({ name, rows: 50, dim: 5 }));
-    const swept = {
-      ...{ ...plain, data, model: { kind: "fm", tables, dense: 2 }, evaluation: { fraction: 0.2 } },
-      sweep: { over: { "optimizer.sparse.learningRate": [0.001, 0.1] } },
-    };
-    writeFileSync(join(directory, "job.json"), JSON.stringify(swept));
-    const { stdout } = await runOk(
-      t,
-      ["sweep", "job.json", "--devices", "1", "--set", "data.batchSize=64", "--json"],
-      directory,
-    );
-    const report = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as {
-      readonly metric: string;
-      readonly trials: readonly { readonly value: number; readonly step: number }[];
-    };
-    t.is(report.metric, "rmse");
-    const values = report.trials.map(({ value }) => value);
-    t.deepEqual(
-      values,
-      [...values].sort((a, b) => a - b),
-    );
-    t.is(new Set(values).size, 2);
-    const steps = Math.ceil(480 / 64);
-    t.deepEqual(
-      report.trials.map(({ step }) => step),
-      [steps, steps],
-    );
-  },
-);
 
 test.serial("an evaluation may choose other thresholds than the job", async (t) => {
   const directory = startDirectory(t);

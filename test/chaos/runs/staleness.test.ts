@@ -6,7 +6,6 @@ import type { JobOptions } from "../../../index.ts";
 import { runJob, smallSteps } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 /** A job with one stale row-wise table and one stale replicated table. */
@@ -39,20 +38,6 @@ test.serial(
       t.is(result.digest, calm.digest, `${devices} devices`);
       t.deepEqual(result.staleness, calm.staleness);
     }
-  },
-);
-
-testIf(testAll).serial(
-  "stale tables in two processes: the same digest and counts as in one process",
-  async (t) => {
-    await using one = await startCluster(1);
-    const { result: calm } = await runJob(one, jobOf(one));
-    await using place = await startCluster(0, { minDevices: 4 });
-    await place.join(2); // The host has two devices: one of them reduces the parts of both.
-    await place.join(2);
-    const { result } = await runJob(place, jobOf(place));
-    t.is(result.digest, calm.digest);
-    t.deepEqual(result.staleness, calm.staleness);
   },
 );
 

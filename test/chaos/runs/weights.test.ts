@@ -15,10 +15,10 @@ const samples = 1500;
 const items = 40;
 
 /** Click logs: an item's weight determines how much the item affects the label. */
-function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain: string } {
+function writeClicks(t: ExecutionContext): { clicks: string; plain: string } {
   const directory = startDirectory(t);
   const stream = new RandomStream(3, 4, 5);
-  const texts = { clicks: "y,item,user\n", ones: "y,item,user\n", plain: "y,item,user\n" };
+  const texts = { clicks: "y,item,user\n", plain: "y,item,user\n" };
   for (let line = 0; line < samples; line++) {
     const length = stream.below(4);
     const ids = Array.from({ length }, () => stream.below(items));
@@ -27,7 +27,6 @@ function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain
     const label = score + stream.normal() / 4 > 0 ? 1 : 0;
     const user = stream.below(20);
     texts.clicks += `${label},${ids.map((id, i) => `${id}:${weights[i]}`).join("|")},u${user}\n`;
-    texts.ones += `${label},${ids.map((id) => `${id}:1`).join("|")},u${user}\n`;
     texts.plain += `${label},${ids.join("|")},u${user}\n`;
   }
   const paths = Object.entries(texts).map(([name, text]) => {
@@ -41,10 +40,10 @@ function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain
 function jobOn(
   place: EitherCluster,
   path: string,
-  { isWeighted = true, sharding = "table-wise" as "table-wise" | "data-parallel", epochs = 2 } = {},
+  { sharding = "table-wise" as "table-wise" | "data-parallel", epochs = 2 } = {},
 ): JobOptions {
-  const item = { column: "item", ids: "integer" as const, separator: "|" };
-  const categorical = [isWeighted ? { ...item, weightSeparator: ":" } : item, "user"];
+  const item = { column: "item", ids: "integer", separator: "|", weightSeparator: ":" } as const;
+  const categorical = [item, "user"];
   const tables = [
     { name: "item", rows: items, dim: 8, sharding },
     { name: "user", rows: 50, dim: 8 },
@@ -78,21 +77,6 @@ test.serial(
     t.is(new Set(digests).size, 1, digests.join("\n"));
   },
 );
-
-test.serial("bag weights of 1 equal no weights, other weights teach more", async (t) => {
-  const { clicks, ones, plain } = writeClicks(t);
-  await using place = await startCluster(2);
-  const { result: weighted } = await runJob(place, jobOn(place, clicks, { epochs: 5 }));
-  const { result: same } = await runJob(place, jobOn(place, ones, { epochs: 5 }));
-  const { result: without } = await runJob(
-    place,
-    jobOn(place, plain, { isWeighted: false, epochs: 5 }),
-  );
-  t.is(same.digest, without.digest);
-  t.deepEqual(same.history, without.history);
-  t.log(`AUC with weights ${weighted.auc}, without ${without.auc}`);
-  t.true((weighted.auc ?? 0) > (without.auc ?? 1) + 0.03);
-});
 
 test.serial(
   "a model of weighted bags predicts as it was evaluated, and requires weights",

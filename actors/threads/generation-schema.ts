@@ -90,7 +90,6 @@ export const dataPlanSchema = z.object({
       .object({
         packed: z.string().optional(),
         derived: z.object({ count, digest: z.string() }).optional(),
-        starts: z.array(count).readonly().optional(),
         lanes: z.int().min(1),
         keepsOrder: z.boolean().optional(),
       })

@@ -14,7 +14,6 @@ import {
 } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { lackOf } from "../../src/planner/kept-schemes.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import type { PlannedCut } from "../../src/training/loop/schedule.ts";
@@ -185,13 +184,8 @@ function arithmeticOf({ arithmetic }: Manifest): "auto" | "reference" {
  */
 function jobFor(job: JobSpec, to: Manifest, directory: string, devices: number): JobSpec {
   const { plan: _plan, ...rest } = job;
-  // Earlier versions placed tables whole that their scheme cannot cut; a submission refuses them.
-  const tables = job.model.tables.map((table) => {
-    return lackOf(table) === undefined ? table : { ...table, sharding: "auto" as const };
-  });
   return resolveJob({
     ...rest,
-    model: { ...job.model, tables },
     devices,
     arithmetic: arithmeticOf(to),
     data: { ...job.data, passes: Math.min(passesMax, job.data.passes + to.cut) },

@@ -13,14 +13,12 @@ import type { SampleNumbers } from "./dataset.ts";
 /** Most splits that a message and a manifest write out: at most about 80 kB. */
 export const packedMax = 16_384;
 
-/** The splits of a run, in a form for messages and manifests. One of the first three is set. */
+/** The splits of a run, in a form for messages and manifests. One of the two is set. */
 export interface SplitStarts {
   /** The starts, packed. */
   readonly packed?: string | undefined;
   /** Number of splits, and SHA-256 of their starts, hex: they are the pieces of the data. */
   readonly derived?: { readonly count: number; readonly digest: string } | undefined;
-  /** First sample of each split, then the end: in checkpoints of older releases. */
-  readonly starts?: readonly number[] | undefined;
 }
 
 /** Describes splits. `starts`: first sample of each split, then the end. */
@@ -36,11 +34,11 @@ export function describeStarts(starts: SampleNumbers): SplitStarts {
  * @throws InputUnusableError if the pieces of the data are others, or unknown
  */
 export function startsIn(
-  { packed, derived, starts }: SplitStarts,
+  { packed, derived }: SplitStarts,
   pieces: SampleNumbers | undefined,
 ): SampleNumbers {
   if (packed !== undefined) return unpackStarts(packed);
-  if (derived === undefined) return Float64Array.from(starts ?? []);
+  if (derived === undefined) throw new RangeError("Expected splits that are packed or derived");
   if (pieces !== undefined && digestOf(pieces) === derived.digest) return pieces;
   const found = pieces === undefined ? "none" : `${pieces.length - 1} others`;
   const message =

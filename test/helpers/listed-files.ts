@@ -44,10 +44,6 @@ export const binaries: readonly Listed[] = [
     reason: "files that pyarrow wrote, in which DuckDB looked for rows: ours have to be the same",
   },
   {
-    paths: /^test\/fixtures\/checkpoints\/version-\d+\/checkpoints\/[\w-]+\/(dense|table-\d+)$/,
-    reason: "parts of a checkpoint that an earlier version wrote: ours has to read them",
-  },
-  {
     paths: /^test\/fixtures\/pytorch\/[\w-]+\.(pt|safetensors)$/,
     reason: "models that PyTorch, DLRM and TorchRec saved: imports have to read them",
   },

@@ -8,7 +8,7 @@
 //
 // A part may be an increment. The manifest then names the parts of earlier checkpoints that it
 // needs; their files are kept as long as the increment. packed-parts.ts describes how a manifest
-// writes its parts. A manifest of version 1 has one file for each part, named as the part.
+// writes its parts.
 //
 // All .json files are sealed (sealed-json.ts). A generation record names the checkpoint that the
 // generation goes on from. An unfinished record means that its generation did nothing.
@@ -22,21 +22,18 @@ import { isPartName } from "./store-paths.ts";
 /** Version of the records of jobs and generations, and of a model file's proof. */
 export const formatVersion = 1;
 
-/** Version of a manifest. Version 1 is read, too. */
+/** Version of a manifest. */
 export const manifestVersion = 2;
 
 const nat = z.number().int().nonnegative();
 /** A SHA-256 in hexadecimal. */
 export const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
-/** Length and SHA-256, in hexadecimal. */
-const content = { bytes: nat, sha256: hash };
-
 /** The name of a part or of its file, which becomes a path: see `isPartName`. */
 export const partName = z.string().refine(isPartName, "expected a plain lower-case file name");
 
-/** Bytes of a file: `bytes` bytes from byte `at` on. */
-const place = { file: partName, at: nat, ...content };
+/** Bytes of a file: `bytes` bytes from byte `at` on, and their SHA-256 in hexadecimal. */
+const place = { file: partName, at: nat, bytes: nat, sha256: hash };
 
 /** A part of a checkpoint, in a manifest and in a message. */
 export const partSchema = z.object({
@@ -131,18 +128,6 @@ const storedSchema = manifestSchema.extend({
 
 const unsealedSchema = storedSchema.omit({ sha256: true });
 
-/** A manifest of version 1: the file of each part has the part's name. */
-const firstVersion = manifestSchema.extend({
-  version: z.literal(1),
-  parts: z.array(
-    z.object({
-      name: partName,
-      ...content,
-      base: z.array(z.object({ cut: nat, generation: nat, ...content })),
-    }),
-  ),
-});
-
 /** The job that owns a store's directory. */
 export type JobRecord = z.output<typeof jobSchema>;
 /** The record of a generation, with the checkpoint from which it continues. */
@@ -200,14 +185,6 @@ export function decodeManifest(
 }
 
 function manifestOf(value: unknown, path: string): ManifestRecord {
-  if ((value as { readonly version?: unknown } | null)?.version === 1) {
-    const first = checkedAs(firstVersion, 1, value, path);
-    const parts = first.parts.map(({ base, ...part }) => {
-      const placed = base.map((one) => ({ ...one, file: part.name, at: 0 }));
-      return { ...part, file: part.name, at: 0, base: placed };
-    });
-    return { ...first, version: manifestVersion, parts };
-  }
   const { files, ...stored } = checkedAs(storedSchema, manifestVersion, value, path);
   return { ...stored, parts: unpackParts({ ...stored, files }, path) };
 }

@@ -39,10 +39,6 @@ export interface BucketFlaws {
   readonly listLag?: number;
   /** Sends ETags without quotes. */
   readonly hasBareEtags?: boolean;
-  /** Does not read ranges: sends the whole object. */
-  readonly sendsWhole?: boolean;
-  /** Least bytes of a part but the last. @default 5 MiB, as S3 */
-  readonly partBytesMin?: number;
 }
 
 interface Stored {
@@ -222,8 +218,7 @@ export class MemoryBucket {
     const { length } = stored.bytes;
     const facts = { ...this.#headersOf(stored), "content-length": String(length) };
     const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
-    if (first === undefined || this.#flaws.sendsWhole)
-      return { status: 200, headers: facts, body: stored.bytes };
+    if (first === undefined) return { status: 200, headers: facts, body: stored.bytes };
     const [from, end] = [Number(first), Math.min(length, Number(last) + 1)];
     if (from >= length) {
       const refused = problem(416, "InvalidRange");
@@ -280,9 +275,8 @@ export class MemoryBucket {
     const chosen = numbers.map((number) => parts.get(number));
     const isWrong = chosen.some((part, i) => part === undefined || part.etag !== etags[i]);
     if (isWrong || numbers.length === 0) return problem(400, "InvalidPart");
-    const least = this.#flaws.partBytesMin ?? 0x50_0000;
     const all = chosen.map((part) => part?.bytes ?? nothing);
-    if (all.slice(0, -1).some(({ length }) => length < least))
+    if (all.slice(0, -1).some(({ length }) => length < partBytesMin))
       return problem(400, "EntityTooSmall");
     this.#uploads.delete(id);
     this.#store(
@@ -294,6 +288,8 @@ export class MemoryBucket {
   }
 }
 
+/** Least bytes of a part but the last, as in S3. */
+const partBytesMin = 0x50_0000;
 const nothing = new Uint8Array(0);
 const lost: StoreAnswer = { status: 0, headers: {}, body: Buffer.from("the connection was lost") };
 

@@ -55,8 +55,6 @@ export interface FaultedRun {
 }
 
 export interface FaultedRunOptions {
-  /** Called with each event as it arrives. */
-  readonly onEvent?: (event: RunEvent) => void;
   readonly signal?: AbortSignal | undefined;
   /** A run without an event for this long is stuck. @default a minute and ten deadlines */
   readonly patienceMs?: number | undefined;
@@ -254,7 +252,6 @@ class ScheduleRun {
   #receive(event: RunEvent): void {
     this.#events.push({ atMs: Date.now(), event });
     if ("step" in event && event.type !== "run.incident") this.#step = event.step;
-    this.#options.onEvent?.(event);
   }
 
   #silenceMs(): number {

@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { startDirectory } from "../data/data-files.ts";
-import { runCli, runOk } from "../helpers/processes/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
 import { lastJson } from "../helpers/processes/start-cli.ts";
 import { flipInPart } from "../helpers/stores/checkpoints.ts";
 import { jobOf } from "./jobs.ts";
@@ -12,17 +12,6 @@ import { jobOf } from "./jobs.ts";
 interface Listed {
   readonly checkpoints: readonly { readonly manifest: string; readonly cut: number }[];
 }
-
-test.serial("the help of every `osiris checkpoint` command has an example", async (t) => {
-  const directory = startDirectory(t);
-  for (const command of ["list", "verify", "diff", "restore"]) {
-    const { stdout } = await runOk(t, ["checkpoint", command, "--help"], directory);
-    t.regex(stdout, new RegExp(`Usage: osiris checkpoint ${command} `));
-    t.regex(stdout, new RegExp(`\\$ osiris checkpoint ${command}`));
-    t.regex(stdout, /--json/);
-    t.regex(stdout, /Exit codes: 0 done, 1 failed, 2 wrong/);
-  }
-});
 
 test.serial("a run restored to an earlier checkpoint ends with the same model", async (t) => {
   const directory = startDirectory(t);

@@ -31,12 +31,17 @@ test("a printed command has the connection's flags that differ from the defaults
   t.is(connectionFlags(other), " --nats nats://10.0.0.7:4333 --cluster c2 --tenant ads");
 });
 
+const nested = [
+  ...["list", "verify", "diff", "restore"].map((name) => `checkpoint ${name}`),
+  ...["export", "ids", "import", "inspect"].map((name) => `table ${name}`),
+];
+
 test.serial("the help of every command has examples and exit codes", async (t) => {
   const directory = startDirectory(t);
   const all = await runOk(t, ["--help"], directory);
-  for (const command of commands) {
-    t.true(all.stdout.includes(`\n  ${command} `), command);
-    const { stdout } = await runOk(t, [command, "--help"], directory);
+  for (const command of commands) t.true(all.stdout.includes(`\n  ${command} `), command);
+  for (const command of [...commands, ...nested]) {
+    const { stdout } = await runOk(t, [...command.split(" "), "--help"], directory);
     t.regex(stdout, new RegExp(`Usage: osiris ${command} `));
     t.regex(stdout, new RegExp(`\\$ osiris ${command}`));
     t.regex(stdout, /--json/);

@@ -7,19 +7,8 @@ import type { JobOptions } from "../../../../index.ts";
 import { jobOf } from "../../../../test/cli/jobs.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
-import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
+import { runCli } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
-
-test.serial("the help of every `osiris table` command has an example", async (t) => {
-  const directory = startDirectory(t);
-  for (const command of ["export", "ids", "import", "inspect"]) {
-    const { stdout } = await runOk(t, ["table", command, "--help"], directory);
-    t.regex(stdout, new RegExp(`Usage: osiris table ${command} `));
-    t.regex(stdout, new RegExp(`\\$ osiris table ${command}`));
-    t.regex(stdout, /--json/);
-    t.regex(stdout, /Exit codes: 0 done, 1 failed, 2 wrong/);
-  }
-});
 
 test.serial("a table is exported, and imported into a checkpoint that trains", async (t) => {
   const directory = startDirectory(t);

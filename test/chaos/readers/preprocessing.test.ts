@@ -21,18 +21,6 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 const preprocessing = { workersMin: 2, workersMax: 2 };
 
 testIf(testAll).serial(
-  "with splits made by workers, the model is the same as with readers alone",
-  async (t) => {
-    const home = writeDays(t);
-    const calm = await streamedOutcome(1, home, { streamed: true });
-    for (const devices of [1, 3]) {
-      const served = await streamedOutcome(devices, home, { streamed: true }, { preprocessing });
-      t.deepEqual(served, calm, `${devices} devices`);
-    }
-  },
-);
-
-testIf(testAll).serial(
   "a row group that is damaged before indexing is left out; damage later fails the run",
   async (t) => {
     const home = writeDays(t);

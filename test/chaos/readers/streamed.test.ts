@@ -12,13 +12,7 @@ import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
-import {
-  dataOfDays,
-  jobOnDays,
-  modelOfDays,
-  streamedOutcome,
-  writeDays,
-} from "../../helpers/clusters/days.ts";
+import { dataOfDays, jobOnDays, modelOfDays, writeDays } from "../../helpers/clusters/days.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
@@ -53,23 +47,6 @@ test.serial(
     await using model = await loadModel(result.directory);
     t.like(await model.evaluate(), { auc: result.auc, logLoss: result.logLoss });
     t.true((await verifyRun(result.directory)).isEqual);
-  },
-);
-
-testIf(testAll).serial(
-  "in file order and in split order, a run without a cache trains the same model",
-  async (t) => {
-    const home = writeDays(t);
-    const ofTime = {
-      evaluation: { everySteps: 20, split: { kind: "time", column: "when", from: 3 } },
-    };
-    for (const [order, rest] of [
-      [{ shuffle: false }, {}],
-      [{ order: "split" }, ofTime],
-    ] as const) {
-      const cached = await streamedOutcome(1, home, order, rest);
-      t.deepEqual(await streamedOutcome(2, home, { ...order, streamed: true }, rest), cached);
-    }
   },
 );
 

@@ -1,10 +1,9 @@
-// Law 4: the number of devices changes no bit, for every kind of job.
+// Law 4: the number of devices changes no bit. test/training/step has the other kinds of jobs.
 
 import test from "ava";
 import type { JobOptions, RunResult } from "../../../index.ts";
 import { runJob, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
@@ -12,7 +11,6 @@ const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 const adam = { kind: "adam", learningRate: 0.01 } as const;
 
 const jobs: Record<string, Partial<JobOptions>> = {
-  "the defaults": {},
   "dropout, L2, Adam, mean pooling, row blocks": {
     model: {
       ...smallModel,
@@ -34,35 +32,23 @@ const jobs: Record<string, Partial<JobOptions>> = {
     data: { ...smallData, idsPerBag: { min: 0, max: 4 } },
     optimizer: { sparse: { kind: "adagrad" } },
   },
-  "no tables": { model: { kind: "dlrm", dense: 4, bottom: [8], top: [8, 1] } },
-  "no dense features": {
-    model: { kind: "dlrm", dense: 0, tables, top: [8, 1], interaction: "dot+cat" },
-    data: { ...smallData, dense: 0 },
-    optimizer: { dense: { kind: "sgd" }, sparse: { kind: "sgd" } },
-  },
 };
 
 for (const [name, overrides] of Object.entries(jobs)) {
-  // test/training/step/sharding.test.ts covers the other jobs, on devices in one thread.
-  const isUsual = name.startsWith("dropout") || name.startsWith("a data-parallel");
-  testIf(...(isUsual ? [] : [testAll])).serial(
-    `a model is the same on any number of devices: ${name}`,
-    async (t) => {
-      await using place = await startCluster(3);
-      const results: RunResult[] = [];
-      const some = name === "the defaults" ? [1, 2, 3] : [1, 3];
-      for (const devices of someOrAll(`devices, ${name}`, some, [1, 2, 3])) {
-        results.push((await runJob(place, place.job({ ...overrides, devices }))).result);
-      }
-      const [first, ...others] = results;
-      if (first === undefined) throw new Error("There is no result");
-      t.true((first.history.at(-1)?.trainLoss ?? 0) > 0);
-      for (const other of others) {
-        t.is(other.digest, first.digest);
-        t.deepEqual(other.history, first.history);
-      }
-    },
-  );
+  test.serial(`a model is the same on any number of devices: ${name}`, async (t) => {
+    await using place = await startCluster(3);
+    const results: RunResult[] = [];
+    for (const devices of someOrAll(`devices, ${name}`, [1, 3], [1, 2, 3])) {
+      results.push((await runJob(place, place.job({ ...overrides, devices }))).result);
+    }
+    const [first, ...others] = results;
+    if (first === undefined) throw new Error("There is no result");
+    t.true((first.history.at(-1)?.trainLoss ?? 0) > 0);
+    for (const other of others) {
+      t.is(other.digest, first.digest);
+      t.deepEqual(other.history, first.history);
+    }
+  });
 }
 
 test.serial("P7: a run on 3 devices may resume on another number of them", async (t) => {

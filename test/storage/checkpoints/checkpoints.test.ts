@@ -5,7 +5,6 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { Cluster } from "../../../actors/cluster/cluster.ts";
 import { exportTable } from "../../../packages/formats/tables/export-table.ts";
 import { importTable } from "../../../packages/formats/tables/import-table.ts";
 import {
@@ -26,9 +25,7 @@ import { openExistingStore, openStore } from "../../../storage/checkpoints/store
 import { pathsOf } from "../../../storage/checkpoints/store/store-paths.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { unseal } from "../../../storage/disk/sealed-json.ts";
-import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 import { flipInPart, placeOfPart, writePart } from "../../helpers/stores/checkpoints.ts";
 import { contentOf, dim, tables, tablesJobOf, trainedTables } from "../../helpers/stores/tables.ts";
 
@@ -245,42 +242,6 @@ test("restoring a checkpoint makes it the newest, and fences a process that stil
   });
   t.throws(() => own.beginGeneration(newest), { instanceOf: CheckpointMissingError });
 });
-
-// On every change, test/cli/checkpoint.test.ts covers this by the command line.
-testIf(testAll).serial(
-  "a run resumes from the checkpoint that it was restored to, and ends with the same model",
-  async (t) => {
-    const home = startDirectory(t);
-    const { data, ...rest } = tablesJobOf(home, "run");
-    const directory = join(home, "run");
-    const job = {
-      ...rest,
-      data: { ...data, batchSize: 16, epochs: 3 },
-      checkpoint: { directory, everySteps: 3, keep: 9, differential: "consecutive" as const },
-    };
-    await using cluster = await Cluster.start({ devices: 2 });
-    const first = await (await cluster.submit(job)).result();
-    const chain = listCheckpoints(directory).checkpoints;
-    t.true(chain.length > 3);
-    t.true(
-      chain.some(({ baseBytes }) => baseBytes > 0),
-      "some checkpoints are increments",
-    );
-    const middle = chain[2];
-    if (middle === undefined) return t.fail();
-    const { givenUp } = await restoreCheckpoint(directory, middle.manifest);
-    t.is(givenUp.length, 2);
-    const run = await cluster.submit(job);
-    const from: number[] = [];
-    for await (const event of run.events()) {
-      if (event.type === "run.started") from.push(event.fromStep);
-    }
-    const second = await run.result();
-    t.deepEqual(from, [middle.cut]);
-    t.like(second, { digest: first.digest, step: first.step });
-    t.true((await verifyCheckpoints(directory)).isIntact);
-  },
-);
 
 test("a job or record that is not valid JSON is damage with its path, even with a valid hash", (t) => {
   const damaged = { instanceOf: CheckpointCorruptError, message: /^Checkpoint here is damaged: / };

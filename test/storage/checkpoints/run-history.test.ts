@@ -90,6 +90,23 @@ test("in CSV, unknown values and NaN are empty fields", (t) => {
   t.is(historyCsv([point]).split("\n")[1], ",5,,0.5,0.25,,");
 });
 
+test("in CSV, each task has the columns of its label's kind, and a test those of the run", (t) => {
+  const ofClasses = { logLoss: 0.25, auc: 0.75, normalizedEntropy: 0.5 };
+  const none = { logLoss: Number.NaN, auc: Number.NaN, normalizedEntropy: Number.NaN };
+  const stay = { ...none, mse: 4, rmse: 2, mae: 1, r2: 0.5 };
+  const point: HistoryPoint = { epoch: 1, step: 5, samples: 9, loss: 0.5, ...stay, test: stay };
+  t.is(
+    historyCsv([point]),
+    "epoch,step,samples,loss,mse,rmse,mae,r2,test.mse,test.rmse,test.mae,test.r2\n" +
+      "1,5,9,0.5,4,2,1,0.5,4,2,1,0.5\n",
+  );
+  const { test: _, ...untested } = point;
+  const [head] = historyCsv([
+    { ...untested, ...ofClasses, rmse: undefined, tasks: { stay } },
+  ]).split("\n");
+  t.true(head?.endsWith(",loss,logLoss,auc,normalizedEntropy,stay.mse,stay.rmse,stay.mae,stay.r2"));
+});
+
 test("the history of a directory without a checkpoint is refused", (t) => {
   const empty = startDirectory(t);
   t.throws(() => runHistory(empty), { instanceOf: CheckpointMissingError });

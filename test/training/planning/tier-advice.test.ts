@@ -1,10 +1,8 @@
 // A run's advice on its caches, against the hit rates of the caches: with their current memory, and
 // with more.
 
-import { join } from "node:path";
 import test from "ava";
 import { optimizerOf } from "../../../bench/step/optimizers.ts";
-import { Cluster, dlrm, synthetic } from "../../../index.ts";
 import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { curveWords } from "../../../src/embedding/rows/miss-curve.ts";
 import { type TiersSpec, tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
@@ -16,9 +14,7 @@ import type { PlacedShard } from "../../../src/planner/shards.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { addCurves, adviseTiers, writeCurves } from "../../../src/training/planning/tier-advice.ts";
 import { topologyOf } from "../../../src/training/topology/topology.ts";
-import { startDirectory } from "../../data/data-files.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 
 const batchSize = 800;
 const rows = 6000;
@@ -149,36 +145,3 @@ test("one more GiB of either tier holds all rows of small tables", async (t) => 
     }
   }
 });
-
-testIf(testAll).serial(
-  "a run's result has tier advice, with predictions for both tiers",
-  async (t) => {
-    const directory = startDirectory(t);
-    await using cluster = await Cluster.start({ devices: 2 });
-    const tables = [0, 1, 2].map((i) => ({
-      name: `T${i}`,
-      rows: 20_000,
-      dim: 4,
-      tier: i === 0 ? ("memory" as const) : ("cached" as const),
-    }));
-    const run = await cluster.submit({
-      model: dlrm({ dense: 2, tables, bottom: [4], top: [1] }),
-      data: synthetic({ samples: 60_000, dense: 2, batchSize: 1000, zipf: 0.9 }),
-      tiers: { hbmBytes: 2000 * placeBytes, ddrBytes: 6000 * placeBytes },
-      // Rows that a checkpoint reads from host memory do not count as needed by a batch.
-      checkpoint: { directory: join(directory, "checkpoints"), everySteps: 10 },
-    });
-    const { times, tiers = [] } = await run.result();
-    t.deepEqual(
-      tiers.map(({ table }) => table),
-      ["T1", "T2"],
-    );
-    const all = tiers.reduce((sum, { accesses }) => sum + accesses, 0);
-    for (const tier of ["hbm", "ddr", "ssd"] as const) {
-      const expected =
-        tiers.reduce((sum, { accesses, now }) => sum + accesses * now[tier], 0) / all;
-      const found = times?.tiers?.[tier] ?? 0;
-      t.true(Math.abs(expected - found) < 0.03, `${tier}: ${expected}, and ${found} in the run`);
-    }
-  },
-);

@@ -12,10 +12,8 @@ import { RandomStream } from "../../../src/ports/random.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
 import { edges, rowOf } from "../../helpers/batches/wide-ids.ts";
-import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 import { readAll, startTrained } from "../../helpers/devices/trained.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 
 const samples = 90;
 const rows = { user: 23, items: 11, day: 7 };
@@ -121,16 +119,6 @@ test("a saved model evaluates and predicts with 64-bit ids", async (t) => {
     const { train } = await startTrained(options);
     await train({ cut: 1 });
   }
-  await answersAlike(t, wide, byHand);
-});
-
-testIf(testAll).serial("a run on threads reads and evaluates with 64-bit ids", async (t) => {
-  await using place = await startTestCluster(2);
-  const [wide, byHand] = jobsOf(t);
-  const [run, other] = [await runJob(place, wide), await runJob(place, byHand)];
-  t.is(run.result.status, "finished");
-  t.is(run.result.digest, other.result.digest);
-  t.is(run.result.logLoss, other.result.logLoss);
   await answersAlike(t, wide, byHand);
 });
 

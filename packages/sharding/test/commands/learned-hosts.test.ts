@@ -11,8 +11,7 @@ import type { LearnedSearch } from "../../index.ts";
 
 type Feasible = Extract<JobPlan<LearnedSearch>, { isFeasible: true }>;
 
-// In `npm test`, exchanges between hosts are measured by test/training/probe-hosts.test.ts of this
-// package.
+// In `npm test`, test/training/probe-hosts.test.ts of this package starts hosts that measure.
 testIf(testAll).serial(
   "exchange costs between two host processes are learned, and used by plans over two hosts",
   async (t) => {

@@ -119,23 +119,21 @@ export const criteoTsvOptions = z
   .superRefine(refuseNoCache)
   .transform(withPasses);
 
+const aboutCategorical =
+  "Columns of the categorical features: names, or objects; left out, the names of `model.tables`.";
+const transforms = transformsOptions
+  .optional()
+  .describe(
+    "CSV, JSON Lines, Parquet and Arrow: transforms, each an operation that computes a new column from columns of the files or outputs of other transforms.",
+  );
+
 export const csvOptions = z
   .strictObject({
     kind: z.literal("csv"),
     ...files,
     ...named,
-    categorical: z
-      .array(categoricalColumn)
-      .max(65_536)
-      .default([])
-      .describe(
-        "Columns of the categorical features: names, or objects; left out, the names of `model.tables`.",
-      ),
-    transforms: transformsOptions
-      .optional()
-      .describe(
-        "CSV, JSON Lines, Parquet and Arrow: transforms, each an operation that computes a new column from columns of the files or outputs of other transforms.",
-      ),
+    categorical: z.array(categoricalColumn).max(65_536).default([]).describe(aboutCategorical),
+    transforms,
     delimiter: character.default(",").describe("CSV only: character between fields."),
   })
   .superRefine(refuseTwoSpellings)
@@ -148,13 +146,7 @@ export const csvOptions = z
 const columnFiles = {
   ...files,
   ...named,
-  categorical: z
-    .array(listColumn)
-    .max(65_536)
-    .default([])
-    .describe(
-      "Columns of the categorical features: names, or objects; left out, the names of `model.tables`.",
-    ),
+  categorical: z.array(listColumn).max(65_536).default([]).describe(aboutCategorical),
   where: z
     .array(predicate)
     .min(1)
@@ -171,11 +163,7 @@ const columnFiles = {
     .describe(
       "Parquet and Arrow: most damaged row groups, record batches and files that are left out and counted; one more ends the run. Their rows count towards `rejectedMax`.",
     ),
-  transforms: transformsOptions
-    .optional()
-    .describe(
-      "CSV, JSON Lines, Parquet and Arrow: transforms, each an operation that computes a new column from columns of the files or outputs of other transforms.",
-    ),
+  transforms,
   streamed,
   remoteBytesMax,
 };
@@ -203,18 +191,8 @@ export const jsonLinesOptions = z
     kind: z.literal("jsonl"),
     ...files,
     ...named,
-    categorical: z
-      .array(listColumn)
-      .max(65_536)
-      .default([])
-      .describe(
-        "Columns of the categorical features: names, or objects; left out, the names of `model.tables`.",
-      ),
-    transforms: transformsOptions
-      .optional()
-      .describe(
-        "CSV, JSON Lines, Parquet and Arrow: transforms, each an operation that computes a new column from columns of the files or outputs of other transforms.",
-      ),
+    categorical: z.array(listColumn).max(65_536).default([]).describe(aboutCategorical),
+    transforms,
   })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseNoCache)

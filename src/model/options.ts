@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import {
+  adagradOptions,
   adamOptions,
   emaOptions,
   type SparseOptimizerOptions,
@@ -88,21 +89,7 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
     clip,
     ema: emaOptions,
   }),
-  z.strictObject({
-    kind: z.literal("adagrad"),
-    learningRate: rate.default(0.01).describe("Learning rate: the factor of an update."),
-    epsilon: rate
-      .default(1e-8)
-      .describe("Added to the denominator of an update, so that it is never 0."),
-    initialAccumulator: z
-      .number()
-      .min(0)
-      .default(0)
-      .describe("`adagrad`: first value of the sums of squared gradients."),
-    schedule,
-    clip,
-    ema: emaOptions,
-  }),
+  z.strictObject({ kind: z.literal("adagrad"), ...adagradOptions, clip, ema: emaOptions }),
   z.strictObject({ kind: z.literal("adam"), ...adamOptions, clip, ema: emaOptions }),
   /** Norms are taken per named parameter: a weight, a bias. */
   z.strictObject({ kind: z.literal("lamb"), ...adamOptions, clip, ema: emaOptions }),

@@ -129,7 +129,8 @@ export const schedule = scheduleOptions
   .optional()
   .describe("Schedule of the learning rate over the steps. Left out: it is constant.");
 
-const adagradNumbers = {
+/** Options of Adagrad and its variant, for rows and for dense parameters. */
+export const adagradOptions = {
   learningRate: rate.default(0.01).describe("Learning rate: the factor of an update."),
   epsilon: rate
     .default(1e-8)
@@ -138,7 +139,7 @@ const adagradNumbers = {
     .number()
     .min(0)
     .default(0)
-    .describe("`adagrad`, `rowWiseAdagrad`: first value of the sums of squared gradients."),
+    .describe("Adagrad: first value of the sums of squared gradients."),
   schedule,
 };
 
@@ -210,10 +211,10 @@ export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
     schedule,
     ...beside,
   }),
-  z.strictObject({ kind: z.literal("adagrad"), ...adagradNumbers, ...beside }),
+  z.strictObject({ kind: z.literal("adagrad"), ...adagradOptions, ...beside }),
   z.strictObject({
     kind: z.literal("rowWiseAdagrad"),
-    ...adagradNumbers,
+    ...adagradOptions,
     weightDecay: z
       .number()
       .min(0)

@@ -10,6 +10,18 @@ import type { Written } from "../../ports/written.ts";
 /** Widths of the layers of an MLP. */
 export const widths = z.array(z.int().min(1).max(65536)).max(32);
 
+/** `bottom` of the kinds that have such an MLP. */
+export const bottomWidths = widths
+  .default([])
+  .describe(
+    "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
+  );
+
+/** `top` of the kinds that have such an MLP. */
+export const topWidths = widths
+  .min(1)
+  .describe("Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.");
+
 /** Most lookups of a sample, over all features. */
 const lookupsMax = 65_536;
 

@@ -2,20 +2,17 @@
 
 import { z } from "zod";
 import {
+  bottomWidths,
   commonOptions,
   commonProblems,
   type Problem,
   topProblems,
-  widths,
+  topWidths,
 } from "./common-options.ts";
 
 const crossOptions = {
   ...commonOptions,
-  bottom: widths
-    .default([])
-    .describe(
-      "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
-    ),
+  bottom: bottomWidths,
   crossLayers: z.int().min(1).max(32).describe("`dcnV2`, `gdcn`: number of cross layers."),
   rank: z
     .int()
@@ -31,11 +28,7 @@ const crossOptions = {
     .describe(
       "`stacked`: the top MLP's input is the output of the cross layers; `parallel`: its input is that of the cross layers, and its last layer takes both outputs.",
     ),
-  top: widths
-    .min(1)
-    .describe(
-      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
-    ),
+  top: topWidths,
 };
 
 /** DCN v2: cross layers over all vectors, concatenated, and an MLP. */

@@ -3,28 +3,21 @@
 import { z } from "zod";
 import {
   bottomProblems,
+  bottomWidths,
   commonOptions,
   commonProblems,
   dimProblems,
   type Problem,
   topProblems,
-  widths,
+  topWidths,
 } from "./common-options.ts";
 
 /** A DLRM: bottom MLP over the dense features, interaction of vectors, top MLP to one logit. */
 export const dlrmOptions = z.strictObject({
   kind: z.literal("dlrm"),
   ...commonOptions,
-  bottom: widths
-    .default([])
-    .describe(
-      "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
-    ),
-  top: widths
-    .min(1)
-    .describe(
-      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
-    ),
+  bottom: bottomWidths,
+  top: topWidths,
   interaction: z
     .enum(["dot", "cat", "dot+cat"])
     .default("dot")

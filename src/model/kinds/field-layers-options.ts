@@ -3,6 +3,7 @@
 import { z } from "zod";
 import {
   bottomProblems,
+  bottomWidths,
   commonOptions,
   commonProblems,
   dimProblems,
@@ -13,11 +14,7 @@ import {
 
 const shared = {
   ...commonOptions,
-  bottom: widths
-    .default([])
-    .describe(
-      "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
-    ),
+  bottom: bottomWidths,
   top: widths
     .min(1)
     .optional()

@@ -6,6 +6,7 @@ import {
   commonProblems,
   type Problem,
   topProblems,
+  topWidths,
   widths,
 } from "./common-options.ts";
 
@@ -35,11 +36,7 @@ export const maskNetOptions = z.strictObject({
     .describe(
       "`parallel`: each block's input is all vectors; `serial`: its input is the output of the previous block.",
     ),
-  top: widths
-    .min(1)
-    .describe(
-      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
-    ),
+  top: topWidths,
 });
 
 /**

@@ -6,6 +6,7 @@ import {
   commonProblems,
   type Problem,
   topProblems,
+  topWidths,
   widths,
 } from "./common-options.ts";
 
@@ -96,11 +97,7 @@ export const bstOptions = z.strictObject({
     .describe(
       "`bst`: sequences that transformer blocks process, each with a target. An empty list: the model is a plain MLP.",
     ),
-  top: widths
-    .min(1)
-    .describe(
-      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
-    ),
+  top: topWidths,
 });
 
 /** A validated DIN or BST. */

@@ -3,11 +3,13 @@
 import { z } from "zod";
 import {
   bottomProblems,
+  bottomWidths,
   commonOptions,
   commonProblems,
   dimProblems,
   type Problem,
   topProblems,
+  topWidths,
   widths,
 } from "./common-options.ts";
 
@@ -55,21 +57,13 @@ const layerOptions = z.strictObject({
 export const wukongOptions = z.strictObject({
   kind: z.literal("wukong"),
   ...commonOptions,
-  bottom: widths
-    .default([])
-    .describe(
-      "Widths of the bottom MLP's layers; ReLU after every layer. For `dlrm` and `wukong`, the last is the width of the vectors that interact.",
-    ),
+  bottom: bottomWidths,
   layers: z
     .array(layerOptions)
     .min(1)
     .max(32)
     .describe("`wukong`: the layers of interactions, first to last."),
-  top: widths
-    .min(1)
-    .describe(
-      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
-    ),
+  top: topWidths,
 });
 
 /** A validated Wukong. */

@@ -21,6 +21,22 @@ export const comparedMetric = z.enum([
 
 export type ComparedMetric = z.output<typeof comparedMetric>;
 
+/** The task whose metric is compared, as an option. */
+export const comparedTask = z
+  .string()
+  .min(1)
+  .optional()
+  .describe("With several tasks: name of the task whose metric counts. Left out: the first task.");
+
+/** The least improvement of a metric, as an option. */
+export const minDelta = z
+  .number()
+  .min(0)
+  .default(0)
+  .describe(
+    "Least improvement: a metric improves only if it is better than the best by more than this.",
+  );
+
 /** The metric of an evaluation that is compared. */
 export interface Watched {
   readonly metric: ComparedMetric;

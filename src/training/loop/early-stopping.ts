@@ -3,7 +3,14 @@
 // same step as an undisturbed run.
 
 import { z } from "zod";
-import { comparedMetric, figureOf, gainOf, isHigherBetter } from "./best-evaluation.ts";
+import {
+  comparedMetric,
+  comparedTask,
+  figureOf,
+  gainOf,
+  isHigherBetter,
+  minDelta,
+} from "./best-evaluation.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of early stopping. */
@@ -11,13 +18,7 @@ export const earlyStoppingOptions = z.strictObject({
   metric: comparedMetric.describe(
     "The metric that must improve. AUC, GAUC and R² improve when they rise, all others when they fall.",
   ),
-  task: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      "With several tasks: name of the task whose metric counts. Left out: the first task.",
-    ),
+  task: comparedTask,
   patience: z
     .number()
     .int()
@@ -32,13 +33,7 @@ export const earlyStoppingOptions = z.strictObject({
     .describe(
       "The run stops at the first evaluation whose metric is at least as good as this: at the same step on any devices and after any failure.",
     ),
-  minDelta: z
-    .number()
-    .min(0)
-    .default(0)
-    .describe(
-      "Least improvement: a metric improves only if it is better than the best by more than this.",
-    ),
+  minDelta,
 });
 
 /** The complete options. */

@@ -3,7 +3,7 @@
 // that a restored run continues with the same rates.
 
 import { z } from "zod";
-import { comparedMetric, figureOf, gainOf } from "./best-evaluation.ts";
+import { comparedMetric, comparedTask, figureOf, gainOf, minDelta } from "./best-evaluation.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of the reduction on a plateau. */
@@ -11,13 +11,7 @@ export const plateauOptions = z.strictObject({
   metric: comparedMetric.describe(
     "With `evaluation.reduceOnPlateau`: metric, one of those of `evaluation.keepBest`; the learning rates are reduced when it no longer improves. Not allowed with FTRL.",
   ),
-  task: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      "With several tasks: name of the task whose metric counts. Left out: the first task.",
-    ),
+  task: comparedTask,
   factor: z
     .number()
     .gt(0)
@@ -29,13 +23,7 @@ export const plateauOptions = z.strictObject({
     .min(1)
     .default(1)
     .describe("Consecutive evaluations without improvement before a reduction."),
-  minDelta: z
-    .number()
-    .min(0)
-    .default(0)
-    .describe(
-      "Least improvement: a metric improves only if it is better than the best by more than this.",
-    ),
+  minDelta,
   least: z
     .number()
     .min(0)

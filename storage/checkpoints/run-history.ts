@@ -5,7 +5,6 @@ import { z } from "zod";
 import { recordedContents } from "../../src/data/contents.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { stepBefore } from "../../src/job/warm-start.ts";
-import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { ThresholdMetrics } from "../../src/training/loop/metrics.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
@@ -86,11 +85,8 @@ const historySchema = z.object({
  * checkpoint; of a very long run, the newest thousand points. @throws CheckpointMissingError,
  * CheckpointCorruptError
  */
-export function runHistory(
-  directory: string,
-  { disk = realDisk }: { readonly disk?: Disk } = {},
-): HistoryPoint[] {
-  const { job, manifest } = openCheckpoint(directory, "last", disk);
+export function runHistory(directory: string): HistoryPoint[] {
+  const { job, manifest } = openCheckpoint(directory, "last");
   const metrics = historySchema.catch({ history: [] }).parse(manifest.metrics);
   const { history, earlyStopping } = metrics;
   const schedule = scheduleIn(job, manifest.metrics);

@@ -5,7 +5,7 @@ import { findCache } from "../../data/cache/prepare-cache.ts";
 import type { SplitSpec } from "../../data/column-options.ts";
 import { keyColumnOf } from "../../data/split-keys.ts";
 import { featuresOf, shapesOf } from "../../model/features.ts";
-import type { Disk } from "../../ports/disk.ts";
+import { realDisk } from "../../ports/disk.ts";
 import { type PlannableJob, workloadOf } from "./workload.ts";
 
 /** The part of a job that decides which data cache its training data have. */
@@ -26,11 +26,12 @@ export interface CountedStatistics {
  * wrote it without counts. Only reads.
  * @throws StoreFailedError where the disk fails
  */
-export function countedStatistics(
-  { data, model, evaluation }: CountedJob,
-  disk?: Disk,
-): CountedStatistics | undefined {
-  const cache = findCache(data, shapesOf(model), disk, keyColumnOf(evaluation?.split));
+export function countedStatistics({
+  data,
+  model,
+  evaluation,
+}: CountedJob): CountedStatistics | undefined {
+  const cache = findCache(data, shapesOf(model), realDisk, keyColumnOf(evaluation?.split));
   if (cache?.statistics === undefined) return undefined;
   return { samples: cache.samples, features: cache.statistics };
 }

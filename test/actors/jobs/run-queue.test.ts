@@ -12,6 +12,7 @@ import { calmRun, equalsCalm, startCluster } from "../../helpers/clusters/either
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { isTestAll } from "../../helpers/thinned.ts";
+import { until } from "../../helpers/until.ts";
 
 const onCluster = shared(() => startCluster(2));
 
@@ -171,9 +172,8 @@ test.serial(
     // Four thousand million samples take a machine hours to make.
     const data = { ...place.job().data, samples: 4_294_967_295 } as JobOptions["data"];
     const isPreparing = () => place.threads.running().includes("prepare");
-    const becomes = async (wanted: boolean) => {
-      while (isPreparing() !== wanted) await new Promise((resume) => setImmediate(resume));
-    };
+    const becomes = (wanted: boolean) =>
+      until(`isPreparing() === ${wanted}`, () => isPreparing() === wanted);
     const cancelled = await place.cluster.submit(place.job({ data, name: "long" }));
     await becomes(true);
     await cancelled.cancel();

@@ -22,6 +22,7 @@ import {
 import { equalsCalm, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
+import { until } from "../../helpers/until.ts";
 
 const mixedTables: NonNullable<JobOptions["model"]["tables"]> = [
   { name: "a", rows: 200, dim: 8 },
@@ -190,7 +191,7 @@ testIf(testAll).serial(
     for await (const event of run.events()) if (event.type === "run.checkpointed") break;
     t.true(threads.running().includes("device:1"));
     await place.cluster.close();
-    while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));
+    await until("the end of the host's threads", () => threads.running().length === 0);
     t.pass("no thread of the host is left");
   },
 );

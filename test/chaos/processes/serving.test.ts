@@ -13,6 +13,7 @@ import { recordsOf, startModel } from "../../helpers/models/served.ts";
 import { patient } from "../../helpers/nats/nats.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { type Running, startCli } from "../../helpers/processes/start-cli.ts";
+import { until } from "../../helpers/until.ts";
 
 interface Answer {
   readonly from: number;
@@ -53,12 +54,8 @@ function startLoad(url: string, clients: number) {
     /** Waits for a new answer of `version`. */
     async answered(version: string) {
       const before = answers.length;
-      for (let left = 500; left > 0; left--) {
-        if (answers.slice(before).some((one) => one.version === version)) return;
-        await sleep(20);
-      }
-      throw new Error(
-        `There was no answer of ${version} within five minutes: ${JSON.stringify([...refusals])}, ${lost} lost`,
+      await until(`an answer of ${version}`, () =>
+        answers.slice(before).some((one) => one.version === version),
       );
     },
     async end() {

@@ -23,6 +23,7 @@ import { realDisk } from "../../../src/ports/disk.ts";
 import { packOf } from "../../../storage/disk/packing.ts";
 import { sameValues } from "../../helpers/same-values.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
+import { until } from "../../helpers/until.ts";
 import { fixtures as arrowFixtures } from "../arrow/arrow-files.ts";
 import { readPlain, startDirectory } from "../data-files.ts";
 import { writeLines } from "../json/click-lines.ts";
@@ -236,20 +237,16 @@ test("a reader that stops early cancels its pending requests", async (t) => {
   const patient = { ...quick, deadlineMs: 600_000 };
   for await (const chunk of streamOf(await openWebFile(address, patient)).content) {
     t.is(chunk.length, 0x4_0000);
-    while (web.waiting < 2) await turn();
+    await until("two requests", () => web.waiting >= 2);
     break;
   }
-  while (web.waiting > 0) await turn();
+  await until("the end of the requests", () => web.waiting === 0);
   const file = await openWebFile(address);
   const late = new AbortController();
   web.fault = "slow";
   const read = file.read(0, 100, late.signal);
-  while (web.waiting < 1) await turn();
+  await until("a request", () => web.waiting >= 1);
   late.abort(new Error("nobody waits"));
   await t.throwsAsync(read, { message: "nobody waits" });
-  while (web.waiting > 0) await turn();
+  await until("the end of the request", () => web.waiting === 0);
 });
-
-function turn(): Promise<void> {
-  return new Promise((resume) => setTimeout(resume, 5));
-}

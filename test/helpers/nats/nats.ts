@@ -1,10 +1,10 @@
 // A real nats-server for a test: on a random port, in a directory of its own.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { accessSync, constants, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { until } from "../until.ts";
 
 export interface NatsServer extends AsyncDisposable {
   /** The URL, such as `nats://127.0.0.1:41234`; `tls://` if the server encrypts. */
@@ -49,9 +49,13 @@ export async function startNatsServer(
   const own = ["-a", "127.0.0.1", ...port, "--ports_file_dir", directory];
   const [command = "", ...args] = [...inside, "nats-server", ...own, ...flags];
   const server = spawn(command, args, { stdio: "ignore", env });
+  let isOver = false;
   const exited = new Promise<void>((resolve) => {
-    server.once("exit", () => resolve());
-    server.once("error", () => resolve());
+    const end = () => {
+      isOver = true;
+      resolve();
+    };
+    server.once("exit", end).once("error", end);
   });
   const stop = async (signal: NodeJS.Signals) => {
     server.kill(signal);
@@ -59,7 +63,12 @@ export async function startNatsServer(
     rmSync(directory, { recursive: true, force: true });
   };
   try {
-    const url = await urlOf(server, directory);
+    let url: string | undefined;
+    await until("the port of a nats-server", () => {
+      url = urlIn(directory);
+      return url !== undefined || isOver;
+    });
+    if (url === undefined) throw new Error(`nats-server ended with ${server.exitCode}`);
     return {
       url,
       kill: () => stop("SIGKILL"),
@@ -78,13 +87,9 @@ export async function checkNatsConfig(file: string): Promise<number | null> {
   return new Promise((resolve) => server.once("exit", resolve));
 }
 
-async function urlOf(server: ChildProcess, directory: string): Promise<string> {
-  for (let tries = 0; tries < 500 && server.exitCode === null; tries++) {
-    const file = readdirSync(directory).find((name) => name.endsWith(".ports"));
-    const text = file === undefined ? "" : readFileSync(join(directory, file), "utf8");
-    const url = /"((?:nats|tls):\/\/[^"]+)"/.exec(text)?.[1];
-    if (url !== undefined) return url;
-    await sleep(10);
-  }
-  throw new Error(`nats-server did not start (exit code ${server.exitCode})`);
+/** The URL in the file of its ports, if the server has written it. */
+function urlIn(directory: string): string | undefined {
+  const file = readdirSync(directory).find((name) => name.endsWith(".ports"));
+  const text = file === undefined ? "" : readFileSync(join(directory, file), "utf8");
+  return /"((?:nats|tls):\/\/[^"]+)"/.exec(text)?.[1];
 }

@@ -2,6 +2,7 @@
 
 import type { ExecutionContext } from "ava";
 import type { Cluster, HostRecord } from "../../../internal.ts";
+import { until } from "../until.ts";
 import { type Running, startCli } from "./start-cli.ts";
 
 export interface HostProcess extends Running {
@@ -37,7 +38,6 @@ export async function startHost(
 /** Resolves once the cluster has exactly these hosts. */
 export async function untilHosts(cluster: Cluster, hosts: readonly number[]): Promise<void> {
   const wanted = JSON.stringify(hosts);
-  while (JSON.stringify(cluster.hosts.map(({ host }) => host)) !== wanted) {
-    await new Promise((resume) => setTimeout(resume, 20));
-  }
+  const isSo = () => JSON.stringify(cluster.hosts.map(({ host }) => host)) === wanted;
+  await until(`the hosts ${wanted}`, isSo);
 }

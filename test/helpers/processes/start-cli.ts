@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { waitMs } from "../until.ts";
 import type { Ended } from "./cli-session-program.ts";
 
 const main = fileURLToPath(new URL("../../../cli/main.js", import.meta.url));
@@ -11,7 +12,8 @@ const main = fileURLToPath(new URL("../../../cli/main.js", import.meta.url));
 export interface Running {
   readonly pid: number;
   /**
-   * Resolves to the first line on stdout that `wanted` accepts. Rejects if the program ends before.
+   * Resolves to the first line on stdout that `wanted` accepts. Rejects if the program ends before,
+   * or prints no such line for minutes.
    */
   line(wanted: (line: string) => boolean): Promise<string>;
   kill(signal: NodeJS.Signals): void;
@@ -65,12 +67,15 @@ export function startNode(
     pid: child.pid ?? 0,
     line: (wanted) =>
       new Promise((resolve, reject) => {
+        const fail = (what: string) => reject(new Error(`${what}: ${stdout}${stderr}`));
+        const late = setTimeout(fail, waitMs, "It printed no such line for minutes");
         const one = () => {
           const found = stdout.split("\n").slice(0, -1).find(wanted);
           if (found === undefined && !isClosed) return;
           looks.delete(one);
+          clearTimeout(late);
           if (found !== undefined) resolve(found);
-          else reject(new Error(`It ended without that line: ${stdout}${stderr}`));
+          else fail("It ended without that line");
         };
         looks.add(one);
         one();

@@ -1,11 +1,11 @@
 // The embedded broker with the official client, and with random input.
 
-import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { connect, headers } from "nats";
 import { type Broker, startBroker } from "../../../src/wire/broker/broker.ts";
 import { startRawClient } from "../../helpers/nats/raw-client.ts";
 import { fc } from "../../helpers/properties.ts";
+import { until } from "../../helpers/until.ts";
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 
@@ -32,14 +32,14 @@ test("the official client: several replies, and single replies without its share
   const many = await asker.requestMany("who", "", {
     strategy: "count",
     maxMessages: 3,
-    maxWait: 5000,
+    maxWait: 60_000,
   });
   for await (const answer of many) {
     names.push(answer.string());
     t.deepEqual(answer.headers?.values("x"), ["1", "2"]);
   }
   t.deepEqual(names, ["one", "two", "three"]);
-  const single = await asker.request("who", "", { noMux: true, timeout: 5000 });
+  const single = await asker.request("who", "", { noMux: true, timeout: 60_000 });
   t.is(single.string(), "one");
   await t.throwsAsync(asker.request("nobody", "", { noMux: true, timeout: 60_000 }));
   await Promise.all([asker.drain(), answerer.drain()]);
@@ -85,6 +85,5 @@ test("whatever bytes one client sends, the broker serves the others", async (t) 
   await t.notThrowsAsync(() => fc.assert(property, { seed: 7, numRuns: 100 }));
   witness.send(quiet, "SUB z 1", "PUB z 2", "ok");
   t.true((await witness.until("MSG z 1 2\r\nok")).length > 0);
-  for (let tries = 0; broker.clients().length > 1 && tries < 200; tries++) await sleep(10);
-  t.is(broker.clients().length, 1);
+  await until("the end of the strangers' connections", () => broker.clients().length === 1);
 });

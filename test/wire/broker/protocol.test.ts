@@ -10,6 +10,7 @@ import { type BrokerSettings, startBroker } from "../../../src/wire/broker/broke
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { type RawClient, startRawClient } from "../../helpers/nats/raw-client.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
+import { waitMs } from "../../helpers/until.ts";
 import { chapters, type ProtocolLine } from "./protocol-lines.ts";
 
 interface Served extends AsyncDisposable {
@@ -90,7 +91,7 @@ function withoutInfo(client: RawClient): string {
 
 /** Fails if the server neither answers nor closes. */
 async function inTime(done: Promise<unknown>, send: readonly string[]): Promise<void> {
-  const isLate = await Promise.race([done.then(() => false), sleep(30_000, true, { ref: false })]);
+  const isLate = await Promise.race([done.then(() => false), sleep(waitMs, true, { ref: false })]);
   if (isLate) throw new Error(`No end of the conversation ${JSON.stringify(send).slice(0, 200)}`);
 }
 

@@ -11,6 +11,7 @@ import { encodeBody } from "../../../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../../../src/wire/messages/subjects.ts";
 import { connectNats } from "../../../../src/wire/transports/nats-transport.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
+import { until } from "../../../../test/helpers/until.ts";
 
 /** Values of the series in the exporter's text, by name and labels. */
 function seriesOf(text: string): Map<string, number> {
@@ -51,10 +52,10 @@ test.serial("the exporter has metrics for a run's steps, speed, incidents and en
   await cluster.network.transport.flush();
   let series = new Map<string, number>();
   const ended = 'osiris_runs_ended_total{status="finished"}';
-  while (series.get(ended) !== 1) {
-    await new Promise((resume) => setImmediate(resume)); // Lets frames arrive between texts.
+  await until(ended, async () => {
     series = seriesOf(await exporter.text());
-  }
+    return series.get(ended) === 1;
+  });
 
   const of = (name: string, labels = "") => series.get(`osiris_${name}{run="${run.run}"${labels}}`);
   t.is(series.get(ended), 1);
@@ -79,23 +80,22 @@ test.serial(
     const broker = await startBroker({ auth: { token: "secret" } });
     const place = { token: "secret" };
     const root = await connectNats({
-      ...{ servers: broker.url, ...place, name: "root", deadlineMs: 5000 },
+      ...{ servers: broker.url, ...place, name: "root", deadlineMs: 60_000 },
       onError: () => {},
     });
     t.teardown(() => root.close());
     await using exporter = await openExporter({ nats: broker.url, ...place });
     let series = new Map<string, number>();
-    const until = async (name: string, value: number) => {
-      while (series.get(`osiris_${name}`) !== value) {
-        await new Promise((resume) => setImmediate(resume)); // Lets frames arrive between texts.
+    const becomes = (name: string, value: number) =>
+      until(`${name} ${value}`, async () => {
         series = seriesOf(await exporter.text());
-      }
-    };
+        return series.get(`osiris_${name}`) === value;
+      });
     /** Publishes an event of the run, and waits until the metric `name` has `value`. */
     const tell = async (body: EventBody, name: string, value: number) => {
       const event = encodeBody({ ...body, seq: 0, run: "r1", generation: 3 }, "application/json");
       root.publish(eventsSubject("c1", "r1", undefined), event.payload, { headers: event.headers });
-      await until(name, value);
+      await becomes(name, value);
     };
     const progress = { step: 40, steps: 100, loss: 0.5, samplesPerSecond: 900, repairedIds: [] };
     await tell({ type: "run.progress", ...progress }, 'run_step{run="r1"}', 40);
@@ -122,7 +122,7 @@ test.serial(
 
     t.is(series.get("osiris_broker_up"), 1);
     await broker.close();
-    await until("broker_up", 0);
+    await becomes("broker_up", 0);
   },
 );
 

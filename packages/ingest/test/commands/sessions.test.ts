@@ -2,12 +2,12 @@
 
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
 import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
+import { until } from "../../../../test/helpers/until.ts";
 
 test.serial("sessions are generated as JSON Lines, in the requested order", async (t) => {
   const directory = startDirectory(t);
@@ -66,7 +66,8 @@ async function sorted(table: string, rows: number): Promise<void> {
       return undefined; // The file does not exist yet, or no longer.
     }
   };
-  while (!existsSync(table) && (stateOf()?.read.rows ?? 0) < rows) await sleep(2);
+  const isSorted = () => existsSync(table) || (stateOf()?.read.rows ?? 0) >= rows;
+  await until(`${rows} sorted rows`, isSorted, 2);
 }
 
 // In `npm test`, test/storage kills and stops the sorting itself.

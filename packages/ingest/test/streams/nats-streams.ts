@@ -1,6 +1,5 @@
 // Streams of a real nats-server for a test, and messages with requests and clicks.
 
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   type JetStreamManager,
   jetstream,
@@ -12,6 +11,7 @@ import type { NatsConnection } from "nats";
 import { dialNats } from "../../../../src/wire/transports/nats-transport.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { type NatsServer, startNatsServer } from "../../../../test/helpers/nats/nats.ts";
+import { until } from "../../../../test/helpers/until.ts";
 
 export interface TestStreams {
   readonly url: string;
@@ -35,10 +35,10 @@ export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
   const connection: NatsConnection = await dialNats({
     servers: url,
     name: "publisher",
-    deadlineMs: 20_000,
+    deadlineMs: 120_000,
   });
   t.teardown(() => connection.close());
-  const timeout = { timeout: 20_000, checkAPI: false };
+  const timeout = { timeout: 120_000, checkAPI: false };
   const manager = await jetstreamManager(connection, timeout);
   return {
     url,
@@ -47,7 +47,7 @@ export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
       await manager.streams.add({ name: stream, subjects: [stream], ...config });
     },
     async publish(stream, messages) {
-      const client = jetstream(connection, { timeout: 20_000 });
+      const client = jetstream(connection, { timeout: 120_000 });
       for (let i = 0; i < messages.length; i += 500) {
         // Messages of one connection keep their order.
         await Promise.all(
@@ -62,13 +62,12 @@ export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
       await server.kill();
       server = await startNatsServer(["-js", "-sd", directory, "-p", new URL(url).port]);
       // A message sent before the client reconnects would be lost.
-      while (
-        !(await connection.flush().then(
+      const isBack = () =>
+        connection.flush().then(
           () => true,
           () => false,
-        ))
-      )
-        await sleep(20);
+        );
+      await until("the publisher's connection", isBack);
     },
   };
 }

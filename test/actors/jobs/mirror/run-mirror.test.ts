@@ -24,6 +24,7 @@ import { startDirectory } from "../../../data/data-files.ts";
 import { smallData, smallModel } from "../../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../../helpers/nats/nats.ts";
 import { natsServer, testIf } from "../../../helpers/needs.ts";
+import { until } from "../../../helpers/until.ts";
 
 async function startServer(t: ExecutionContext, flags: readonly string[] = []) {
   const server = await startNatsServer(["-js", "-sd", startDirectory(t), ...flags]);
@@ -69,16 +70,8 @@ async function startLeader(
   const isLeading = () => state.isLeading;
   const mirror: RunMirror | undefined = new RunMirror(link, { network, registry, term, isLeading });
   t.teardown(() => mirror?.close());
-  const copied = () => until(t, () => mirror?.report.due === 0);
+  const copied = () => until("the copies of all events", () => mirror?.report.due === 0);
   return { network, link, registry, mirror, told, state, copied };
-}
-
-async function until(t: ExecutionContext, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 1500; tries++) {
-    if (await isSo()) return;
-    await sleep(20);
-  }
-  t.fail("waited for 30 s");
 }
 
 function jobIn(directory: string, name: string): JobOptions {
@@ -104,7 +97,7 @@ function end(record: RunRecord): void {
  * on.
  */
 async function readAll(url: string, subject: string, from = 1): Promise<RunEvent[]> {
-  const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 2000 });
+  const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 60_000 });
   try {
     const options = {
       filter_subjects: subject,
@@ -167,7 +160,8 @@ testIf(natsServer).serial(
     await server.kill();
     const again = await startServer(t, ["-p", new URL(url).port]);
     live(next.registry.get(runs.run) ?? runs, 2);
-    await until(t, async () => (await readAll(again.url, second).catch(() => [])).length === 159);
+    const readSecond = () => readAll(again.url, second).catch(() => []);
+    await until("159 events", async () => (await readSecond()).length === 159);
     await next.copied();
     t.deepEqual(await readAll(url, first), over.since(0));
     t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));
@@ -209,7 +203,7 @@ testIf(natsServer).serial(
       [...new Set(seqs)].sort((a, b) => a - b),
     );
 
-    const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 2000 });
+    const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 60_000 });
     t.teardown(() => connection.close());
     const bucket = await new Kvm(connection).open("osiris-queue-c1");
     const entry = (await bucket.get(record.run))?.json<QueueEntry>();
@@ -298,7 +292,7 @@ jetstream { store_dir: "${directory}" }
     const leader = await startLeader(t, server.url);
     const record = leader.registry.add(resolveJob(jobIn(directory, "job")));
     live(record, 5);
-    await until(t, () => (leader.mirror?.report.refused ?? 0) > 2);
+    await until("three refusals", () => (leader.mirror?.report.refused ?? 0) > 2);
     t.is(leader.told.length, 1, leader.told.join("\n"));
     t.regex(leader.told[0] ?? "", /refuses the copies of runs; the leader will try again: /);
     t.is(record.since(0).length, 6);
@@ -307,7 +301,8 @@ jetstream { store_dir: "${directory}" }
     await server.kill();
     const again = await startNatsServer(["-c", config, "-p", new URL(server.url).port]);
     t.teardown(() => again.kill());
-    await until(t, () => leader.mirror?.report.events === 6);
-    await until(t, () => leader.told.at(-1) === "JetStream accepts the copies of runs again");
+    await until("six events", () => leader.mirror?.report.events === 6);
+    const accepted = "JetStream accepts the copies of runs again";
+    await until("the end of the refusals", () => leader.told.at(-1) === accepted);
   },
 );

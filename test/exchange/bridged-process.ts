@@ -48,7 +48,7 @@ const memory = new SharedArrayBuffer(layout.bytes);
 const tell = (report: HostReport) => process.send?.(report);
 const end = () => abortCells(new Int32Array(words), participants);
 
-const transport = await connectNats({ ...broker, name: `host${host}`, deadlineMs });
+const transport = await connectNats({ ...broker, name: `host${host}`, deadlineMs: 120_000 });
 const bridge = createBridge({
   shape,
   host,

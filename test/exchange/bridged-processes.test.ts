@@ -2,6 +2,7 @@
 // this tests real memory, threads and connections, and the death of a process.
 
 import { type ChildProcess, fork } from "node:child_process";
+import type { ExecutionContext } from "ava";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import { startNatsServer } from "../helpers/nats/nats.ts";
 import { natsServer, testAll, testIf } from "../helpers/needs.ts";
@@ -19,14 +20,20 @@ interface Host {
   readonly ended: Promise<Ended>;
 }
 
-function startHost(task: HostTask): Host {
+function startHost(t: ExecutionContext, task: HostTask): Host {
   const child = fork(new URL("bridged-process.js", import.meta.url), [JSON.stringify(task)]);
-  const told = <Type extends string>(type: Type) =>
-    new Promise<unknown>((resolve) => {
+  t.teardown(() => child.kill("SIGKILL"));
+  const told = <Type extends string>(type: Type) => {
+    const report = new Promise<unknown>((resolve, reject) => {
       child.on("message", (report: { type: string }) => {
         if (report.type === type) resolve(report);
       });
+      const lost = () => reject(new Error(`host ${task.host} ended before it was ${type}`));
+      child.once("disconnect", lost).once("error", reject); // Its messages come before.
     });
+    report.catch(() => {}); // The test kills some hosts.
+    return report;
+  };
   return {
     process: child,
     ready: told("ready") as Promise<void>,
@@ -35,10 +42,13 @@ function startHost(task: HostTask): Host {
   };
 }
 
-async function startHosts(options: Omit<HostTask, "host">): Promise<[Host, Host]> {
+async function startHosts(
+  t: ExecutionContext,
+  options: Omit<HostTask, "host">,
+): Promise<[Host, Host]> {
   const hosts: [Host, Host] = [
-    startHost({ ...options, host: 0 }),
-    startHost({ ...options, host: 1 }),
+    startHost(t, { ...options, host: 0 }),
+    startHost(t, { ...options, host: 1 }),
   ];
   await Promise.all(hosts.map(({ ready }) => ready));
   for (const { process } of hosts) process.send("begin");
@@ -66,7 +76,7 @@ for (const kind of ["broker", "nats-server"] as const) {
       `two processes, ${title}, exchange the right bytes over a ${kind}`,
       async (t) => {
         const { broker, stop } = await startServer(kind);
-        const hosts = await startHosts({ broker, hostOf, rounds: 40, deadlineMs: 300_000 });
+        const hosts = await startHosts(t, { broker, hostOf, rounds: 40, deadlineMs: 300_000 });
         await Promise.all(hosts.map(({ done }) => done));
         for (const { process } of hosts) process.send("end");
         for (const { devices, bridge, traffic } of await Promise.all(
@@ -94,7 +104,7 @@ for (const kind of ["broker", "nats-server"] as const) {
       const { broker, stop } = await startServer(kind);
       // Long enough for a busy machine, where a live process could be silent for half of it.
       const deadlineMs = 4000;
-      const [left, lost] = await startHosts({
+      const [left, lost] = await startHosts(t, {
         broker,
         hostOf: pairs,
         rounds: 1_000_000,

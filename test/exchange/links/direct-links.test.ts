@@ -5,6 +5,7 @@ import { Worker } from "node:worker_threads";
 import test from "ava";
 import type { ExchangeFrame } from "../../../src/exchange/frame.ts";
 import type { DirectFrame } from "../../../src/exchange/links/direct-links.ts";
+import { until } from "../../helpers/until.ts";
 import {
   connectLinks,
   fill,
@@ -15,7 +16,6 @@ import {
   regionOf,
   type Sockets,
   startLinkHosts,
-  until,
   type Way,
 } from "./link-hosts.ts";
 import type { LinksWorkerData } from "./links-worker.ts";

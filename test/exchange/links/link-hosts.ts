@@ -16,6 +16,7 @@ import { sayHello } from "../../../src/exchange/links/link-hello.ts";
 import { openDirectLinks } from "../../../src/exchange/links/open-links.ts";
 import { realClock } from "../../../src/ports/clock.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { until } from "../../helpers/until.ts";
 
 export type Sockets = "native" | "net";
 export type Way = "tcp" | "unix" | "tls";
@@ -23,7 +24,8 @@ export type Way = "tcp" | "unix" | "tls";
 /** Bytes of the region of each sender, and of the area that a host sends from. */
 export const regionBytes = 1 << 20;
 export const place = { cluster: "test", run: "r1", generation: 3 };
-export const openMs = 2000;
+/** Longer than a busy machine takes to open a link. */
+export const openMs = 60_000;
 
 export interface LinkHost {
   readonly host: number;
@@ -121,14 +123,6 @@ export function fill(memory: ArrayBufferLike, host: number, round = 0): void {
 export function hasArrived(from: LinkHost, to: LinkHost, bytes: number): boolean {
   const sent = Buffer.from(from.memory, 0, bytes);
   return sent.equals(Buffer.from(to.memory, regionOf(from.host), bytes));
-}
-
-/** Waits for a condition. @throws Error with the name `what` if it is false for 5 s */
-export async function until(what: string, isSo: () => boolean): Promise<void> {
-  for (let waits = 0; !isSo(); waits++) {
-    if (waits > 2500) throw new Error(`Waited 5 s for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
 }
 
 /** A socket whose hello a host has accepted: its bytes are frames of host `from`. */

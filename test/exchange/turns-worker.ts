@@ -13,7 +13,7 @@ const { words, participant, turns } = workerData as {
 };
 const cells = createAtomicCells({
   ...{ words: new Int32Array(words), participants: 2, participant, generation: 1 },
-  ...{ deadlineMs: 10_000, clock: realClock },
+  ...{ deadlineMs: 120_000, clock: realClock },
 });
 const other = 1 - participant;
 try {

@@ -86,7 +86,9 @@ test("a client that answers no PING is disconnected; one that answers is not", a
 });
 
 test("unauthenticated connections make room for clients with the token", async (t) => {
-  await using broker = await startBroker({ auth: { token: "t" }, connectionsMax: 2 });
+  // Simulated time: on a stalled machine, no connection misses the deadline of its login.
+  const clock = new SimulatedClock();
+  await using broker = await startBroker({ auth: { token: "t" }, connectionsMax: 2, clock });
   const login = 'CONNECT {"verbose":false,"auth_token":"t"}';
   using first = await startRawClient(broker.port);
   using second = await startRawClient(broker.port);

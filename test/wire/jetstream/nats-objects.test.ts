@@ -18,8 +18,8 @@ async function startServer(t: ExecutionContext) {
   t.teardown(() => server.kill());
   const open = async () => {
     const objects = await openNatsObjects({
-      ...{ servers: server.url, name: "test", deadlineMs: 10_000 },
-      ...{ bucket: "osiris-lease-test", timeoutMs: 5000 },
+      ...{ servers: server.url, name: "test", deadlineMs: 60_000 },
+      ...{ bucket: "osiris-lease-test", timeoutMs: 60_000 },
     });
     t.teardown(() => objects.close());
     return objects;
@@ -63,8 +63,8 @@ testIf(natsServer)("if a nats-server restarts empty, its bucket is created again
 test("objects are refused by a server without JetStream", async (t) => {
   const broker = await startBroker({ auth: { token: "t" } });
   t.teardown(() => broker.close());
-  const options = { servers: broker.url, token: "t", name: "test", deadlineMs: 10_000 };
-  await t.throwsAsync(openNatsObjects({ ...options, bucket: "b", timeoutMs: 1000 }), {
+  const options = { servers: broker.url, token: "t", name: "test", deadlineMs: 60_000 };
+  await t.throwsAsync(openNatsObjects({ ...options, bucket: "b", timeoutMs: 60_000 }), {
     code: "INPUT_UNUSABLE",
     message: /has no JetStream: start it with `-js`$/,
   });

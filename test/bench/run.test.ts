@@ -14,6 +14,7 @@ import type { BenchRow } from "../../bench/row.ts";
 import { runSession } from "../../bench/session.ts";
 import { startDirectory } from "../data/data-files.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
+import { until } from "../helpers/until.ts";
 
 const program = fileURLToPath(new URL("../../bench/run.js", import.meta.url));
 
@@ -118,10 +119,11 @@ testIf(testAll)("Ctrl-C prints the rows so far, and leaves no process and no fil
     stdio: ["ignore", "pipe", "ignore"],
   });
   const stdout = textOf(child);
+  const closed = once(child, "close");
   const pids = join(directory, "pids");
   while (!existsSync(pids) && child.exitCode === null) await sleep(20);
   child.kill("SIGINT");
-  const [code] = await once(child, "close");
+  const [code] = await closed;
   t.is(code, 130);
 
   const [row, last, ...others] = (await stdout).trim().split("\n");
@@ -138,7 +140,7 @@ testIf(testAll)("Ctrl-C prints the rows so far, and leaves no process and no fil
   t.deepEqual(summary.rows, [JSON.parse(row ?? "{}")]);
 
   const [peer, group] = readFileSync(pids, "utf8").split(" ").map(Number);
-  while (isAlive(peer ?? 0) || isAlive(-(group ?? 0))) await sleep(20);
+  await until("the end of the peer", () => !isAlive(peer ?? 0) && !isAlive(-(group ?? 0)));
   t.deepEqual(readdirSync(directory).sort(), ["pids", "python"]);
 });
 

@@ -1,7 +1,7 @@
 // The cache directory: the next run removes files of killed writers, caches in use stay, and a size
 // limit removes the least recently used caches.
 
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -15,6 +15,7 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { isWriterGone, thisWriter } from "../../src/ports/disk-writer.ts";
+import { startNode } from "../helpers/processes/start-cli.ts";
 import { prepare, startDirectory, writeText } from "./data-files.ts";
 
 const tables = [{ name: "a", rows: 50 }];
@@ -52,14 +53,9 @@ test("files of a killed writer go with the next run, files of live writers stay"
   const { path } = await generated(cache, 40);
   const dead = spawnSync(process.execPath, [...asModule, tellWriter], { encoding: "utf8" });
   const program = `${tellWriter} setInterval(() => {}, 1000);`;
-  const other = spawn(process.execPath, [...asModule, program], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const other = startNode([...asModule, program], process.cwd());
   t.teardown(() => other.kill("SIGKILL"));
-  const [chunk] = await new Promise<[Buffer]>((done) =>
-    other.stdout.once("data", (...it) => done(it as [Buffer])),
-  );
-  const alive = String(chunk).trim();
+  const alive = await other.line(() => true);
   const leave = (writer: string) => {
     const name = buildingNameOf(join(cache, "csv-0.cache"), writer, 0);
     writeFileSync(name, "half");
@@ -79,7 +75,7 @@ test("files of a killed writer go with the next run, files of live writers stay"
   );
   age(elsewhere ?? "", 2 * hourMs);
   other.kill("SIGKILL");
-  await new Promise((done) => other.once("exit", done));
+  await other.ended;
   t.is(listCaches(cache, Date.now()).leftovers.length, 2);
   await generated(cache, 40);
   t.deepEqual(readdirSync(cache), [basename(path)]);

@@ -1,7 +1,6 @@
 // The blocking form over the network: the bucket's server runs in a thread of its own, because this
 // thread waits for the answers.
 
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
@@ -13,6 +12,7 @@ import { seatOfThreads } from "../../src/ports/launcher.ts";
 import { seatWords } from "../../src/ports/process-seat.ts";
 import { openStore } from "../../storage/checkpoints/store/open-store.ts";
 import { setEnvironment } from "../helpers/environment.ts";
+import { startNode } from "../helpers/processes/start-cli.ts";
 import { keepsLongObjects, keepsObjects, same, someBytes } from "../suites/object-store.ts";
 import { bucketEnvironment, quickLimits } from "./bucket-server.ts";
 
@@ -94,13 +94,11 @@ test.serial("blocking threads share a service thread, and replace a dead one", a
 test.serial(
   "the service thread outlives the thread that started it, and ends with the process",
   async (t) => {
-    const { store, endpoint } = await startStore(t);
+    const { store } = await startStore(t);
     store.put("one", Buffer.from("1"));
     const program = fileURLToPath(new URL("blocking-process.js", import.meta.url));
-    const env = { ...process.env, ...bucketEnvironment(endpoint) };
-    const child = spawn(process.execPath, [program, address], { env, stdio: "pipe" });
-    const [said, [code]] = await Promise.all([once(child.stdout, "data"), once(child, "exit")]);
-    t.is(String(said[0]), "1 1, services: 1\n");
-    t.is(code, 0);
+    const { code, stdout, stderr } = await startNode([program, address], process.cwd()).ended;
+    t.is(stdout, "1 1, services: 1\n");
+    t.is(code, 0, stderr);
   },
 );

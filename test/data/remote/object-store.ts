@@ -86,12 +86,15 @@ async function startProgram(t: ExecutionContext): Promise<number> {
   const child = spawn(process.execPath, [...flags, ...bucketNames], {
     stdio: ["pipe", "pipe", "inherit"],
   });
+  const ended = once(child, "exit");
   t.teardown(async () => {
-    const ended = once(child, "exit");
     child.kill();
     await ended;
   });
-  const [chunk] = await once(child.stdout, "data");
+  const lost = ended.then(([code]) => {
+    throw new Error(`the object store ended with ${code}`);
+  });
+  const [chunk] = await Promise.race([once(child.stdout, "data"), lost]);
   return Number(String(chunk));
 }
 

@@ -1,7 +1,5 @@
 // The lock of a checkpoint directory: a second process is refused while the first one lives.
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -9,6 +7,7 @@ import { realDisk } from "../../../../src/ports/disk.ts";
 import { holdDirectory } from "../../../../storage/checkpoints/store/hold-directory.ts";
 import { startDirectory } from "../../../data/data-files.ts";
 import { runCli, runOk } from "../../../helpers/processes/cli.ts";
+import { startNode } from "../../../helpers/processes/start-cli.ts";
 
 const since = new Date("2026-11-28T09:00:00Z");
 
@@ -69,9 +68,9 @@ test("`osiris train` is refused where another process holds the directory", asyn
     import.meta.url,
   );
   const program = ["--input-type=module", "-e", text, module.href, directory];
-  const child = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "inherit"] });
-  t.teardown(() => child.kill("SIGKILL"));
-  await once(child.stdout, "data");
+  const holder = startNode(program, process.cwd());
+  t.teardown(() => holder.kill("SIGKILL"));
+  await holder.line((line) => line === "held");
   const job = join(directory, "job.yaml");
   writeFileSync(
     job,
@@ -83,8 +82,8 @@ checkpoint: { directory: ${directory} }
   const args = ["train", job, "--devices", "1", "--set", "arithmetic=reference"];
   const refused = await runCli(args, directory);
   t.not(refused.code, 0);
-  t.regex(refused.stderr, new RegExp(`process ${child.pid} of this machine`));
-  child.kill("SIGKILL");
-  await once(child, "exit");
+  t.regex(refused.stderr, new RegExp(`process ${holder.pid} of this machine`));
+  holder.kill("SIGKILL");
+  await holder.ended;
   await runOk(t, args, directory);
 });

@@ -64,7 +64,6 @@ async function assertTakenOver(t: ExecutionContext, { events, result, seconds }:
   );
   const { taken, goingOn } = seconds;
   t.log(`taken over after ${taken.toFixed(1)} s, first step after ${goingOn.toFixed(1)} s`);
-  t.true(taken < 15, `${taken} s on a machine that does other things too`);
 }
 
 async function startTwo(t: ExecutionContext, devices: number) {

@@ -183,7 +183,8 @@ test.serial("a model trains on generated data, and is evaluated on its file", as
 
 test.serial("`osiris demo` kills a device, and ends with equal models", async (t) => {
   const directory = startDirectory(t);
-  const generate = ["generate", "--rows", "50", "--samples", "5000", "--out", "data.tsv"];
+  // Runs of several heartbeats: each reports its speed, and is still alive when it is to be killed.
+  const generate = ["generate", "--rows", "50", "--samples", "30000", "--out", "data.tsv"];
   t.is((await runCli(generate, directory)).code, 0);
   const ended = await runOk(t, ["demo", "--data", "data.tsv", "--json"], directory);
   t.is(ended.stdout.trimEnd().split("\n").length, 1);

@@ -5,7 +5,8 @@ import { Cluster, startBroker } from "../../../internal.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startBucketServer } from "../../objects/bucket-server.ts";
 
-const lease = { directory: "s3://bucket/lease", ms: 1000 };
+/** A leader that closes releases its lease; one that stalls for seconds keeps it. */
+const lease = { directory: "s3://bucket/lease", ms: 6000 };
 
 test.serial("a lease and a queue in a bucket pass from one process to the next", async (t) => {
   const { bucket } = await startBucketServer(t);

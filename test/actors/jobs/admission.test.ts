@@ -247,12 +247,13 @@ test.serial("over NATS, large requests, foreign paths and code are refused by na
   for (let asked = 0; asked < 3; asked++) t.is((await run.status()).tenant, "slow");
 
   const raw = await connectRaw({ servers: nats, ...(token ? { token } : {}) });
-  const codes: string[] = [];
-  for (let asked = 0; asked < 3; asked++) {
-    const answer = await raw.request("osiris.c1.jobs.slow.list", "{}", patient);
-    codes.push(answer.headers?.get("Nats-Service-Error-Code") ?? "");
-  }
-  t.is(codes.at(-1), "429");
+  // Sent at once: one after another, requests of a busy machine would take seconds.
+  const asked = Array.from({ length: 20 }, () =>
+    raw.request("osiris.c1.jobs.slow.list", "{}", patient),
+  );
+  const answers = await Promise.all(asked);
+  const codes = answers.map(({ headers }) => headers?.get("Nats-Service-Error-Code"));
+  t.true(codes.includes("429"), codes.join());
   const code = join(place, "outside", "job.mjs");
   const proof = join(place, "outside", "ran");
   const text = `require("node:fs").writeFileSync(${JSON.stringify(proof)}, "")`;

@@ -40,13 +40,13 @@ test.serial("the exporter has metrics for a run's steps, speed, incidents and en
     data: {
       kind: "synthetic",
       samples: 4000,
-      epochs: 2,
+      epochs: 20, // Several heartbeats long, of which each has a report of the steps' times.
       dense: 2,
       batchSize: 64,
       cache: directory,
     },
     evaluation: { fraction: 0.2 },
-    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 25 },
+    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 100 },
   });
   const result = await run.result();
   await cluster.network.transport.flush();

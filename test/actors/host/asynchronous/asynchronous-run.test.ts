@@ -134,7 +134,7 @@ test.serial(
     const { url: nats, token } = place.cluster;
     await using client = await connect({ nats, ...(token !== undefined && { token }) });
     // Rows and a trainer are lost with the host: the whole run goes back to the last checkpoint.
-    const epochs = 6;
+    const epochs = 20; // Some seconds: the host is lost before the run is over.
     const cuts = { checkpoint: { everySteps: 40 }, evaluation: { everySteps: 1000 } };
     const job = inEpochs(asyncJob(place, { ...cuts, async: { threads: 1 } }), epochs);
     let isKilled = false;

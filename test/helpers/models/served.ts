@@ -1,7 +1,6 @@
 // A small trained model in a directory of its own, and a server of it, for tests of serving.
 
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { ExecutionContext } from "ava";
 import type { ServerOptions } from "../../../packages/serve/server/models/server-options.ts";
 import { type ServeDependencies, serve } from "../../../packages/serve/server/serve.ts";
@@ -81,13 +80,4 @@ export async function startServer(
 async function jsonOf(response: Response): Promise<any> {
   const text = await response.text();
   return text.startsWith("{") ? JSON.parse(text) : text;
-}
-
-/** Waits until `holds` returns true, at most two minutes: a busy machine takes seconds. */
-export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const endMs = performance.now() + 120_000;
-  while (!(await holds())) {
-    if (performance.now() > endMs) throw new Error("The condition did not hold within 2 minutes");
-    await sleep(10);
-  }
 }

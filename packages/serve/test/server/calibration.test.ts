@@ -7,12 +7,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { calibrateModel, removeCalibration } from "../../../../storage/model/calibrate-model.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
-import {
-  recordsOf,
-  startModel,
-  startServer,
-  until,
-} from "../../../../test/helpers/models/served.ts";
+import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
+import { until } from "../../../../test/helpers/until.ts";
 import { exportModel } from "../../../formats/exports/export-model.ts";
 import { exportDelta } from "../../model/export-delta.ts";
 
@@ -46,7 +42,7 @@ test("a server applies a calibration that appears, drops one that disappears, an
     // By now the server has polled the directory once, so that the calibration is a change.
     await sleep(50);
     await calibrateModel(path, { data: { samples: 64 } });
-    await until(() => server.versions.m?.calibrated === true);
+    await until("a calibration", () => server.versions.m?.calibrated === true);
     const own = await scoresIn(path, "stored");
     t.notDeepEqual(own, raw);
     const second = (await post(predict, { instances: records })).body;
@@ -55,7 +51,7 @@ test("a server applies a calibration that appears, drops one that disappears, an
     t.true((await post(infer, tensors)).body.parameters.calibrated);
     t.true((await get("/v2/models/m")).body.parameters.calibrated);
     removeCalibration(path);
-    await until(() => server.versions.m?.calibrated === undefined);
+    await until("no calibration", () => server.versions.m?.calibrated === undefined);
     t.deepEqual((await post(predict, { instances: records })).body, first);
     t.false((await post(infer, tensors)).body.parameters.calibrated);
     await server.close();
@@ -72,11 +68,11 @@ test("with `calibration: required`, a version without a calibration is not serve
   t.true(before.calibrated);
   await model.train({ cut: 2 });
   const failureIn = async () => (await get("/v2/models/m")).body.parameters.failure;
-  await until(async () => (await failureIn()) !== undefined);
+  await until("a failure", async () => (await failureIn()) !== undefined);
   t.is((await failureIn()).code, "CALIBRATION_MISSING");
   t.deepEqual((await post(predict, { instances: records })).body, before);
   await calibrateModel(directory, { data: { samples: 64 } });
-  await until(() => server.versions.m?.step === 2);
+  await until("the version of step 2", () => server.versions.m?.step === 2);
   const after = (await post(predict, { instances: records })).body;
   t.deepEqual([after.predictions, after.calibrated], [await scoresIn(directory, "stored"), true]);
 });
@@ -92,7 +88,7 @@ test("a model updated by a delta uses its own calibration, or none", async (t) =
   const follow = async (step: number) => {
     await exportDelta(directory, join(home, "made"), { since: step - 1 });
     renameSync(join(home, "made"), join(served, `${step}.delta`));
-    await until(() => server.versions.m?.step === step);
+    await until(`the version of step ${step}`, () => server.versions.m?.step === step);
     return (await post(predict, { instances: records })).body;
   };
   await model.train({ cut: 2 });

@@ -18,6 +18,7 @@ import {
   type TrainedHere,
 } from "../../../../test/helpers/models/served.ts";
 import { pem } from "../../../../test/helpers/nats/nats-identities.ts";
+import { until } from "../../../../test/helpers/until.ts";
 import { ServedModel } from "../../model/served-model.ts";
 import type { ScoringEngine } from "../../server/models/engine.ts";
 import { resolveServer } from "../../server/models/server-options.ts";
@@ -236,7 +237,7 @@ withModel.test("a request with a foreign Host header is refused (DNS rebinding)"
   t.regex(told, /^HTTP\/1\.1 403 /);
 });
 
-/** The server's answer to `text`, until the connection is idle. */
+/** The head of the server's answer to `text`. */
 async function rawAnswer(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let told = "";
@@ -245,7 +246,7 @@ async function rawAnswer(port: number, text: string): Promise<string> {
   });
   socket.on("error", () => {});
   socket.write(text);
-  for (let left = 100; left > 0 && !told.includes("\r\n\r\n"); left--) await sleep(20);
+  await until("the head of an answer", () => told.includes("\r\n\r\n"));
   socket.destroy();
   return told;
 }
@@ -306,19 +307,17 @@ function slowEngine() {
       },
     });
   };
-  /** Waits until the first request is in the engine. */
-  const until = async () => {
-    while (began === 0) await sleep(5);
-  };
-  return { open, go: () => go(), began: () => began, until };
+  /** Resolves once the first request is in the engine. */
+  const isBusy = () => until("a request in the engine", () => began > 0);
+  return { open, go: () => go(), began: () => began, isBusy };
 }
 
 withModel.test("a full queue answers 429 with a time to retry after", async (t) => {
-  const { open, go, until } = slowEngine();
+  const { open, go, isBusy } = slowEngine();
   const { post } = await start(t, { queueSamples: 2 }, { open });
   const ask = (count: number) => post("/v1/models/ctr:predict", { instances: recordsOf(count) });
   const first = ask(2);
-  await until();
+  await isBusy();
   const refused = await ask(1);
   t.is(refused.status, 429);
   t.is(refused.body.code, "SERVER_BUSY");
@@ -331,14 +330,14 @@ withModel.test("a full queue answers 429 with a time to retry after", async (t) 
 withModel.test(
   "a request that waits beyond its deadline gets an error, and is not scored",
   async (t) => {
-    const { open, go, began, until } = slowEngine();
+    const { open, go, began, isBusy } = slowEngine();
     const { post, get } = await start(t, {}, { open });
     const instances = recordsOf(1);
     const first = post("/v1/models/ctr:predict", { instances });
-    await until();
+    await isBusy();
     const late = post("/v1/models/ctr:predict", { instances }, { "osiris-timeout-ms": "20" });
     const waiting = /^osiris_serve_queue_samples\{model="ctr"\} 2$/m;
-    while (!waiting.test((await get("/metrics")).body)) await sleep(5);
+    await until("two requests", async () => waiting.test((await get("/metrics")).body));
     await sleep(50);
     go();
     t.is((await first).status, 200);
@@ -350,10 +349,10 @@ withModel.test(
 );
 
 withModel.test("a closing server answers accepted requests, and accepts no more", async (t) => {
-  const { open, go, until } = slowEngine();
+  const { open, go, isBusy } = slowEngine();
   const { post, server } = await start(t, {}, { open });
   const first = post("/v1/models/ctr:predict", { instances: recordsOf(2) });
-  await until();
+  await isBusy();
   const closing = server.close();
   await t.throwsAsync(server.predict("ctr", recordsOf(1)), { code: "SERVER_DRAINING" });
   await t.throwsAsync(fetch(`${server.url}/v2/health/ready`));
@@ -372,7 +371,8 @@ withModel.test("a body that arrives too slowly ends its own connection only", as
     "POST /v1/models/ctr:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{";
   const told = await rawAnswer(Number(port), head);
   t.regex(told, /^HTTP\/1\.1 4\d\d [\s\S]*/);
-  t.is((await post("/v1/models/ctr:predict", { instances: recordsOf(1) })).status, 200);
+  const ask = () => post("/v1/models/ctr:predict", { instances: recordsOf(1) });
+  await until("an answer to another client", async () => (await ask()).status === 200);
 });
 
 withModel.test(

@@ -5,12 +5,8 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import test from "ava";
 import { SimulatedClock } from "../../../../src/ports/clock.ts";
-import {
-  recordsOf,
-  startModel,
-  startServer,
-  until,
-} from "../../../../test/helpers/models/served.ts";
+import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
+import { until } from "../../../../test/helpers/until.ts";
 import { SlowReaders, type Written } from "../../server/protocols/slow-readers.ts";
 
 /** A fake socket whose buffered bytes the test controls. */
@@ -143,7 +139,7 @@ test.serial(
       await once(socket, "end");
       t.regex(text, /^HTTP\/1\.1 408 /);
       // The server resets the connection, so that a write fails.
-      await until(() => {
+      await until("the reset of the connection", () => {
         if (!socket.destroyed) socket.write("x");
         return socket.destroyed;
       });

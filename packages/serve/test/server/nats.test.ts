@@ -5,13 +5,9 @@ import { decode, encode } from "@msgpack/msgpack";
 import test from "ava";
 import { connect, type Msg } from "nats";
 import { startBroker } from "../../../../src/wire/broker/broker.ts";
-import {
-  recordsOf,
-  startModel,
-  startServer,
-  until,
-} from "../../../../test/helpers/models/served.ts";
+import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
 import { patient } from "../../../../test/helpers/nats/nats.ts";
+import { until } from "../../../../test/helpers/until.ts";
 
 test.serial("a model is discovered and queried over NATS, and survives its broker", async (t) => {
   const model = await startModel(t);
@@ -62,7 +58,7 @@ test.serial("a model is discovered and queried over NATS, and survives its broke
   // Until the server has reconnected, the broker refuses each request at once, and a request that
   // the client sends before it has reconnected itself is lost.
   let answer: Msg | undefined;
-  await until(async () => {
+  await until("an answer over the new broker", async () => {
     const request = JSON.stringify({ instances });
     answer = await client
       .request("osiris.serve.m.predict", request, { timeout: 1000 })

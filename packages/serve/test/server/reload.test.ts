@@ -8,13 +8,9 @@ import test from "ava";
 import { ArithmeticMismatchError } from "../../../../src/errors/errors.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
-import {
-  recordsOf,
-  startModel,
-  startServer,
-  until,
-} from "../../../../test/helpers/models/served.ts";
+import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
 import { flipByte } from "../../../../test/helpers/stores/checkpoints.ts";
+import { until } from "../../../../test/helpers/until.ts";
 import { exportModel } from "../../../formats/exports/export-model.ts";
 import { exportDelta } from "../../model/export-delta.ts";
 import { ServedModel } from "../../model/served-model.ts";
@@ -45,11 +41,11 @@ test("a newer checkpoint takes over without a lost request; the former answers b
       if (expected !== undefined) t.deepEqual(body.predictions, expected);
     }
   })();
-  await until(() => seen.size === 1);
+  await until("the first answer", () => seen.size === 1);
   await model.train({ cut: 2 });
   scores.set(await digestIn(directory), await scoresIn(directory));
-  await until(() => server.versions.m?.step === 2);
-  await until(() => seen.size === 2);
+  await until("the version of step 2", () => server.versions.m?.step === 2);
+  await until("an answer of the next version", () => seen.size === 2);
   isOver = true;
   await asking;
   t.is(scores.size, 2);
@@ -59,7 +55,7 @@ test("a newer checkpoint takes over without a lost request; the former answers b
   const { body } = await get("/v2/models/m");
   t.deepEqual(body.versions, [server.versions.m?.digest, first?.digest]);
   await model.train({ cut: 3 });
-  await until(() => server.versions.m?.step === 3);
+  await until("the version of step 3", () => server.versions.m?.step === 3);
   t.is((await post("/v1/models/m/versions/1:predict", { instances: records })).status, 404);
   t.regex(await server.metrics(), /osiris_serve_reloads_total\{model="m",result="switched"\} 2/);
 });
@@ -84,7 +80,7 @@ test("a damaged checkpoint is reported, and the former version continues to serv
   flipByte(realDisk, join(copy, part), 40);
   renameSync(copy, join(served, "checkpoints", name));
   const failureIn = async () => (await get("/v2/models/m")).body.parameters.failure;
-  await until(async () => (await failureIn()) !== undefined);
+  await until("a failure", async () => (await failureIn()) !== undefined);
   t.is((await failureIn()).code, "CHECKPOINT_CORRUPT");
   t.deepEqual((await post(predict, { instances: records })).body.predictions, before);
   t.regex(await server.metrics(), /osiris_serve_reloads_total\{model="m",result="failed"\} 1/);
@@ -100,7 +96,7 @@ test("a model whose directory disappears continues to serve", async (t) => {
   t.deepEqual((await post(predict, { instances: records })).body.predictions, before);
   renameSync(`${directory}-away`, directory);
   await model.train({ cut: 2 });
-  await until(() => server.versions.m?.step === 2);
+  await until("the version of step 2", () => server.versions.m?.step === 2);
 });
 
 test("a replaced model file is loaded; a damaged one in its place is not", async (t) => {
@@ -119,11 +115,11 @@ test("a replaced model file is loaded; a damaged one in its place is not", async
   flipByte(realDisk, `${next}-damaged`, size >> 1);
   renameSync(`${next}-damaged`, path);
   const failure = async () => (await get("/v2/models/m")).body.parameters.failure;
-  await until(async () => (await failure()) !== undefined);
+  await until("a failure", async () => (await failure()) !== undefined);
   t.is((await failure()).code, "CHECKPOINT_CORRUPT");
   t.deepEqual(await predicted(), first);
   renameSync(next, path);
-  await until(() => server.versions.m?.step === 2);
+  await until("the version of step 2", () => server.versions.m?.step === 2);
   t.deepEqual(await predicted(), await scoresIn(model.directory));
   t.is(await failure(), undefined);
 });
@@ -137,7 +133,7 @@ test("a delta in the model directory is applied; a damaged one is not", async (t
   const made = join(model.home, "made");
   await exportDelta(model.directory, made, { since: 1 });
   renameSync(made, join(served, "2.delta"));
-  await until(() => server.versions.m?.step === 2);
+  await until("the version of step 2", () => server.versions.m?.step === 2);
   t.is(server.versions.m?.digest, await digestIn(model.directory));
   const { body } = await post(predict, { instances: records });
   t.deepEqual(body.predictions, await scoresIn(model.directory));
@@ -149,7 +145,7 @@ test("a delta in the model directory is applied; a damaged one is not", async (t
   flipByte(realDisk, made, 30);
   renameSync(made, join(served, "3.delta"));
   const failureIn = async () => (await get("/v2/models/m")).body.parameters.failure;
-  await until(async () => (await failureIn()) !== undefined);
+  await until("a failure", async () => (await failureIn()) !== undefined);
   t.is((await failureIn()).code, "CHECKPOINT_CORRUPT");
   t.deepEqual((await post(predict, { instances: records })).body, body);
 });
@@ -199,7 +195,7 @@ test("an engine that hangs is loaded again", async (t) => {
   const stuck = await post(predict, { instances: records });
   t.is(stuck.status, 503);
   t.is(stuck.body.code, "MODEL_UNAVAILABLE");
-  await until(async () => (await get("/v2/health/ready")).status === 200);
+  await until("another engine", async () => (await get("/v2/health/ready")).status === 200);
   t.is((await post(predict, { instances: records })).status, 200);
 });
 
@@ -238,7 +234,7 @@ test("a shadow version is compared with the served one, and never answers", asyn
   t.is(body.model, "m");
   t.deepEqual(body.predictions, await scoresIn(model.directory));
   const count = /osiris_serve_shadow_difference_sum\{model="m",shadow="next"\} ([\d.e-]+)/;
-  await until(async () => count.test(await server.metrics()));
+  await until("a comparison", async () => count.test(await server.metrics()));
   const next = await scoresIn(other.directory);
   const largest = Math.max(...next.map((score, i) => Math.abs(score - body.predictions[i])));
   const [, told = ""] = count.exec(await server.metrics()) ?? [];
@@ -284,7 +280,9 @@ test("tables on disk give the same answers as tables in memory, and are logged a
   t.true(Number(hits) > 100 && Number(misses) > 300, `${hits} hits, ${misses} misses`);
   t.notRegex(metrics, /row_hits_total\{model="whole"\}/);
   await model.train({ cut: 2 });
-  await until(() => server.versions.m?.step === 2 && server.versions.whole?.step === 2);
+  await until("the versions of step 2", () =>
+    [server.versions.m, server.versions.whole].every((one) => one?.step === 2),
+  );
   await areAlike();
 });
 

@@ -43,13 +43,14 @@ export class ModelWatch {
   #base = "";
   /** Tried updates by sign: the poll from which on each may be retried. W1 */
   readonly #tried = new Map<string, number>();
-  /** The version and file time of the last calibration that was checked. */
-  #calibration: { readonly digest: string; readonly at: number } | undefined;
+  /** The version and file time of the last calibration that was checked; at first, before any. */
+  #calibration: { readonly digest: string; readonly at: number };
 
   constructor(directory: string, manifest: string | undefined, disk: Disk) {
     this.#directory = directory;
     this.#manifest = manifest;
     this.#disk = disk;
+    this.#calibration = { digest: "", at: this.#timeOf(directory) };
   }
 
   /**
@@ -90,7 +91,10 @@ export class ModelWatch {
     // W1: a replaced file may have the same manifest, without the damage of the former file.
     const own = this.#isFile() ? `${sha256} ${sign}` : sha256;
     const update: ModelUpdate = { kind: "checkpoint", manifest: sha256, sign: own };
-    if (this.#isDue(update)) return update;
+    if (this.#isDue(update)) {
+      this.#calibration = { digest: "", at: this.#timeOf(this.#directory) };
+      return update;
+    }
     if (Number.isFinite(this.#tried.get(own))) this.#seen = ""; // Its retry is still due.
     return undefined;
   }
@@ -102,8 +106,9 @@ export class ModelWatch {
     const at = this.#timeOf(isFile ? this.#directory : calibrationPath(this.#directory, hex));
     const before = this.#calibration;
     this.#calibration = { digest, at };
-    const isFirst = before?.digest !== digest;
-    const isOther = isFirst ? !isFile && at > 0 !== (calibrated === true) : before.at !== at;
+    // A file may have changed since the watch began, which was before the version was loaded.
+    const isLoaded = !isFile && before.digest !== digest;
+    const isOther = isLoaded ? at > 0 !== (calibrated === true) : before.at !== at;
     if (!isOther || (isFile && this.#digestInFile() !== digest)) return undefined;
     return { kind: "calibration", sign: `calibration ${digest} ${at}` };
   }

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { ArithmeticMismatchError } from "../../../../src/errors/errors.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
+import { calibrateModel } from "../../../../storage/model/calibrate-model.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
 import { recordsOf, startModel, startServer } from "../../../../test/helpers/models/served.ts";
 import { flipByte } from "../../../../test/helpers/stores/checkpoints.ts";
@@ -169,6 +170,17 @@ test("a refused delta or checkpoint is tried again once it or the served version
   if (newer !== undefined) watch.retry(newer);
   const polls = Array.from({ length: 12 }, () => watch.poll({ digest: "sha256:77", step: 2 }));
   t.is(polls.filter((one) => one?.kind === "checkpoint").length, 1);
+});
+
+test("a calibration that is stored in a model file while the file is loaded is an update", async (t) => {
+  const model = await startModel(t);
+  const path = join(model.home, "model.osiris");
+  await exportModel(model.directory, path);
+  const watch = new ModelWatch(path, undefined, realDisk);
+  const { digest } = await loadedIn(path);
+  await calibrateModel(path, { data: { samples: 64 } });
+  t.like(watch.poll({ digest, step: 1 }), { kind: "calibration" });
+  t.is(watch.poll({ digest, step: 1, calibrated: true }), undefined);
 });
 
 async function loadedIn(directory: string) {

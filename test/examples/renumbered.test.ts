@@ -10,6 +10,7 @@ import { connect } from "nats";
 import { startBroker } from "../../src/wire/broker/broker.ts";
 import { startDirectory } from "../data/data-files.ts";
 import { leavesOut, natsPy } from "../helpers/needs.ts";
+import { waitMs } from "../helpers/until.ts";
 
 const execute = promisify(execFile);
 const run = "r1";
@@ -45,7 +46,7 @@ test("the examples follow a run across a gap in its event numbers", async (t) =>
     PYTHONPATH: !leavesOut(t, natsPy) ? process.env.PYTHONPATH : resolve("test/examples/clients"),
     PYTHONDONTWRITEBYTECODE: "1",
   };
-  const options = { env, timeout: 30_000 };
+  const options = { env, timeout: waitMs };
   const told = await Promise.all([
     execute("node", [resolve("examples/official-client.mjs"), broker.url, tokenFile], options),
     execute("python3", [resolve("examples/submit_job.py")], options),

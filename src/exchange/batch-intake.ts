@@ -51,7 +51,7 @@ export function createBatchIntake(
     const at = layout.slot(stream, device, ticket % shape.slots);
     return { ...viewOf(at, memory, shape, ticket), ...pieces.joined(stream, ticket) };
   };
-  /** Copies the pieces of a batch that are there. */
+  /** Copies the pieces of a batch that have arrived so far. */
   const drain = (stream: Stream, ticket: number): void => {
     while (pieces.waits(stream, ticket)) pieces.copy(stream, ticket);
   };

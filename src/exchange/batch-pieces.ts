@@ -22,7 +22,7 @@ export function idArrays({ isWide, isWeighted }: RingShape, count: number): IdAr
   };
 }
 
-/** Copies `count` ids from place `from` on to place `to` on. */
+/** Copies `count` ids of `ids`, from index `from` on, into `out`, from index `to` on. */
 export function copyIds(
   out: IdArrays,
   to: number,
@@ -41,7 +41,7 @@ export interface PieceTaker {
   waits(stream: Stream, ticket: number): boolean;
   /** Copies the waiting piece, and frees the slot for the next one. */
   copy(stream: Stream, ticket: number): void;
-  /** The ids of a batch whose last piece is there; nothing if the slot has all of them. */
+  /** The ids of a batch whose last piece has arrived; nothing if the slot has all of them. */
   joined(stream: Stream, ticket: number): Partial<IdArrays>;
   /** Prepares the slot of a batch that is released for the next batch. */
   forget(stream: Stream, ticket: number): void;

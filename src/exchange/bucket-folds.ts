@@ -1,9 +1,9 @@
 // The folds of one device for one bucket of the dense gradient: its host's part of the ranges of
 // devices of other hosts, the whole of its own range, and the sums of other hosts in float32.
 //
-// Rounded nodes (`GradientRounding`) are the upper levels of the slice tree: their fold is that of
-// pooled vectors, with a grain of slices as a block. Grains of several devices are folded before,
-// in float32.
+// In the slice tree, nodes of at least one grain of slices are rounded (`GradientRounding`). They
+// are folded as pooled vectors are, with a grain in place of a row block. A grain that lies on
+// several devices is folded first, in float32.
 
 import type { Tensor } from "../kernels/contract/kernels.ts";
 import type { Subtree } from "../kernels/contract/slices.ts";

@@ -60,12 +60,12 @@ export async function waitForEach(
   }
 }
 
-// Places in memory, as cells hold them: a cell has 32 bits, so bytes are counted in words.
+// Offsets in memory, as cells hold them: a cell has 32 bits, so offsets are counted in words.
 
 /** Most bytes of an inbox, whose offsets must fit a cell. Sizes are checked before a start. */
 export const inboxBytesMax = 4 * (2 ** 32 - 1);
 
-/** The words of so many bytes, as a cell holds them. */
+/** The number of words of `bytes` bytes, as a cell holds it. */
 export function wordsOf(bytes: number): number {
   assert(bytes % 4 === 0 && bytes <= inboxBytesMax, `${bytes} bytes have a number in a cell`);
   return bytes / 4;

@@ -5,10 +5,10 @@
 //
 //   words 0..C        flight of any channel; of each of the C channels
 //   words C+1..2C+1   waits of the host's devices for them, as far as bytes were in flight
-//   words 2C+2..      when the last of them landed, since 1970
+//   words 2C+2..      when the last flight landed, since 1970
 //
-// All only grow; the host samples the first two groups. Where flights of a channel overlap, the
-// time counts once.
+// All words only grow; the host samples the first two groups. Where flights of a channel overlap,
+// the time counts once.
 //
 // A bridge stamps its frames with the time at which their oldest bytes were due. The clocks of two
 // hosts differ. The least transit of a frame, seen at both ends, gives offset and delay, as in NTP:

@@ -47,7 +47,7 @@ export const exchangeOptions = z
       .literal(denseParts, { error: `one of ${denseParts.join(", ")}` })
       .default(8)
       .describe(
-        "Where `dense` is not `float32`: the equal parts of a batch whose sums of gradients are rounded, and all sums of these; at most one a slice. At least as many as hosts, or a host sends its own sums in float32.",
+        "Where `dense` is not `float32`: number of equal parts of a batch, at most the number of slices. The gradient sum of each part is rounded, and so is each sum of such sums. With fewer parts than hosts, hosts send the sums of smaller parts in float32.",
       ),
     topk: z
       .strictObject({

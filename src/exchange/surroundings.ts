@@ -41,7 +41,7 @@ export function surroundingsOf(
   const others = (ranks: readonly number[]) => ranks.filter((other) => other !== rank);
   const neighbours = others(hosts[host] ?? []);
   if (hosts.length > 1 && bridge === undefined) {
-    throw new RangeError(`Device ${rank} of ${hosts.length} hosts needs a bridge`);
+    throw new RangeError(`Device ${rank} needs a bridge: there are ${hosts.length} hosts`);
   }
   const bridges = hosts.length > 1 && bridge !== undefined ? [bridge] : [];
   const targets = hostOf.map((of, other) => (of === host ? [other] : bridges));

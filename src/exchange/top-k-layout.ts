@@ -83,7 +83,7 @@ export interface TopKLayout {
   added(rank: number): number;
 }
 
-/** Devices and hosts, as layout.ts knows them. */
+/** Devices and hosts, as in layout.ts. */
 interface Place {
   readonly host: number;
   readonly hosts: readonly (readonly number[])[];

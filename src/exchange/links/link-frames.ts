@@ -31,8 +31,8 @@ export const headerBytesMax = headBytes + 8 * missingMax + pieceBytes * piecesMa
 export const endings = {
   cut: "it was cut",
   closed: "the other host ended it",
-  header: "a frame's header does not have its checksum",
-  payload: "a frame's payload does not have its checksum",
+  header: "a frame's header has a wrong checksum",
+  payload: "a frame's payload has a wrong checksum",
   misfit: "a frame does not fit into the routes of its sender",
   order: "a frame's sequence does not follow the one before",
 } as const;

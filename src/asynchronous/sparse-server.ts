@@ -2,7 +2,8 @@
 //
 // Invariants
 //   P1. Each piece of a push is applied once, even if its sender repeats it: the server remembers
-//       the pieces of each sender's last `pushesMax` batches, and senders repeat only those (Q1).
+//       the pieces of each sender's last `pushesMax` batches, and senders repeat only those (Q1 of
+//       clients.ts).
 //   P2. A piece is applied as a whole: no other call sees a part of it.
 
 import { createSlab, type Slab } from "../embedding/rows/slab.ts";

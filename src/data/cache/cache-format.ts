@@ -6,7 +6,7 @@
 //   blocks             one for every 32 samples, from byte 64 on
 //   tail               table: words u32 and CRC-32 u32 of each block; then `CacheMeta` as JSON.
 //                      An index of files has no block: its table is the starts of the splits, f64
-//   keys               f64 of each sample, if a column splits the data (split-options.ts)
+//   keys               f64 of each sample, if a column splits the data (../split-keys.ts)
 //
 //   block   words      first word of each sample, and of the end, counted from the block's start;
 //                      bitwise NOT (~) of it if the sample is folded
@@ -36,7 +36,7 @@ export const cacheVersion = 5;
  * piece, and the digest is that of the files' digests.
  */
 export const filesVersion = 6;
-/** Version of the digest of an early index: that of the footers (file-index/early-index.ts). */
+/** Version of the digest of an early index: that of the footers (../file-index/early-index.ts). */
 export const earlyVersion = 7;
 /**
  * Samples per block: few, because a shuffled reader uses one sample of each block that it reads.
@@ -185,7 +185,7 @@ export interface CacheMeta {
 }
 
 export interface IndexedFiles {
-  /** File name of each file's own index (file-index/file-index.ts). */
+  /** File name of each file's own index (file-index-format.ts). */
   readonly names: readonly string[];
   readonly samples: readonly number[];
   readonly blocks: readonly number[];

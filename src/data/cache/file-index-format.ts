@@ -6,7 +6,7 @@
 //                      CRC-32 of pieces, facts and keys u32 · CRC-32 of the 52 bytes before u32
 //   pieces             row group · samples · words · words of the first block: f64 each
 //   table              words u32 and CRC-32 u32 of each block (block-table.ts)
-//   facts              facts about its samples (file-index/index-file.ts), serialised by node:v8
+//   facts              facts about its samples (../file-index/index-file.ts), serialised by node:v8
 //   keys               f64 of each sample, if a column splits the data
 //
 // Blocks begin with each piece. A file is written under a temporary name, synced and renamed.

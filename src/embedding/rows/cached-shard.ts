@@ -234,7 +234,10 @@ export function rowsOfRecords(
   };
 }
 
-/** Subtracts a changed row's hash from the sums at its first write since the last cut. S1 */
+/**
+ * Subtracts a changed row's hash from the sums at its first write since the last cut (S1 of
+ * changed-rows.ts).
+ */
 function noteChanged({ sums, hashes, sinceCut }: SavedRows, row: number, place: number): void {
   if (hashes.length === 0 || sinceCut.has(row)) return;
   sinceCut.add(row);

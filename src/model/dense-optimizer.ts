@@ -53,7 +53,7 @@ export function denseSlots(optimizer: DenseOptimizerSpec): number {
 
 /**
  * Updates `weights` (n), all parameters of `layout` except statistics, with the gradient (n), which
- * is clipped first if the optimizer asks for it. Then updates the moving average. Returns false if
+ * is clipped first if the optimizer has `clip`. Then updates the moving average. Returns false if
  * the gradient has a NaN or an infinity: the parameters are then unusable.
  */
 export function applyDense(

@@ -232,7 +232,7 @@ export function checkCover(
   const W = deviceCount(plan.devices);
   for (const shard of plan.shards) {
     const own = byTable.get(shard.table);
-    if (own === undefined) return `it places the table ${shard.table}, which the job has not`;
+    if (own === undefined) return `it places the table ${shard.table}, which the job does not have`;
     if (typeof shard.device === "number" && shard.device >= W) {
       return `it places ${shard.table} on device ${shard.device} of ${W}`;
     }
@@ -252,7 +252,7 @@ export function checkCover(
           const isInside = block < table.rowBlocks && quantum < quanta;
           const key = `${block},${quantum}`;
           if (!isInside || held.has(key)) {
-            const why = isInside ? "twice" : "but the table has it not";
+            const why = isInside ? "twice" : "which the table does not have";
             return `it places block ${block}, quantum ${quantum} of ${table.name}, ${why}`;
           }
           held.add(key);

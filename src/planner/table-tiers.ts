@@ -94,7 +94,7 @@ function reasonOf({ tiers }: PlannedTable, tier: Tier): string {
   if (!tiers.includes("memory")) return "the job keeps it below memory";
   return tier === "memory"
     ? "its rows fit, and memory is fastest"
-    : "there is no memory for all rows of all tables, and it loses least";
+    : "memory cannot hold the rows of all tables, and a cache costs this one least";
 }
 
 /** DDR also holds most rows that are in HBM, so the larger of the two caches counts for both. */

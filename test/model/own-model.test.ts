@@ -45,9 +45,9 @@ const refusals: readonly (readonly [title: string, code: string, expected: strin
   [
     "a module that imports a file",
     'import { a } from "./a.ts"; export default a;',
-    "to be one file, whose contents say which model it is, so that it imports `osiris-train` and `zod` alone; it imports `./a.ts`",
+    "to be one file that imports only `osiris-train` and `zod`, since the hash of its contents identifies the model; it imports `./a.ts`",
   ],
-  ["a module that imports of Node", 'import "node:fs";', "alone; it imports `node:fs`"],
+  ["a module that imports of Node", 'import "node:fs";', "the model; it imports `node:fs`"],
   ["a module that throws", "throw new Error('not today');", "that runs; it throws: not today"],
   ["a module without a default export", "export const a = 1;", "it has no default export"],
   ["a module with another default export", "export default { build() {} };", "it has another one"],
@@ -112,14 +112,14 @@ const refusals: readonly (readonly [title: string, code: string, expected: strin
   [
     "a feature that is taken twice",
     built("features.rows(); return features.vectors();"),
-    "it throws: the feature `a` is taken twice: keep what `vectors` or `rows` returned",
+    "it throws: the feature `a` is taken twice: reuse the value that `vectors` or `rows` returned",
   ],
   [
     "a feature that is not there",
     built('return features.rows({ of: ["x"] });'),
     "it throws: there is no feature `x`; there are a, b",
   ],
-  ["no feature", built("return features.rows({ of: [] });"), "no categorical feature is asked for"],
+  ["no feature", built("return features.rows({ of: [] });"), "`of` names no categorical feature"],
   [
     "a value of half a vector",
     built("return features.vectors({ first: features.dense });"),

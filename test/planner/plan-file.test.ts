@@ -63,9 +63,15 @@ test("a file that is no plan of the job is refused in one sentence", (t) => {
     [written(rest), /it places \d+ of the \d+ quanta of hot/],
     [written([...plan.shards, first]), /it places block 0, quantum 0 of hot, twice/],
     [written([{ ...first, device: 4 }, ...rest]), /it places hot on device 4 of 4/],
-    [written([{ ...first, firstQuantum: 9 }, ...rest]), /quantum 9 of hot, but the table has it/],
+    [
+      written([{ ...first, firstQuantum: 9 }, ...rest]),
+      /quantum 9 of hot, which the table does not have/,
+    ],
     [written([{ ...first, device: "all" }, ...rest]), /it places hot grid on device all/],
-    [written([{ ...first, table: "cold" }, ...rest]), /the table cold, which the job has not/],
+    [
+      written([{ ...first, table: "cold" }, ...rest]),
+      /the table cold, which the job does not have/,
+    ],
   ];
   for (const [bad, sentence] of wrong) {
     const error = t.throws(() => readPlan(bad, "p.json", tables), {

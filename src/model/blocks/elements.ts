@@ -144,7 +144,7 @@ function backwardFactors(memory: Memory, samples: number): void {
 /** a * b + c, elementwise. Equals `sum` of `product` and c, without a buffer for the product. */
 export function mulAdd(graph: GraphBuilder, a: Value, b: Value, c: Value): Value {
   const isOneShape = `${a.shape}` === `${b.shape}` && `${a.shape}` === `${c.shape}`;
-  checkShapes(isOneShape, "the factors and what is added have one shape", a, b, c);
+  checkShapes(isOneShape, "the factors and the term have one shape", a, b, c);
   return graph.add({
     inputs: [a, b, c],
     shape: a.shape,
@@ -253,7 +253,7 @@ function startSigmoid(memory: Memory) {
   };
 }
 
-/** ReLU: max(x, 0), followed by dropout if asked. */
+/** ReLU: max(x, 0), followed by dropout if `dropout` is above 0. */
 export function relu(
   graph: GraphBuilder,
   x: Value,

@@ -10,8 +10,9 @@ export type Activation = "relu" | "dice";
 
 /**
  * An MLP of the layers `name.0`, `name.1` …, with the given widths. An activation follows each
- * layer but the last, and the last too if `reluLast`. Batch normalisation `name.l.norm`, if asked,
- * comes before the activation, and dropout after it. Dice has the parameter `name.l.dice.alpha`.
+ * layer but the last, and the last too if `reluLast`. With `hasBatchNorm`, batch normalisation
+ * `name.l.norm` comes before the activation; dropout comes after it. Dice has the parameter
+ * `name.l.dice.alpha`.
  */
 export function mlp(
   graph: GraphBuilder,

@@ -118,8 +118,8 @@ function imported(name: string): unknown {
   if (name === "osiris-train") return { __esModule: true, defineModel, blocks };
   if (name === "zod") return createRequire(import.meta.url)("zod");
   throw new UnusableModule(
-    "one file, whose contents say which model it is, so that it imports `osiris-train` and `zod` " +
-      `alone; it imports \`${name}\``,
+    "one file that imports only `osiris-train` and `zod`, since the hash of its contents identifies " +
+      `the model; it imports \`${name}\``,
   );
 }
 

@@ -23,10 +23,10 @@ export function ownFeatures(
       }
       if (left.delete(name)) continue;
       throw new RangeError(
-        `the feature \`${name}\` is taken twice: keep what \`vectors\` or \`rows\` returned`,
+        `the feature \`${name}\` is taken twice: reuse the value that \`vectors\` or \`rows\` returned`,
       );
     }
-    if (of.length === 0) throw new RangeError("no categorical feature is asked for");
+    if (of.length === 0) throw new RangeError("`of` names no categorical feature");
     const own = new Set(of);
     return (name: string) => own.has(name);
   };

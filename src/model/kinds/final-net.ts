@@ -83,7 +83,7 @@ function block(graph: GraphBuilder, x: Value, options: BlockOptions): Value {
 
 /**
  * Multiplies the halves of h = W x + b (O) and concatenates the first half with the product,
- * followed by batch normalisation if asked, ReLU and dropout. Returns (O).
+ * followed by batch normalisation, if the model has it, ReLU and dropout. Returns (O).
  */
 function multiplied(
   graph: GraphBuilder,

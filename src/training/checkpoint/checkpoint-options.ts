@@ -78,7 +78,7 @@ export const checkpointOptions = z.strictObject({
     .min(0)
     .optional()
     .describe(
-      "Bytes of each host's memory for the former values of rows that changed since the last checkpoints. With them a recovery keeps the rows of devices that live, and reads only lost and moved ones; where they need more, it reads all rows. `0`: it always does. Left out: an eighth of the host's memory, at most half of what its tables and buffers leave.",
+      "Bytes of each host's memory for the former values of rows that changed since the last checkpoints. With them a recovery keeps the rows of devices that live, and reads only lost and moved rows; where the values need more bytes, it reads all rows. `0`: a recovery always reads all rows. Left out: an eighth of the host's memory, at most half of what its tables and buffers leave.",
     ),
   buddyBytes: z
     .int()

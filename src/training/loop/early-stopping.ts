@@ -1,6 +1,6 @@
 // Early stopping: a run ends when its metric reaches the target, or has not improved for `patience`
 // evaluations. The state is plain JSON and part of the cut, so that a restored run stops at the
-// same step as an undisturbed run.
+// same step as a run without failures.
 
 import { z } from "zod";
 import {

@@ -152,7 +152,8 @@ type FeasiblePlan = Omit<Extract<JobPlan, { isFeasible: true }>, "learned">;
 /** Adds a note to a plan by formulas where `source` found no plan. */
 function withNote(plan: FeasiblePlan, { source }: { readonly source?: unknown }): FeasiblePlan {
   if (source === undefined) return plan;
-  const note = "By learned costs nothing that was tried has room: this plan is by formulas";
+  const note =
+    "No plan that the search by learned costs tried fits into memory: this plan is by formulas";
   return { ...plan, missing: [...plan.missing, note] };
 }
 

@@ -57,7 +57,7 @@ test.serial("a given plan is refused if it is not for these devices", async (t) 
   writeFileSync(join(directory, "ghost.json"), ghost);
   await refused(
     ["plan", "job.json", "--from", "ghost.json"],
-    /Cannot use the plan ghost\.json: it places the table ghost, which the job has not/,
+    /Cannot use the plan ghost\.json: it places the table ghost, which the job does not have/,
   );
   await refused([...from, "--plan", "plan.json"], /'--from <FILE>' cannot be used with.*--plan/);
 });

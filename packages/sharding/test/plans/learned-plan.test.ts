@@ -68,7 +68,7 @@ test("where the learned search finds no room, the plan is one by formulas, with 
   const found = planJob(own, { devices: many, constants, source: learnedPlans({ costs }) });
   if (!found.isFeasible) return t.fail();
   t.is(found.learned, undefined);
-  t.regex(found.missing.join(), /By learned costs nothing that was tried has room/);
+  t.regex(found.missing.join(), /No plan that the search by learned costs tried fits into memory/);
 });
 
 /** A job of these tables, and a setting of `perHost` devices with this much memory. */

@@ -30,7 +30,7 @@ export async function storeChecks(address: string): Promise<Check[]> {
     }
   } catch (error) {
     if (!(error instanceof TrainingError)) throw error;
-    const advice = "look at the address, AWS_ENDPOINT_URL and the credentials (docs/data.md)";
+    const advice = "check the address, AWS_ENDPOINT_URL and the credentials (docs/data.md)";
     return [check("store", "fail", error.message, advice)];
   }
 }

@@ -273,5 +273,5 @@ async function answerOf(source: string, url: string, init: RequestInit, ms = sou
 
 function refused(source: string, why: string): InputUnusableError {
   const message = `Cannot get credentials for object stores from ${source}: ${why}`;
-  return new InputUnusableError(source, `${message}; look at the role and its trust policy`);
+  return new InputUnusableError(source, `${message}; check the role and its trust policy`);
 }

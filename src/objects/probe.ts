@@ -123,8 +123,10 @@ function* triedTwice(place: StorePlace, key: string): Rule<StoreFinding> {
   const wins = [yield* create(place, key, first), yield* create(place, key, second)];
   const isKept = yield* holds(place, key, first);
   if (wins[0] && !wins[1] && isKept) return finding(name, "ok", "the second writer is refused");
-  const did = isKept ? "told two writers" : "let a second writer replace an object, and told two";
-  return finding(name, "fail", `it ${did} that they had created it (PUT, If-None-Match: *)`);
+  const did = isKept
+    ? "confirmed two creations of one object"
+    : "let a second writer replace an object, and confirmed both creations";
+  return finding(name, "fail", `it ${did} (PUT, If-None-Match: *)`);
 }
 
 /** Number of writers that create the same object concurrently. */
@@ -141,8 +143,8 @@ function* triedRace(place: StorePlace, key: string): Rule<StoreFinding> {
   for (const [racer, task] of tasks.entries()) if (yield* join(task)) won.push(racer);
   const isKept = won.length === 1 && (yield* holds(place, key, bytesOf(won[0] ?? 0)));
   if (isKept) return finding(name, "ok", "one writer wins");
-  const did = `${won.length} of ${racers} writers that raced had created one object`;
-  return finding(name, "fail", `it said that ${did}`);
+  const found = `it confirmed to ${won.length} of ${racers} concurrent writers that each had created one object`;
+  return finding(name, "fail", found);
 }
 
 /** Reads after each write: with stale bytes, a run would resume from an older cut. */
@@ -153,11 +155,11 @@ function* triedReads(place: StorePlace, key: string): Rule<StoreFinding> {
     const bytes = Buffer.from(`${"0123456789".repeat(10)} round ${round}`);
     yield* put(place, key, bytes);
     if (!(yield* holds(place, key, bytes))) {
-      return fail("a read after a write did not return what was written");
+      return fail("a read after a write did not return the written bytes");
     }
     const part = yield* get(place, key, { from: 7, bytes: 20 });
     if (part === undefined || Buffer.compare(part, bytes.subarray(7, 27)) !== 0) {
-      return fail("it did not return the range of an object that was asked for");
+      return fail("it did not return the requested range of an object");
     }
   }
   yield* remove(place, [key]);

@@ -230,7 +230,7 @@ export function* piece(
 function doubtOf(answer: StoreAnswer, from: number, bytes: number): string | undefined {
   const { status, headers, body } = answer;
   const whole = sizeIn(answer);
-  if (whole === undefined) return "the store told no size";
+  if (whole === undefined) return "the answer of the store has no size";
   if (status === 416) return undefined;
   const wanted = Math.min(bytes, whole - from);
   if (body.length !== wanted) return `the store sent ${body.length} bytes of ${wanted}`;
@@ -365,11 +365,11 @@ function refusalOf(address: string, action: string, answer: StoreAnswer, code: s
       : code === "RequestTimeTooSkewed"
         ? "set the clock of this machine"
         : code === "NoSuchBucket"
-          ? "look at the name of the bucket, AWS_REGION and AWS_ENDPOINT_URL"
+          ? "check the name of the bucket, AWS_REGION and AWS_ENDPOINT_URL"
           : status === 401 || status === 403
-            ? "look at the credentials, and at what they may do: GetObject, PutObject, " +
-              "DeleteObject and ListBucket, without which an object that is missing is refused"
-            : "look at AWS_REGION and AWS_ENDPOINT_URL";
+            ? "check the credentials and their permissions: GetObject, PutObject, DeleteObject and " +
+              "ListBucket, without which the store refuses a read of a missing object"
+            : "check AWS_REGION and AWS_ENDPOINT_URL";
   const message = `Cannot ${action} ${address}: ${reasonOf(answer, code)}; ${advice}`;
   return new InputUnusableError(address, message);
 }

@@ -172,7 +172,7 @@ test("a web identity becomes a role, and STS's refusal is named without the toke
   refusal = "AccessDenied";
   const error = await t.throwsAsync(new CredentialChain(env, clock).current(), {
     code: "INPUT_UNUSABLE",
-    message: /web identity .*: it says 403 AccessDenied; look at the role and its trust policy$/,
+    message: /web identity .*: it says 403 AccessDenied; check the role and its trust policy$/,
   });
   t.notRegex(error?.message ?? "", /the-token/);
 });

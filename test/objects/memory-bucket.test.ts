@@ -105,7 +105,7 @@ test("retries wait longer each time, and a refusal for good is not retried", (t)
   const elsewhere = new BucketMachine(bucket).objects("s3://elsewhere/prefix");
   t.throws(() => elsewhere.get("one"), {
     code: "INPUT_UNUSABLE",
-    message: /^Cannot read s3:\/\/elsewhere\/prefix\/one: the store says 404 NoSuchBucket; look at/,
+    message: /^Cannot read s3:\/\/elsewhere\/prefix\/one: the store says 404 NoSuchBucket; check/,
   });
   t.is(bucket.requests, 6);
 });

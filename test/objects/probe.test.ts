@@ -39,8 +39,8 @@ test("a store that overwrites objects is refused at each use, with what it did",
   const refusal = {
     code: "STORE_UNFENCED",
     message: new RegExp(
-      `^Cannot keep checkpoints in ${address}: it let a second writer replace an object, and told ` +
-        "two that they had created it .*; it said that 8 of 8 writers that raced had created",
+      `^Cannot keep checkpoints in ${address}: it let a second writer replace an object, and ` +
+        "confirmed both creations .*; it confirmed to 8 of 8 concurrent writers that each had",
     ),
   };
   await t.throwsAsync(requireFence(store), refusal);
@@ -73,7 +73,7 @@ test("the test of a store finds out that it returns an older object after a writ
   };
   await t.throwsAsync(requireFence(store), {
     code: "STORE_UNFENCED",
-    message: /a read after a write did not return what was written/,
+    message: /a read after a write did not return the written bytes/,
   });
 });
 

@@ -87,10 +87,10 @@ test.serial("a refusal of a store names what to check, and contains no secret", 
     t.notRegex(error?.message ?? "", /KEY|secret|127\.0\.0\.1/);
   };
   const other = await openObjectStore("s3://other/prefix", undefined, quickLimits);
-  await refused(other.get("x"), /404 NoSuchBucket; look at the name of the bucket/);
+  await refused(other.get("x"), /404 NoSuchBucket; check the name of the bucket/);
   await other.close();
   server.secrets.set("KEY", "another");
-  await refused(store.get("x"), /403 SignatureDoesNotMatch; look at the credentials/);
+  await refused(store.get("x"), /403 SignatureDoesNotMatch; check the credentials/);
   server.secrets.set("KEY", "secret");
   server.region = "eu-west-1";
   await refused(store.put("x", Buffer.from("1")), /the bucket lies in eu-west-1: set AWS_REGION$/);

@@ -61,12 +61,12 @@ export async function s3Problem(response: Response, address: string): Promise<S3
     region !== null && region !== siteOf(storeEnvironment()).region
       ? `the bucket lies in ${region}: set AWS_REGION`
       : status === 403
-        ? "look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and what they may read"
+        ? "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and their permission to read"
         : code === "NoSuchBucket"
-          ? `look at the name of the bucket \`${bucket}\`, AWS_REGION and AWS_ENDPOINT_URL`
+          ? `check the name of the bucket \`${bucket}\`, AWS_REGION and AWS_ENDPOINT_URL`
           : status === 404
-            ? "look at its key; all objects below a prefix are named by a `/` at its end"
-            : "look at AWS_REGION and AWS_ENDPOINT_URL";
+            ? "check its key; to read all objects below a prefix, end the address with `/`"
+            : "check AWS_REGION and AWS_ENDPOINT_URL";
   const message = `Cannot read the data file ${address}: ${said}; ${advice}`;
   return { message, isExpired: expired.test(code) };
 }

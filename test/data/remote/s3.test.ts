@@ -174,7 +174,7 @@ test.serial("an error that retries cannot fix is one sentence without a secret",
   };
   await refused(
     "s3://nowhere/log/",
-    /s3:\/\/nowhere\/log\/: the store says 404 NoSuchBucket; look at the name of the bucket/,
+    /s3:\/\/nowhere\/log\/: the store says 404 NoSuchBucket; check the name of the bucket/,
   );
   await refused(
     "s3://clicks/none/",
@@ -182,7 +182,7 @@ test.serial("an error that retries cannot fix is one sentence without a secret",
   );
   await refused(
     "s3://clicks/log",
-    /s3:\/\/clicks\/log: the store says 404 NoSuchKey; .*named by a `\/` at its end$/,
+    /s3:\/\/clicks\/log: the store says 404 NoSuchKey; .*end the address with `\/`$/,
   );
   await refused(
     "s3://",
@@ -191,7 +191,7 @@ test.serial("an error that retries cannot fix is one sentence without a secret",
   asks(t, store, "not-the-secret");
   await refused(
     "s3://clicks/log/",
-    /the store says 403 SignatureDoesNotMatch; look at AWS_ACCESS_KEY_ID, /,
+    /the store says 403 SignatureDoesNotMatch; check AWS_ACCESS_KEY_ID, /,
   );
 });
 

@@ -70,7 +70,7 @@ test("bad lines beyond the limit refuse the data, with the three most frequent r
   );
   t.regex(message, /; 3 × expected the label to be 0 or 1 \(.*, line 97: got `2`\)/);
   t.regex(message, /; 2 × expected 2 fields \(.*, line 99: got 1\)\. To go on: /);
-  t.regex(message, /`unreadable: missing` of `x`.*`positive`; mend the lines; or raise `reje/);
+  t.regex(message, /`unreadable: missing` of `x`.*`positive`; correct the lines; or raise `reje/);
   t.deepEqual(caches(), [], "the refused data leave no cache");
   await refused(0.079);
   t.is((await prepare(section({ rejectedMax: 0.08 }), [])).samples, 92);

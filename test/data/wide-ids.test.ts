@@ -189,7 +189,7 @@ test("64-bit ids of hashed text are refused before any file is read", async (t) 
   await t.throwsAsync(prepare(options, tables.slice(1, 2)), {
     instanceOf: InvalidOptionError,
     message:
-      'Expected `model.tables[0].idBits` to be 32, as its column has not `ids: "integer"`, ' +
+      'Expected `model.tables[0].idBits` to be 32, as its column does not have `ids: "integer"`, ' +
       "got `64` (number)",
   });
 });

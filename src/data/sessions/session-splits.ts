@@ -57,7 +57,7 @@ function sharedHashes(sessions: number): number {
 }
 
 function apart({ column, path, placeOf }: NamedSamples, sample: number): InputUnusableError {
-  const place = placeOf(sample) ?? `sample ${sample} (of those that are trained, from 0)`;
+  const place = placeOf(sample) ?? `sample ${sample} (counted from 0 among the training samples)`;
   const message =
     `The order "sessions" needs the samples of a session side by side, and ${place} has a ` +
     `\`${column}\` of samples further ahead: cluster the ` +
@@ -107,13 +107,13 @@ export async function checkAligned(
         const other = others.find((feature) => batch.lengths[feature * count + b] !== length);
         if (other === undefined) continue;
         const place =
-          placeOf(first + b) ?? `sample ${first + b} (of those that are trained, from 0)`;
+          placeOf(first + b) ?? `sample ${first + b} (counted from 0 among the training samples)`;
         const lists = [head, other].map((feature) => {
           return `${batch.lengths[feature * count + b]} of \`${features[feature]}\``;
         });
         const message =
           `\`data.ikjt.groups[${group}]\` has lists of one length, and ${place} has ${lists.join(" and ")}: ` +
-          "mend the data, or leave `aligned` out";
+          "correct the data, or leave `aligned` out";
         throw new InputUnusableError(path, message);
       }
     }

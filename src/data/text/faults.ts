@@ -123,7 +123,7 @@ export function checkRejected(
     return `${times.toLocaleString("en-US")} × ${kind} (${placeOf(reason)}${example})`;
   });
   const advice = [...new Set(reasons.flatMap((reason) => reason.advice ?? []))];
-  const ways = [...advice, `mend the ${word}`, "or raise `rejectedMax`"];
+  const ways = [...advice, `correct the ${word}`, "or raise `rejectedMax`"];
   const message =
     `Expected at most ${percent(rejectedMax)} of the ${word} of ${named(paths)} to be bad ` +
     `(\`rejectedMax\`), got ${count.toLocaleString("en-US")} of ` +

@@ -98,7 +98,7 @@ export function matchTables(
     }
     const isWide = idBits === 64;
     if (source.ids === "hash" && isWide) {
-      const wanted = `32, as its column has not \`ids: "integer"\``;
+      const wanted = `32, as its column does not have \`ids: "integer"\``;
       throw expected(`${path}.idBits`, wanted, idBits);
     }
     unused.delete(column ?? name);

@@ -15,7 +15,7 @@ export const dataCases: readonly WrongInput[] = [
     lines: (lines) =>
       lines.map((line, at) => (at % 4 === 1 ? line.slice(0, line.lastIndexOf(",")) : line)),
     says: [
-      "Expected at most 1 % of the lines of clicks.csv to be bad (`rejectedMax`), got 25 of 100, 25 %: 25 × expected 4 fields (clicks.csv, line 2: got 3). To go on: mend the lines; or raise `rejectedMax`",
+      "Expected at most 1 % of the lines of clicks.csv to be bad (`rejectedMax`), got 25 of 100, 25 %: 25 × expected 4 fields (clicks.csv, line 2: got 3). To go on: correct the lines; or raise `rejectedMax`",
     ],
   },
   {

@@ -137,7 +137,7 @@ export class RowFile {
       }
       if (seals.getUint32(i * stride, isLittle) !== sealOf(row, record)) {
         const what = `row ${row} of ${this.#what}`;
-        throw new RecordCorruptError(what, this.#file.path, "its checksum is another");
+        throw new RecordCorruptError(what, this.#file.path, "its checksum is wrong");
       }
       records.set(record, i * recordBytes);
     };

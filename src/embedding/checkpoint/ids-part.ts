@@ -159,7 +159,7 @@ function* blocksOf(bytes: Uint8Array, path: string): Generator<BlockWords> {
     const [rows, known, waiting] = [take(n), take(n * entryWords), take(m * entryWords)];
     yield { block, words: words.subarray(from, at), rows, known, waiting };
   }
-  if (at * 4 !== bytes.length) throw new CheckpointCorruptError(path, "it goes on after its end");
+  if (at * 4 !== bytes.length) throw new CheckpointCorruptError(path, "it has bytes after its end");
 }
 
 function wordsOf({ rows, candidates }: IdBlock, block: number): Int32Array[] {

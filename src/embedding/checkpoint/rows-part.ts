@@ -128,7 +128,7 @@ export function* decodeRows(
       const own = new Float32Array(buffer, start + 4 * n + weightsBytes, n * storedWidth);
       yield { rows, weights, state: leftOut === 0 ? own : widened(own, n, width) };
     }
-    if (!pieces.isAtEnd()) throw new CheckpointCorruptError(path, "it goes on after its end");
+    if (!pieces.isAtEnd()) throw new CheckpointCorruptError(path, "it has bytes after its end");
   } finally {
     pieces.close();
   }

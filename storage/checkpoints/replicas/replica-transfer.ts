@@ -42,7 +42,7 @@ export function serveReplicas(
   return transport.subscribe(subject, (frame) => {
     const question = questionSchema.safeParse(decodeBody(frame)).data;
     if (frame.reply === undefined || !isInbox(frame.reply) || question === undefined) {
-      throw new FrameCorruptError(frame.subject, "it asks for no piece of a file");
+      throw new FrameCorruptError(frame.subject, "it requests no piece of a file");
     }
     const copy = find(question);
     const { first } = question;

@@ -180,7 +180,7 @@ function checkFrame(file: DiskFile, entries: readonly ZipEntry[]): void {
   const [directory, end] = [zipDirectory(placed), zipEnd(placed)];
   check("its directory", directory, end);
   if (file.size() === end + directory.length) return;
-  throw new CheckpointCorruptError(file.path, "it goes on after its end");
+  throw new CheckpointCorruptError(file.path, "it has bytes after its end");
 }
 
 /**
@@ -199,7 +199,7 @@ export function* readChunks(
     const isWhole = file.read(piece, first) === piece.length;
     if (!isWhole || hashOf(piece) !== expected) {
       const where = `bytes ${first} to ${first + piece.length - 1}, of \`${name}\``;
-      throw new CheckpointCorruptError(file.path, `${where}, do not have their hash`);
+      throw new CheckpointCorruptError(file.path, `${where}, do not match their hash`);
     }
     yield piece;
   }

@@ -107,7 +107,7 @@ function failure(
 ): Error {
   const what = `row ${rows[at]} of \`${shard.name}\``;
   if (code !== undefined) return refusal(action, what, shard.path, code);
-  return new RecordCorruptError(what, shard.path, "its checksum is another");
+  return new RecordCorruptError(what, shard.path, "its checksum is wrong");
 }
 
 function removeEmpty(disk: Disk, directory: string): void {

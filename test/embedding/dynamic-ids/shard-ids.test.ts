@@ -209,7 +209,7 @@ test("a damaged part is refused, and so is an id of a block that the shard lacks
   spoilt.writeInt32LE(100, 4 * 6); // The row of the first id.
   for (const [damaged, why] of [
     [bytes.subarray(0, bytes.length - 4), "ends too early"],
-    [Buffer.concat([bytes, Buffer.alloc(4)]), "goes on after its end"],
+    [Buffer.concat([bytes, Buffer.alloc(4)]), "bytes after its end"],
     [Buffer.alloc(40), "does not begin as"],
     [spoilt, "row 100 of block 0, a block that has 4"],
   ] as const) {

@@ -1,4 +1,4 @@
-// Calibration: measures the rates of this machine that the planner knows, with as many device
+// Calibration: measures the rates of this machine that the planner reads, with as many device
 // threads as will train on it. Costs of whole steps come from probes (packages/what-if).
 
 import { availableParallelism } from "node:os";

@@ -261,8 +261,9 @@ export class ElectedLeader {
 
 /**
  * Wraps a connection so that it passes frames only while `isOpen`. Calls `onWithheld` for each
- * frame that is not sent. Each term has queue groups of its own: until the broker misses a former
- * leader that hangs or is cut off, that one is a member, and would get a part of the requests.
+ * frame that is not sent. Each term has queue groups of its own: a former leader that hangs or is
+ * cut off stays a member of its groups until the broker notices, and in a common group it would get
+ * a part of the requests.
  */
 export function fencedTransport(
   transport: Transport,

@@ -43,7 +43,7 @@ export interface WorkerPoolContext extends WorkerPoolInput {
 }
 
 interface RunningWorker {
-  /** Its name, as the master knows it. */
+  /** The worker's name in frames to and from the master. */
   readonly worker: string;
   readonly isDraining: boolean;
   readonly sinceMs: number;

@@ -116,7 +116,7 @@ export function hardwareHere(memoryBytes: number): HostMachine {
     if (!areKnown(constants)) return own;
     return { ...own, lookups: constants.memoryBandwidth, flops: constants.denseFlops };
   } catch {
-    return own; // The search for a plan says what is wrong with the constants.
+    return own; // The search for a plan reports the fault in the constants.
   }
 }
 

@@ -223,10 +223,9 @@ async function modelLeaves(
     if (!wrong.includes(name)) return { name, isEqual: true };
     return { name, isEqual: false, difference: details.get(name) ?? "other bits" };
   });
-  const isPromised = is.manifest.modelDigest === was.manifest.modelDigest;
-  const promised = `its manifest promises sha256:${was.manifest.modelDigest}`;
-  const digest = isPromised ? {} : { difference: promised };
-  return [...leaves, { name: "digest", isEqual: isPromised, ...digest }];
+  const isEqual = is.manifest.modelDigest === was.manifest.modelDigest;
+  const difference = `its manifest has sha256:${was.manifest.modelDigest}`;
+  return [...leaves, { name: "digest", isEqual, ...(isEqual ? {} : { difference }) }];
 }
 
 async function detailsOf(

@@ -73,8 +73,8 @@ export class TierWriteError extends errorClass(
   "restore",
   (what: string, path: string, reason: string) => ({
     message:
-      `Cannot write ${what} to ${path} (${reason}): check that the directory is there and the ` +
-      "disk is well; a run goes on from its last checkpoint",
+      `Cannot write ${what} to ${path} (${reason}): check that the directory exists and the ` +
+      "disk works; a run goes on from its last checkpoint",
     path,
   }),
 ) {}

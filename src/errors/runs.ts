@@ -17,7 +17,7 @@ export class RunSetAsideError extends errorClass(
   "stop",
   (run: string, leaders: number) =>
     `Run ${run} was set aside: ${leaders} leaders ended while they prepared it, and no step was ` +
-    "made. Look at its data, its vocabularies and the memory that they need; submit the job " +
+    "made. Check its data, its vocabularies and the memory that they need; submit the job " +
     "again to try once more",
 ) {}
 

@@ -1,6 +1,6 @@
 // Asynchronous generation: supervises the actors of one generation of asynchronous training on one
-// host: its trainers, and the parameter servers on their devices. It stands where a generation of
-// synchronous training stands (../host-generation.ts), for the same coordinators.
+// host: its trainers, and the parameter servers on their devices. It takes the place that
+// ../host-generation.ts has in synchronous training, under the same coordinators.
 //
 //   opening ──all servers ready──▶ training ──it failed too often, or cannot be mended──▶ error
 //                                    │   └──an actor failed──▶ a new one takes its seat

@@ -1,5 +1,5 @@
-// The mirror of runs: copies the leader's knowledge of them to JetStream, if available: their
-// events into streams, the queue into a bucket (src/wire/jetstream/nats-mirror.ts).
+// The mirror of runs: where JetStream is available, the leader copies the events of runs into its
+// streams, and the queue into a bucket (src/wire/jetstream/nats-mirror.ts).
 //
 //   a run changed ─▶ due ──each round, a batch of runs──▶ its new events into the stream, then
 //                     ▲                                    its entry into the queue

@@ -39,7 +39,7 @@ export interface Claiming {
 export const claiming = fromPromise<Claimed, Claiming>(async ({ input, signal }) => {
   const { job, hosts, record, network } = input;
   const step = record.progress?.step ?? 0;
-  // Of many tables, the identity, the text and the manifest take long.
+  // With many tables, the identity, the text and the manifest take long to compute.
   await nextTurn(network.clock, signal);
   const identity = jobIdentity(job);
   await nextTurn(network.clock, signal);

@@ -121,7 +121,7 @@ const waits = {
   CHECKPOINT_STORE_AWAY: {
     problem: (address: string) =>
       `The checkpoint store ${address} does not answer: the run waits for it`,
-    advice: "look at the store",
+    advice: "check the store",
   },
 } as const;
 

@@ -79,7 +79,8 @@ export function chooseWay(
     return { way: "direct", reason: "only the broker was measured", measured };
   }
   if (typeof direct === "string") return { way: "broker", reason: direct, measured };
-  // The seconds of a byte of each kind, and a round: no step has its own mixture here.
+  // Both ways are compared by the same bytes of each kind, since the bytes of a step are unknown
+  // here.
   const secondsOf = ({ allToAll, allReduce, roundSeconds }: MeasuredLinks) =>
     mixtureBytes / allToAll + mixtureBytes / allReduce + roundSeconds;
   const factor = secondsOf(broker) / secondsOf(direct);
@@ -87,7 +88,7 @@ export function chooseWay(
   return { way: factor >= 1 ? "direct" : "broker", reason, measured };
 }
 
-/** Bytes that two ways are compared by. */
+/** Bytes of each kind of exchange by which two ways are compared. */
 const mixtureBytes = 2 ** 20;
 
 /** Whether these hosts are to measure their links: a plan is searched, and none are kept. */
@@ -109,7 +110,7 @@ export async function withMeasuredLinks(
   const { links: keeper, connection, log } = network;
   const failed = (why: string) => ({
     ...known,
-    links: `the links between hosts were not measured (${why}), and count as shared memory at most`,
+    links: `the links between hosts were not measured (${why}), and count as no faster than shared memory`,
   });
   const fault = new AbortController(); // The failure of one host ends the measurement.
   try {

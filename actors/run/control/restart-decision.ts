@@ -49,7 +49,7 @@ const coordinators = [
   { id: "training", restart: "transient" },
 ] as const;
 
-/** Offender to name when a promise of the supervisor fails, which no actor stands for. */
+/** Offender to name when a promise of the supervisor fails: no actor runs the promise. */
 const offenders: Readonly<Record<string, string>> = {
   gathering: "membership",
   claiming: "checkpoint store",

@@ -78,7 +78,7 @@ function tellIdle({ record, membership, scope }: ScalingInput): void {
   record.idleOf = offered;
   const message =
     `The run uses ${most} of ${offered} devices, as its batches have ${job.slices} slices: ` +
-    "a job with more `slices` uses more devices, and trains a model with other bits";
+    "a job with more `slices` uses more devices, but trains a model with other bits";
   const step = progress?.step ?? 0;
   record.append(scope.generation, { type: "run.alert", code: "DEVICES_IDLE", step, message });
 }

@@ -32,7 +32,7 @@ export function withLinks(
     const ahead = `${Math.abs(seconds).toFixed(1)} s ${seconds > 0 ? "ahead" : "behind"}`;
     const message =
       `The clock of ${other} is ${ahead} of host:${host}'s: times in logs and traces of the two ` +
-      "do not fit; synchronise the clocks (NTP)";
+      "cannot be compared; synchronise the clocks (NTP)";
     events.push({ type: "run.alert", code: "CLOCKS_APART", step, message });
     apart.add(host);
   }

@@ -45,7 +45,7 @@ export const emptyWatch: PipelineWatch = {
 
 /** Warm step times are reported once the warm steps took this long. */
 const warmedMs = 1000;
-/** Step time of a host between two assessments: over less, a hiccup would count. */
+/** Step time of a host between two assessments: over less, one short pause would count. */
 const assessedMs = 3000;
 /** Share of waiting for readers above which reading, not training, bounds the step time. */
 const batchShareMax = 0.5;

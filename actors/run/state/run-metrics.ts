@@ -365,8 +365,8 @@ function unevaluated({ evaluation }: JobSpec, { history }: RunMetrics, directory
   const isDone = history.some((point) => point.evaluation !== undefined);
   if (evaluation === undefined || isDone) return [];
   const message =
-    `The run in ${directory} had ended before its job asked for an evaluation, so there are no ` +
-    `figures: \`osiris eval ${directory} --data FILE\` evaluates the model`;
+    `The run in ${directory} ended before \`evaluation\` was added to its job, so it has no ` +
+    `metrics: \`osiris eval ${directory} --data FILE\` evaluates the model`;
   return [{ code: "NOT_EVALUATED", message }];
 }
 
@@ -374,8 +374,8 @@ function unevaluated({ evaluation }: JobSpec, { history }: RunMetrics, directory
 function untested({ evaluation }: JobSpec, test: Tested | undefined, directory: string) {
   if (evaluation?.test === undefined || test !== undefined) return [];
   const message =
-    `The run in ${directory} had ended before its job asked for a test, so there are no figures ` +
-    `of one: \`osiris eval ${directory} --test\` tests the model`;
+    `The run in ${directory} ended before \`evaluation.test\` was added to its job, so it has no ` +
+    `test metrics: \`osiris eval ${directory} --test\` tests the model`;
   return [{ code: "NOT_TESTED", message }];
 }
 

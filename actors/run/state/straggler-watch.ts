@@ -22,7 +22,7 @@ export interface StragglerWatch {
 /** The watch of a new generation: no window yet. */
 export const noStragglers: StragglerWatch = { assessed: new Map(), slowFor: new Map() };
 
-/** Step time of every device that makes a window: over less, a hiccup would count. */
+/** Step time of every device that makes a window: over less, one short pause would count. */
 const windowMs = 1000;
 /** Consecutive slow windows after which a device is a straggler. */
 const windows = 3;

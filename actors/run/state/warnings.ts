@@ -27,8 +27,8 @@ export function warningsOf(
 const oneClass = "EVALUATION_OF_ONE_CLASS";
 
 /**
- * A warning where all held-out samples have one class, unless preparation has already warned. It
- * has not where the held-out part shares the data cache of the training part.
+ * A warning where all held-out samples have one class, unless preparation has already warned:
+ * preparation does not check a held-out part that shares the data cache of the training part.
  */
 function classWarnings(ofData: readonly Warning[], evaluation: Metrics | undefined): Warning[] {
   if (evaluation === undefined || ofData.some(({ code }) => code === oneClass)) return [];
@@ -54,8 +54,8 @@ export function finiteWarnings(
   if (tasks.length === 0) return [];
   const named = tasks[0] === "" ? "" : ` of ${tasks.map((name) => `\`${name}\``).join(", ")}`;
   const message =
-    `There is no loss of the ${part}: some predictions${named} are no finite numbers, as where ` +
-    "values of dense features are near the end of float32; `osiris predict` names the first row";
+    `There is no loss of the ${part}: some predictions${named} are not finite numbers; values of ` +
+    "dense features may be near the limit of float32; `osiris predict` names the first row";
   return [{ code: `${part.toUpperCase()}_NOT_FINITE`, message }];
 }
 

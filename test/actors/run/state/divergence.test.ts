@@ -156,7 +156,7 @@ test("an evaluation with a prediction that is not finite causes a warning that n
   t.is(warning?.code, "EVALUATION_NOT_FINITE");
   t.regex(
     warning?.message ?? "",
-    /^There is no loss of the evaluation: some predictions of `buy` are no finite numbers/,
+    /^There is no loss of the evaluation: some predictions of `buy` are not finite numbers/,
   );
   // Regression has no log loss: its RMSE decides.
   const numbers = { ...plain, logLoss: Number.NaN };

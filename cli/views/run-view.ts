@@ -26,7 +26,7 @@ export interface RunView {
   close(): void;
 }
 
-/** The view for the output: JSON where it is asked for, a bar on a terminal, else plain lines. */
+/** The view for the output: JSON with `--json`, a bar on a terminal, else plain lines. */
 export function openView(options: { readonly json: boolean }): RunView {
   if (options.json) return jsonView();
   return process.stdout.isTTY ? barView() : linesView((line) => console.log(line));
@@ -301,7 +301,9 @@ function startedLines(event: Extract<RunEvent, { type: "run.started" }>): string
   const plan = planLine(event.plan);
   const begun = `Training on ${place}, ${count(steps)} steps${from}${plan && `\n${plan}`}${links}`;
   const ignored = pins.flatMap(({ table, device, reason }) =>
-    reason === undefined ? [] : [`  ! no shard of ${table} is held on device:${device}: ${reason}`],
+    reason === undefined
+      ? []
+      : [`  ! the pin of ${table} to device:${device} is not followed: ${reason}`],
   );
   return [begun, ...ignored].join("\n");
 }

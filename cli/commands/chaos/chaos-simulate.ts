@@ -37,7 +37,7 @@ const failureCodes: readonly (readonly [SimulationFailure, number])[] = [
   ["liveness", 4],
 ];
 
-/** A line of progress is printed after every so many schedules. */
+/** Number of schedules between two lines of progress. */
 const reportEvery = 100;
 
 /** Runs the simulations that the options ask for; resolves to the exit code. */

@@ -67,7 +67,7 @@ export function addEval(program: Command): void {
     )
     .option(
       "--thresholds <LIST>",
-      "print precision and recall from these probabilities on, such as 0.1,0.5",
+      "print precision and recall at these thresholds: probabilities, such as 0.1,0.5",
     )
     .option("--manifest <HASH>", "use this checkpoint: its manifest's hash, `best` or `last`");
   withCommon(withArithmetic(withModelRoots(command)), [

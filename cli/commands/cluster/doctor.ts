@@ -27,7 +27,7 @@ export function addDoctor(program: Command): void {
     .command("doctor")
     .argument("[job]", "job file: check its data, directories, memory and deadlines too")
     .description(
-      "check machine, broker, store and job before a run; exit code 1: one of the first fails, 2: the job",
+      "check machine, broker, store and job before a run; exit code 1: one of the first three fails, 2: the job fails",
     )
     .option(
       "--devices <N>",

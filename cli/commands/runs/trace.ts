@@ -80,8 +80,8 @@ async function trace(name: string, options: TraceArguments): Promise<void> {
       `generation ${generation}, ${plural(clocks.length, "host")}${aligned}. Open it in ui.perfetto.dev`,
   );
   const lost = missing.map((host) => `host:${host}`).join(", ");
-  if (lost !== "") console.error(`Nothing of this generation was sent by ${lost}`);
+  if (lost !== "") console.error(`No timeline of this generation came from ${lost}`);
   if (steps !== undefined && made < steps) {
-    console.error(`Expected ${count(steps)} steps: devices keep the last ${count(made)} of them`);
+    console.error(`The trace has ${count(made)} steps, not ${count(steps)}: devices keep no more`);
   }
 }

@@ -39,9 +39,9 @@ export class ModelUnknownError extends errorClass(
   "stop",
   (name: string, known: readonly string[], version?: string) => {
     const wanted = version === undefined ? `model \`${name}\`` : `version \`${version}\` of it`;
-    const there = known.map((one) => `\`${one}\``).join(", ") || "none";
+    const names = known.map((one) => `\`${one}\``).join(", ") || "none";
     const what = version === undefined ? "models" : `versions of model \`${name}\``;
-    return `There is no ${wanted} here: the ${what} are ${there}`;
+    return `There is no ${wanted} here: the ${what} are ${names}`;
   },
 ) {}
 

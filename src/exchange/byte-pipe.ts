@@ -90,18 +90,18 @@ export function createPipeReader(place: PipePlace): PipeReader {
   const ring = new Uint8Array(place.memory);
   let at = 0;
   let read = 0;
-  const there = () => (cells.load(cellBase) - read) >>> 0;
+  const unread = () => (cells.load(cellBase) - read) >>> 0;
   return {
     async read(out) {
       for (let done = 0; done < out.length; ) {
-        if (there() === 0) {
+        if (unread() === 0) {
           await cells.waitUntil(
             () => what,
-            () => there() > 0,
+            () => unread() > 0,
             peer,
           );
         }
-        const count = Math.min(there(), ring.length - at, out.length - done);
+        const count = Math.min(unread(), ring.length - at, out.length - done);
         out.set(ring.subarray(at, at + count), done);
         done += count;
         at = (at + count) % ring.length;
@@ -110,7 +110,7 @@ export function createPipeReader(place: PipePlace): PipeReader {
       }
     },
     rewind() {
-      assert.equal(there(), 0, "P2");
+      assert.equal(unread(), 0, "P2");
       at = 0;
     },
   };

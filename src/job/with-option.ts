@@ -19,12 +19,12 @@ const usualSections: Readonly<Record<string, object>> = {
 /**
  * Returns a copy of `job` with `value` at `option`: `tables[0].dim` or `tables.0.dim`;
  * `tables[].dim` sets that of every table. Missing sections on the path are created with their
- * default kind. `told`: the name of the option in error messages.
+ * default kind. `shownAs`: the name of the option in error messages.
  * @throws InvalidOptionError where the path leads through a value that has no options
  */
-export function withOption(job: unknown, option: string, value: unknown, told: string): unknown {
+export function withOption(job: unknown, option: string, value: unknown, shownAs: string): unknown {
   const path = option.replaceAll(/\[(\d*)\]/g, (_, at) => `.${at || "*"}`).split(".");
-  return changed(job, [], path, { value, told });
+  return changed(job, [], path, { value, shownAs });
 }
 
 /** Returns `before`, the value at path `at` of the job, with the new value at `path` inside it. */
@@ -32,10 +32,10 @@ function changed(
   before: unknown,
   at: readonly string[],
   path: readonly string[],
-  to: { readonly value: unknown; readonly told: string },
+  to: { readonly value: unknown; readonly shownAs: string },
 ): unknown {
   const [first = "", ...rest] = path;
-  const { value, told } = to;
+  const { value, shownAs } = to;
   if (path.length === 0) return value;
   const isEntry = first === "*" || /^\d+$/.test(first);
   const inner = (one: unknown) => changed(one, [...at, isEntry ? "*" : first], rest, to);
@@ -49,5 +49,5 @@ function changed(
     const own = (before ?? usualSections[at.join(".")] ?? {}) as Record<string, unknown>;
     return { ...own, [first]: inner(Object.hasOwn(own, first) ? own[first] : undefined) };
   }
-  throw expected(told, `an option that the job can have; there is no \`${first}\``, value);
+  throw expected(shownAs, `an option that the job can have; there is no \`${first}\``, value);
 }

@@ -167,8 +167,8 @@ class Reader implements ObjectReader {
   read(bytes: Uint8Array, at: number): number {
     const count = Math.max(0, Math.min(bytes.length, this.size - at));
     for (let read = 0; read < count; ) {
-      const [from, there] = this.#bytesAt(at + read, count - read);
-      const some = there.subarray(at + read - from).subarray(0, count - read);
+      const [from, piece] = this.#bytesAt(at + read, count - read);
+      const some = piece.subarray(at + read - from).subarray(0, count - read);
       bytes.set(some, read);
       read += some.length;
     }

@@ -115,8 +115,8 @@ export function* ask(place: StorePlace, question: Question): Rule<StoreAnswer> {
     }
     if (isExpired && attempt === 1) continue; // Credentials are renewed now.
     const longest = Math.min(backoffMsMax, limits.backoffMs * 2 ** (attempt - 1));
-    const asked = 1000 * (Number(answer.headers["retry-after"]) || 0);
-    yield { kind: "pause", ms: Math.max(longest, Math.min(backoffMsMax, asked)) };
+    const retryAfterMs = 1000 * (Number(answer.headers["retry-after"]) || 0);
+    yield { kind: "pause", ms: Math.max(longest, Math.min(backoffMsMax, retryAfterMs)) };
   }
 }
 
@@ -166,9 +166,9 @@ export function* get(
   range?: { readonly from: number; readonly bytes: number },
 ): Rule<Uint8Array | undefined> {
   const from = range?.from ?? 0;
-  const asked = range?.bytes ?? firstBytes;
-  if (asked === 0) return new Uint8Array();
-  const first = yield* piece(place, key, { from, bytes: Math.min(asked, rangeBytes) });
+  const requested = range?.bytes ?? firstBytes;
+  if (requested === 0) return new Uint8Array();
+  const first = yield* piece(place, key, { from, bytes: Math.min(requested, rangeBytes) });
   if (first === undefined) return undefined;
   const end = range === undefined ? first.size : from + range.bytes;
   if (end > first.size) throw outside(place, key, end, first.size);

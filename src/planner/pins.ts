@@ -96,10 +96,10 @@ export function pinOf(pins: readonly ShardPin[], part: TablePart): ShardPin | un
  */
 export function pinPlan(plan: Plan, pins: readonly ShardPin[]): Plan {
   const devices = plan.devices.hosts * plan.devices.perHost;
-  const there = pins.filter(({ device }) => device < devices);
-  if (there.length === 0) return plan;
+  const applicable = pins.filter(({ device }) => device < devices);
+  if (applicable.length === 0) return plan;
   const shards = plan.shards.flatMap((shard): PlacedShard[] => {
-    const own = there.filter(({ table }) => table === shard.table);
+    const own = applicable.filter(({ table }) => table === shard.table);
     if (shard.device === "all" || !own.some((pin) => overlap(shard, pin))) return [shard];
     const { free, pinned } = cutAtPins([shard], own);
     const pieces = [

@@ -69,13 +69,15 @@ function planBesideServers(setting: Setting, servers: number, isHybrid: boolean)
     const chosen = new Set(sorted.slice(0, count).map(({ name }) => name));
     const held = tables.filter(({ name }) => chosen.has(name));
     const rest = tables.filter(({ name }) => !chosen.has(name));
-    const here = planOn(withinBudget(onRanks(setting, 0, trainers, held)));
-    if (here.best === undefined && count > 0) continue;
-    const there = planOn(onRanks(setting, trainers, servers, rest));
-    if (here.best === undefined || there.best === undefined) return here.best ? there : here;
-    const plan = joined(setting, [here.best.plan, shifted(there.best.plan, trainers)]);
-    const score = Math.max(here.best.score, there.best.score);
-    return { best: { plan, score }, considered: there.considered, setting };
+    const ofTrainers = planOn(withinBudget(onRanks(setting, 0, trainers, held)));
+    if (ofTrainers.best === undefined && count > 0) continue;
+    const ofServers = planOn(onRanks(setting, trainers, servers, rest));
+    if (ofTrainers.best === undefined || ofServers.best === undefined) {
+      return ofTrainers.best ? ofServers : ofTrainers;
+    }
+    const plan = joined(setting, [ofTrainers.best.plan, shifted(ofServers.best.plan, trainers)]);
+    const score = Math.max(ofTrainers.best.score, ofServers.best.score);
+    return { best: { plan, score }, considered: ofServers.considered, setting };
   }
 }
 

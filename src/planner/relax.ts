@@ -144,8 +144,8 @@ function fewestTables(
     });
     const names = largest.slice(0, 3).map((table) => table.name);
     const first = names.slice(0, count).join(", ");
-    const told = count > 3 ? `the ${count} largest tables (${first}, …)` : first;
-    return verified(kind, sentence(told), changed, enumerate);
+    const named = count > 3 ? `the ${count} largest tables (${first}, …)` : first;
+    return verified(kind, sentence(named), changed, enumerate);
   };
   return smallest(1, tables.length, attempt);
 }
@@ -234,9 +234,9 @@ function smallest(
   }
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
-    const there = attempt(middle);
-    if (there.length === 0) low = middle;
-    else [high, found] = [middle, there];
+    const attempted = attempt(middle);
+    if (attempted.length === 0) low = middle;
+    else [high, found] = [middle, attempted];
   }
   return found;
 }

@@ -17,10 +17,10 @@ export function checkOptions<Schema extends z.ZodType>(
   const result = schema.safeParse(value);
   if (result.success) return deepFreeze(result.data);
   const problems = new Map<string, string>();
-  const told = result.error.issues.slice(0, issuesMax);
+  const shown = result.error.issues.slice(0, issuesMax);
   const meant = new Set<string>();
   const namesAt = (path: readonly PropertyKey[]) => optionNamesAt(schema, path, value);
-  for (const issue of told) {
+  for (const issue of shown) {
     for (const { option, message } of refusals(issue, value, at, namesAt, meant)) {
       // Further faults of an option are often caused by its first fault.
       if (!problems.has(option)) problems.set(option, message);

@@ -99,7 +99,7 @@ export interface NamedColumns {
   readonly columns: FieldColumns;
   readonly problems: readonly { readonly option: string; readonly message: string }[];
   /** Number of columns that the job names. */
-  readonly asked: number;
+  readonly named: number;
 }
 
 /** Looks up the columns that the job names in the header of the file at `path`. */
@@ -158,8 +158,8 @@ export function namedColumns(
   };
   const features = [...options.dense, ...categorical].filter(({ column }) => !outputs.has(column));
   const read = features.length + sources.length;
-  const asked = targetColumnsOf(options).length + read + (key ? 1 : 0);
-  return { columns, problems, asked };
+  const named = targetColumnsOf(options).length + read + (key ? 1 : 0);
+  return { columns, problems, named };
 }
 
 function readersOf(options: ResolvedColumnOptions): LabelReader[] {

@@ -137,7 +137,7 @@ export class ValueWatch {
       const found = labelTold(all, this.#labels);
       // If each value has its own row, text/leakage.ts finds this in the rows of all samples.
       const isSeen = found?.value === undefined && occupied(counts).shared === 0;
-      return found === undefined || isSeen ? [] : [toldWarning(field.name, found, this.#samples)];
+      return found === undefined || isSeen ? [] : [leakWarning(field.name, found, this.#samples)];
     });
   }
 }
@@ -192,7 +192,7 @@ export function labelTold(
   return most;
 }
 
-function toldWarning(column: string, told: LabelTold, samples: number): DataWarning {
+function leakWarning(column: string, told: LabelTold, samples: number): DataWarning {
   const { value, label } = told;
   const advice = "if it was made from the label, take it out of `data.categorical`";
   const first = `of the first ${samples.toLocaleString("en-US")} samples`;

@@ -124,17 +124,17 @@ class Taken {
     const max = leaf.leaf.definitionMax;
     const isInLists = repetition.length > 0;
     const first = this.levels.length;
-    let there = 0;
+    let present = 0;
     for (let i = at; i < end; i++) {
       const level = run ?? definition[i] ?? 0;
-      if (level === max) there++;
+      if (level === max) present++;
       if (isInLists && repetition[i] === 0) this.starts.push(this.levels.length);
       this.levels.push(level);
     }
     if (isInLists && this.starts.length === 0) throw new CorruptFile("it begins within a row");
     const { target } = leaf;
     if (target.form === "texts") target.pool.begin();
-    leaf.values(0, there);
+    leaf.values(0, present);
     leaf.at = end;
     const valueAt = this.#valueAt();
     let next = 0;

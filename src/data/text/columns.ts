@@ -168,11 +168,11 @@ export function csvColumns(
 ): Columns {
   const names = [...header, ...lacking];
   const made = planOf(options.transforms ?? []).outputs.keys();
-  const { columns, problems, asked } = namedColumns(options, tables, { path, header: names }, key);
+  const { columns, problems, named } = namedColumns(options, tables, { path, header: names }, key);
   if (problems.length > 0) {
     throw (
       delimiterProblem(options, path, header) ??
-      (problems.length === asked && asked > 1
+      (problems.length === named && named > 1
         ? headerProblem(options, path, header)
         : InvalidOptionError.ofAll(problems))
     );
@@ -223,8 +223,8 @@ export function jsonColumns(
   const { sources, outputs } = planOf(options.transforms ?? []);
   const ids = categoricalOf(options);
   const dense = options.dense.map(({ column }) => column);
-  const asked = [...targetColumnsOf(options), ...dense, ...ids.map(({ column }) => column)];
-  const given = [...asked, ...(key === undefined ? [] : [key.column])];
+  const named = [...targetColumnsOf(options), ...dense, ...ids.map(({ column }) => column)];
+  const given = [...named, ...(key === undefined ? [] : [key.column])];
   const names = [...new Set(given)].filter((name) => !outputs.has(name));
   const lists = names.map((name) => ids.find(({ column }) => column === name)?.list);
   const places = sources.map(({ column, list }) => {

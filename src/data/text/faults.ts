@@ -117,7 +117,7 @@ export function checkRejected(
   const word = linesOf(data);
   const lines = samples + count;
   if (count <= rejectedMax * lines) return;
-  const told = reasons.map((reason) => {
+  const shown = reasons.map((reason) => {
     const { kind, count: times, got } = reason;
     const example = got === undefined ? "" : `: got ${got}`;
     return `${times.toLocaleString("en-US")} × ${kind} (${placeOf(reason)}${example})`;
@@ -127,7 +127,7 @@ export function checkRejected(
   const message =
     `Expected at most ${percent(rejectedMax)} of the ${word} of ${named(paths)} to be bad ` +
     `(\`rejectedMax\`), got ${count.toLocaleString("en-US")} of ` +
-    `${lines.toLocaleString("en-US")}, ${percent(count / lines)}: ${told.join("; ")}. ` +
+    `${lines.toLocaleString("en-US")}, ${percent(count / lines)}: ${shown.join("; ")}. ` +
     `To go on: ${ways.join("; ")}`;
   throw new DataRejectedError(message, { lines, rejected: count });
 }

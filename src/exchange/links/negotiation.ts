@@ -117,8 +117,8 @@ interface Peer {
   endedTo: number;
   endedFrom: number;
   /** The last reported reasons why frames to the host, and from it, travel over the broker. */
-  told: string | undefined;
-  toldFrom: string | undefined;
+  reportedTo: string | undefined;
+  reportedFrom: string | undefined;
   isLeft: boolean;
   cancel: Cancel;
   /** Called when the connection is open, or known to be unusable. */
@@ -137,8 +137,8 @@ export class Negotiation {
   constructor(options: NegotiationOptions) {
     this.#options = options;
     const nothing = () => {};
-    const untold = { told: undefined, toldFrom: undefined };
-    const fresh = { attempts: 0, openedMs: 0, endedTo: 0, endedFrom: 0, ...untold };
+    const unreported = { reportedTo: undefined, reportedFrom: undefined };
+    const fresh = { attempts: 0, openedMs: 0, endedTo: 0, endedFrom: 0, ...unreported };
     this.#peers = new Map(
       options.others.map((other) => {
         return [other, { host: other, ...fresh, isLeft: false, cancel: nothing, tried: nothing }];
@@ -184,7 +184,7 @@ export class Negotiation {
   lostFrom(host: number, reason: string): void {
     const peer = this.#peers.get(host);
     if (peer === undefined) return;
-    peer.toldFrom = undefined;
+    peer.reportedFrom = undefined;
     this.#tellFrom(peer, reason);
   }
 
@@ -208,9 +208,9 @@ export class Negotiation {
    * N3
    */
   #tellFrom(peer: Peer, reason: string): void {
-    const { isLeft, toldFrom, host } = peer;
-    if (isLeft || toldFrom === reason) return;
-    peer.toldFrom = reason;
+    const { isLeft, reportedFrom, host } = peer;
+    if (isLeft || reportedFrom === reason) return;
+    peer.reportedFrom = reason;
     this.#options.tell({ type: "unusable", host, way: "incoming", reason });
   }
 
@@ -232,7 +232,7 @@ export class Negotiation {
       const offer = await this.#ask(peer);
       await this.#open(peer, offer);
       peer.openedMs = clock.now();
-      peer.told = undefined;
+      peer.reportedTo = undefined;
       if (this.#isClosed || !links.isOpen(peer.host)) return; // It was lost at once.
       tell({ type: "open", host: peer.host });
       peer.tried();
@@ -282,10 +282,10 @@ export class Negotiation {
 
   #fail(peer: Peer, reason: string): void {
     if (this.#isClosed || peer.isLeft) return;
-    if (peer.told !== reason) {
+    if (peer.reportedTo !== reason) {
       this.#options.tell({ type: "unusable", host: peer.host, way: "outgoing", reason });
     }
-    peer.told = reason;
+    peer.reportedTo = reason;
     peer.tried();
     this.#again(peer);
   }

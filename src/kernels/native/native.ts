@@ -47,18 +47,18 @@ export function resetIsa(among: readonly string[] = instructionSets): boolean {
 }
 
 /**
- * Limits the native kernels of this thread to the sets that `asked` names, as OSIRIS_SETS does;
+ * Limits the native kernels of this thread to the instruction sets in `named`, as OSIRIS_SETS does;
  * `native`, `all` and no name limit nothing.
  * @throws InstructionSetError where this processor and its kernels have none of them
  */
-export function limitTo(asked: string): void {
-  const names = asked.split(/\s+/).filter((name) => name !== "");
+export function limitTo(named: string): void {
+  const names = named.split(/\s+/).filter((name) => name !== "");
   if (names.length === 0 || names.includes("native") || names.includes("all")) return;
   const origin = addonOrigin();
   if (origin === undefined || resetIsa(names)) return;
   const found = instructionSets.filter((isa) => limitIsa(isa));
   resetIsa();
-  throw new InstructionSetError(asked, found, origin.sets);
+  throw new InstructionSetError(named, found, origin.sets);
 }
 
 /**

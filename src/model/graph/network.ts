@@ -321,13 +321,13 @@ function placeOf({ graph }: Network, lookup: number) {
 }
 
 /** The last requested part of each tensor, because a step requests it once for each lookup. */
-const asked = new WeakMap<Tensor, Tensor>();
+const lastParts = new WeakMap<Tensor, Tensor>();
 
 function tensorOf(kernels: Kernels, of: Tensor | undefined, samples: number): Tensor {
   if (of === undefined) throw new RangeError("The network has no such tensor");
-  const known = asked.get(of);
+  const known = lastParts.get(of);
   if (known?.shape[0] === samples) return known;
   const part = kernels.part(of, 0, samples);
-  asked.set(of, part);
+  lastParts.set(of, part);
   return part;
 }

@@ -172,13 +172,13 @@ function sliceSeconds(setting: Setting, table: PlannedTable, scheme: Scheme, til
 function rowSeconds({ constants }: Setting, table: PlannedTable, work: Work, blocks: number) {
   const { ids, vectors, columns, distinct, sumRounds } = work;
   const tree = blocks > 1 ? treeFactor(table, constants.blocksFactor) : 1;
-  const told = sumRounds * constants.rowSumSeconds * distinct;
+  const exchanged = sumRounds * constants.rowSumSeconds * distinct;
   const costs = rowCostsIn(constants, columns);
   if (costs !== undefined) {
     return {
       lookup: tree * (ids * costs.lookupId + vectors * costs.vector) + distinct * costs.lookupRow,
       gradients: ids * costs.updateId + distinct * costs.updateRow,
-      sums: sumRounds * (ids * costs.sumsId + distinct * costs.sumsRow) + told,
+      sums: sumRounds * (ids * costs.sumsId + distinct * costs.sumsRow) + exchanged,
     };
   }
   const bandwidth = constants.memoryBandwidth * (work.isReplicated ? constants.denseShare : 1);
@@ -190,7 +190,7 @@ function rowSeconds({ constants }: Setting, table: PlannedTable, work: Work, blo
   return {
     lookup: tree * lookup,
     gradients: gradients + ids * constants.idSortSeconds,
-    sums: sumRounds * gradients + told,
+    sums: sumRounds * gradients + exchanged,
   };
 }
 

@@ -116,12 +116,12 @@ function housePermissions(options: NatsConfigOptions): Record<(typeof houseUsers
   const inbox = "_INBOX.>";
   const discovery = "$SRV.>";
   const streams = ["$JS.>", "$KV.>"];
-  const asked = [`osiris.${cluster}.jobs.>`, `osiris.${cluster}.inspect.>`];
+  const requests = [`osiris.${cluster}.jobs.>`, `osiris.${cluster}.inspect.>`];
   const copies = `osiris.${cluster}.*.*.copies.>`; // Hosts request replicas from hosts.
   return {
     root: permissions([all, inbox, "_R_.>", ...streams], [all, inbox, discovery, "$KV.>"]),
     host: permissions([actors, copies, inbox], [actors, copies, inbox]),
-    admin: permissions([...asked, discovery, ...adminReads(options)], [...events, inbox]),
+    admin: permissions([...requests, discovery, ...adminReads(options)], [...events, inbox]),
     metrics: permissions([], events),
   };
 }
@@ -157,8 +157,9 @@ function tenantPermissions(
   reads: readonly string[],
 ): object {
   const jobs = `osiris.${cluster}.jobs.${name}`;
-  const asked = may === "read" ? readMethods.map((method) => `${jobs}.${method}`) : [`${jobs}.*`];
-  return permissions([...asked, ...reads], [eventsOf(cluster, name), "_INBOX.>"]);
+  const requests =
+    may === "read" ? readMethods.map((method) => `${jobs}.${method}`) : [`${jobs}.*`];
+  return permissions([...requests, ...reads], [eventsOf(cluster, name), "_INBOX.>"]);
 }
 
 /**

@@ -86,8 +86,8 @@ async function aheadOf(connection: NatsConnection, clock: Clock): Promise<number
     });
     const afterMs = clock.date().getTime();
     const { streams = [] } = answer.json<{ readonly streams?: readonly { ts?: string }[] }>();
-    const told = Date.parse(streams[0]?.ts ?? "");
-    return Number.isNaN(told) ? undefined : told - (beforeMs + afterMs) / 2;
+    const serverMs = Date.parse(streams[0]?.ts ?? "");
+    return Number.isNaN(serverMs) ? undefined : serverMs - (beforeMs + afterMs) / 2;
   } catch {
     return undefined; // The user may not have the permission.
   }

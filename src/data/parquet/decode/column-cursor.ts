@@ -82,10 +82,10 @@ class FlatCursor implements ColumnCursor {
     for (let row = 0; row < rows; ) {
       if (!(await leaf.fill())) throw new CorruptFile(`it ends after ${row} of ${rows} rows`);
       const some = Math.min(leaf.end - leaf.at, rows - row);
-      const there = this.#present(row, some, count, rows);
-      leaf.values(isNumbers ? row : count, there);
-      if (isNumbers && there < some) this.#spread(target.values, row, some, there);
-      count += there;
+      const present = this.#present(row, some, count, rows);
+      leaf.values(isNumbers ? row : count, present);
+      if (isNumbers && present < some) this.#spread(target.values, row, some, present);
+      count += present;
       row += some;
       leaf.at += some;
     }
@@ -105,21 +105,21 @@ class FlatCursor implements ColumnCursor {
     if (this.#offsets.length <= rows) this.#offsets = memory.int32(rows + 1);
     const offsets = this.#offsets;
     if (count === row) offsets.set(offsetsOfSingles(row));
-    let there = count;
+    let present = count;
     for (let i = 0; i < some; i++) {
-      offsets[row + i] = there;
-      if ((run ?? definition[at + i]) === max) there++;
+      offsets[row + i] = present;
+      if ((run ?? definition[at + i]) === max) present++;
     }
-    return there - count;
+    return present - count;
   }
 
-  /** Moves `there` numbers to the rows that have a value, and sets the other rows to NaN. */
-  #spread(values: Float64Array, row: number, some: number, there: number): void {
+  /** Moves `present` numbers to the rows that have a value, and sets the other rows to NaN. */
+  #spread(values: Float64Array, row: number, some: number, present: number): void {
     const { definition, at, leaf, run } = this.#leaf;
-    let from = row + there;
+    let from = row + present;
     for (let i = some - 1; i >= 0; i--) {
-      const isThere = (run ?? definition[at + i]) === leaf.definitionMax;
-      values[row + i] = isThere ? (values[--from] ?? 0) : Number.NaN;
+      const isPresent = (run ?? definition[at + i]) === leaf.definitionMax;
+      values[row + i] = isPresent ? (values[--from] ?? 0) : Number.NaN;
     }
   }
 }

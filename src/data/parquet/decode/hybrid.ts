@@ -102,8 +102,8 @@ function begin({ bytes, end, width, state }: HybridPlace): void {
   let [left, value] = [header / 2, 0];
   if (isPacked) {
     // The last group may be truncated after its last value.
-    const there = Math.floor(((end - at) * 8) / width);
-    left = Math.min(8 * Math.floor(header / 2), there);
+    const stored = Math.floor(((end - at) * 8) / width);
+    left = Math.min(8 * Math.floor(header / 2), stored);
   } else {
     const size = Math.ceil(width / 8);
     if (size > end - at) throw hybridFault(ends);

@@ -141,9 +141,9 @@ export class Run {
   }
 
   /** Awaits an answer. Undefined: no leader answers now, but JetStream has events of the run. */
-  async #orLater<Answer>(isWaited: boolean, asked: Promise<Answer>): Promise<Answer | undefined> {
+  async #orLater<Answer>(isWaited: boolean, answer: Promise<Answer>): Promise<Answer | undefined> {
     try {
-      return await asked;
+      return await answer;
     } catch (error) {
       if (!isWaited || !(error instanceof RequestFailedError)) throw error;
       if ((await this.#stream.read(0, 1))?.length !== 1) throw error;

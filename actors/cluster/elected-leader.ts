@@ -162,8 +162,8 @@ export class ElectedLeader {
     const name = `${prefix}${term}-`;
     const registry: Registry = new Registry(name, publish, mirrored, options.finishedMax);
     place.onForgotten(() => void keeper.kept().catch((error) => report("journal", error)));
-    const told = (error: unknown) => report("journal", error);
-    const found = this.#insist(told, () => journal.readFormer());
+    const onRefusal = (error: unknown) => report("journal", error);
+    const found = this.#insist(onRefusal, () => journal.readFormer());
     const { entries, damaged } = found instanceof Promise ? await found : found;
     if (damaged > 0) report("journal", new JournalDamagedError(place.name, damaged));
     const { mirror } = options;
@@ -179,7 +179,7 @@ export class ElectedLeader {
       await journal.synced(); // Writes the objects that `begin` could not write.
       await confirm();
     };
-    const begun = this.#insist(told, () => journal.begin(registry.entries()), goOn);
+    const begun = this.#insist(onRefusal, () => journal.begin(registry.entries()), goOn);
     if (begun !== undefined) await begun;
     mark.set();
     for (const event of renumbered) publish(...event);

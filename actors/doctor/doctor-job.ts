@@ -171,15 +171,17 @@ function statisticsChecks(job: JobSpec): Check[] {
   }
   const tables = countedTables(job, counted.features);
   const number = (value: number) => Math.round(value).toLocaleString("en-US");
-  const told = tables.slice(0, tablesMax).map(({ name, rows, idsMean, idsMax, distinct, zipf }) => {
-    const bags = `${idsMean.toFixed(2)} ids per sample, longest bag ${number(idsMax)}`;
-    const popular = `${number(distinct)} distinct, Zipf ${zipf.toFixed(2)}`;
-    return check(`data: ids of ${name}`, "ok", `${number(rows)} rows; ${bags}; ${popular}`);
-  });
-  const rest = tables.length - told.length;
+  const shown = tables
+    .slice(0, tablesMax)
+    .map(({ name, rows, idsMean, idsMax, distinct, zipf }) => {
+      const bags = `${idsMean.toFixed(2)} ids per sample, longest bag ${number(idsMax)}`;
+      const popular = `${number(distinct)} distinct, Zipf ${zipf.toFixed(2)}`;
+      return check(`data: ids of ${name}`, "ok", `${number(rows)} rows; ${bags}; ${popular}`);
+    });
+  const rest = tables.length - shown.length;
   return rest === 0
-    ? told
-    : [...told, check("data: ids", "ok", `${rest} more tables are not shown`)];
+    ? shown
+    : [...shown, check("data: ids", "ok", `${rest} more tables are not shown`)];
 }
 
 /** Adapts a message about columns of the training data to the named data set. */

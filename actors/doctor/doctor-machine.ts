@@ -286,8 +286,8 @@ function syncChecks(
 /** Checks that a checkpoint directory lies on one file system: only there is a rename atomic. */
 function oneFileSystem(name: string, directory: string): Check {
   const parts = ["", "checkpoints", "generations"].map((part) => join(directory, part));
-  const there = parts.filter((path) => existsSync(path));
-  const systems = new Set(there.map((path) => statSync(path).dev));
+  const existing = parts.filter((path) => existsSync(path));
+  const systems = new Set(existing.map((path) => statSync(path).dev));
   const advice = `mount nothing below ${directory}: a rename must stay within one file system`;
   const found = systems.size > 1 ? `${systems.size} file systems` : "one file system";
   return check(`${name}: rename`, systems.size > 1 ? "fail" : "ok", found, advice);

@@ -331,16 +331,16 @@ export function checkMemory(
   const left = bytesMax - tableBytes - otherBytes;
   const feature = largestFeature(job, data);
   if (left < 0) {
-    const told = { ...memory, batchSize: job.data.batchSize, feature };
-    throw new BuffersExceededError(host, told, tableBytes, bytesMax);
+    const needs = { ...memory, batchSize: job.data.batchSize, feature };
+    throw new BuffersExceededError(host, needs, tableBytes, bytesMax);
   }
   checkSizes(job, layout, place, feature.name);
   const { undoBytes = 0, buddyBytes = 0 } = job.checkpoint;
-  const asked = undoBytes + (hasBuddies(spec) ? buddyBytes : 0);
-  if (asked <= left) return;
+  const wanted = undoBytes + (hasBuddies(spec) ? buddyBytes : 0);
+  if (wanted <= left) return;
   const options = "`checkpoint.undoBytes` and `checkpoint.buddyBytes`";
   const what = `Bytes of ${host} that ${options} ask for`;
-  throw new SizeExceededError(what, asked, left, "lower them, or leave them out");
+  throw new SizeExceededError(what, wanted, left, "lower them, or leave them out");
 }
 
 /** The feature with the most room for ids in a batch. */

@@ -171,9 +171,9 @@ export async function handle<Method extends JobMethod>(
 async function submit(caller: Caller, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = caller;
   const { registry, network } = input;
-  const asked = await inTurns(network.clock, resolvingJob(longAsText(request.job)));
-  checkSchemes(asked);
-  const asIs = withinRoots(asked, input.access, tenant);
+  const resolved = await inTurns(network.clock, resolvingJob(longAsText(request.job)));
+  checkSchemes(resolved);
+  const asIs = withinRoots(resolved, input.access, tenant);
   const { cacheBytesMax } = quotaOf(input.access.tenants, tenant);
   const bounded = withCachesOf(asIs, cacheBytesMax);
   const job = withWarmStart(withCosts(withModel(await withFiles(bounded))), network.disk);
@@ -238,9 +238,9 @@ function withCachesOf(job: JobSpec, bytesMax: number | undefined): JobSpec {
  * Devices that the cluster has or waits for. @throws InvalidOptionError if `devices` exceeds them
  */
 function devicesThere(membership: Membership, devices: number): number {
-  const there = Math.max(membership.devices, membership.minDevices);
-  if (devices > there) throw expected("devices", `at most the cluster's, ${there}`, devices);
-  return there;
+  const most = Math.max(membership.devices, membership.minDevices);
+  if (devices > most) throw expected("devices", `at most the cluster's, ${most}`, devices);
+  return most;
 }
 
 /**

@@ -93,12 +93,12 @@ function checkRoom({ hosts, shards, memoryBytes }: ShardPlaces, own: OwnedShard,
     first <= device && device < first + count;
   const host = places.find((one) => isIn(one, to));
   if (host === undefined || isIn(host, own.device)) return; // The host already has it in memory.
-  const there = shards.reduce((sum, { device, bytes }) => {
+  const held = shards.reduce((sum, { device, bytes }) => {
     if (device === "all") return sum + host.count * bytes;
     return isIn(host, device) ? sum + bytes : sum;
   }, 0);
-  if (there + own.bytes <= memoryBytes) return;
-  const [needed, used, most] = [own.bytes, there, memoryBytes].map((one) => (one / 1e9).toFixed(3));
+  if (held + own.bytes <= memoryBytes) return;
+  const [needed, used, most] = [own.bytes, held, memoryBytes].map((one) => (one / 1e9).toFixed(3));
   const room = `with room for the shard's ${needed} GB: host:${host.host} uses ${used} of ${most} GB`;
   throw expected("device", `one ${room}`, to);
 }

@@ -316,9 +316,9 @@ async function runWindow(
   let lossSum = lossesBefore;
   let step = from;
   let isPaused = false;
-  const asked = () => (device.rank === 0 ? Atomics.load(progress.pause, 0) : -1);
+  const pauseStep = () => (device.rank === 0 ? Atomics.load(progress.pause, 0) : -1);
   while (step < toStep && !isPaused) {
-    const { loss, stopAfter } = await pipeline.run(step, toStep, asked);
+    const { loss, stopAfter } = await pipeline.run(step, toStep, pauseStep);
     if (!Number.isFinite(loss)) throw new NonFiniteLossError(step, loss);
     lossSum += loss;
     if (device.rank === 0) progress.losses[step % windowStepsMax] = loss;

@@ -17,7 +17,7 @@ export class LinkBoard {
   readonly #reasons = new Map<number, string>();
   #refused = 0;
   #apart: LinkReport["apart"];
-  #told = "";
+  #reported = "";
   readonly #losses: (() => void)[] = [];
 
   /** `hosts`: the hosts of the generation, by their index in the cluster. */
@@ -76,8 +76,8 @@ export class LinkBoard {
       ...{ refused: this.#refused, bytes: { ...ways }, apart: this.#apart },
     };
     const text = JSON.stringify(report);
-    if (text === this.#told) return undefined;
-    this.#told = text;
+    if (text === this.#reported) return undefined;
+    this.#reported = text;
     return report;
   }
 }

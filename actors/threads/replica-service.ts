@@ -151,7 +151,7 @@ class ReplicaService {
         cells.store(base, this.#pieces, this.#own);
       });
       if (isThere) this.#put(copy);
-      const state = isThere ? awaitedStates.there : awaitedStates.nowhere;
+      const state = isThere ? awaitedStates.arrived : awaitedStates.nowhere;
       cells.store(base + 1 + at, state, this.#own);
     }
   }

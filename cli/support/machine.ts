@@ -170,9 +170,9 @@ async function isSmall(job: JobSpec): Promise<boolean> {
   const tableBytes = model.tables.reduce((sum, { rows, dim }) => sum + 4 * rows * dim, 0);
   if (tableBytes > small.tableBytes) return false;
   if (data.kind === "synthetic") return data.samples * data.passes <= small.samples;
-  const there = (await withExistingFiles(job)).data;
-  if (there.kind === "synthetic") return false;
-  const sizes = there.paths.map((path) => statSync(path, { throwIfNoEntry: false })?.size);
+  const existing = (await withExistingFiles(job)).data;
+  if (existing.kind === "synthetic") return false;
+  const sizes = existing.paths.map((path) => statSync(path, { throwIfNoEntry: false })?.size);
   const bytes = sizes.reduce<number>((sum, size) => sum + (size ?? Number.POSITIVE_INFINITY), 0);
   return bytes * data.passes <= small.fileBytes;
 }

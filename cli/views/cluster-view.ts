@@ -31,10 +31,10 @@ export function topLines(report: ClusterReport): string[] {
   const { cluster, runs, processes, unresponsive } = report;
   const devices = processes.reduce((sum, one) => sum + devicesIn(one.actors), 0);
   const size = processes.length === 1 ? "1 process" : `${count(processes.length)} processes`;
-  const there = `${size}, ${plural(devices, "device")} at work`;
+  const fleet = `${size}, ${plural(devices, "device")} at work`;
   const missing = unresponsive.map((host) => `host:${host}`).join(", ");
   return [
-    `Cluster ${cluster}: ${plural(runs.length, "run")}, ${there}`,
+    `Cluster ${cluster}: ${plural(runs.length, "run")}, ${fleet}`,
     ...(unresponsive.length === 0 ? [] : [`No answer from ${missing}`]),
     ...section("Runs", runLines(report)),
     ...section("Processes", aligned([processTitles, ...processes.map(processCells)])),

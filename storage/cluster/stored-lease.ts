@@ -166,13 +166,13 @@ export async function newestFrom(
 ): Promise<number> {
   let step = 1;
   while (await exists(from + step)) step *= 2;
-  let [there, missing] = [from + Math.floor(step / 2), from + step];
-  while (missing - there > 1) {
-    const middle = Math.floor((there + missing) / 2);
-    if (await exists(middle)) there = middle;
+  let [existing, missing] = [from + Math.floor(step / 2), from + step];
+  while (missing - existing > 1) {
+    const middle = Math.floor((existing + missing) / 2);
+    if (await exists(middle)) existing = middle;
     else missing = middle;
   }
-  return there;
+  return existing;
 }
 
 function claimKey(place: number): string {

@@ -80,7 +80,7 @@ export function createSeat(options: {
   let toStep: number | undefined;
   /** Counts of killed threads. */
   let before: Done = { batches: 0, samples: 0 };
-  let told: Done = before;
+  let reported: Done = before;
   const each = () => Array.from({ length: threads }, (_, thread) => countsOf(memory, thread));
   const total = (): Done => {
     const own = each();
@@ -89,7 +89,7 @@ export function createSeat(options: {
   };
   const since = (): Done => {
     const { batches, samples } = total();
-    return { batches: batches - told.batches, samples: samples - told.samples };
+    return { batches: batches - reported.batches, samples: samples - reported.samples };
   };
   const nextSteps = () =>
     each().map(({ nextStep }, i) => Math.max(reachedStep, fromSteps[i] ?? 0, nextStep));
@@ -111,7 +111,7 @@ export function createSeat(options: {
     },
     reach(step) {
       const done = since();
-      told = total();
+      reported = total();
       [reachedStep, answeredStep] = [step, step];
       toStep = undefined;
       return done;

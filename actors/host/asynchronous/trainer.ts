@@ -165,8 +165,8 @@ const machine = setup({
       }
       // The first thread of the first trainer evaluates.
       const evaluates = seat.device === 0 ? 1 : 0;
-      const asked = question.type === "device.run" ? seat.threads : evaluates;
-      for (let i = 0; i < asked; i++) {
+      const threads = question.type === "device.run" ? seat.threads : evaluates;
+      for (let i = 0; i < threads; i++) {
         const command = commandOf(context, question, i);
         enqueue.sendTo(`thread:${i}` as never, { type: "command", command } as never);
       }

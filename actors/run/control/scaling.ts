@@ -47,14 +47,14 @@ const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sen
   const { clock } = network;
   const requested = record.devicesRequested;
   let cancel = () => {};
-  const told = new Set<number>();
+  const announced = new Set<number>();
   const rescale = () => sendBack({ type: "run.rescale" });
   const recheck = () => {
     cancel();
     tellIdle(input);
     if (movesFor(record, scope).length > 0) return rescale();
     const isLeft = hosts.some(({ host }) => membership.isLeaving(host));
-    if (isLeft) tellDraining(input, told);
+    if (isLeft) tellDraining(input, announced);
     const wanted = devicesOf(membership.sharesFor(record.run, devicesMax(record)));
     if (wanted === devicesOf(hosts) && !isLeft) return;
     if (isLeft || record.devicesRequested !== requested) rescale();
@@ -83,12 +83,15 @@ function tellIdle({ record, membership, scope }: ScalingInput): void {
   record.append(scope.generation, { type: "run.alert", code: "DEVICES_IDLE", step, message });
 }
 
-/** Publishes run.draining for each leaving host of the run, unless `told` has the host. */
-function tellDraining({ record, membership, hosts, scope }: ScalingInput, told: Set<number>): void {
+/** Publishes run.draining for each leaving host of the run, unless `announced` has the host. */
+function tellDraining(
+  { record, membership, hosts, scope }: ScalingInput,
+  announced: Set<number>,
+): void {
   for (const { host, drain } of membership.present()) {
-    if (drain === undefined || told.has(host)) continue;
+    if (drain === undefined || announced.has(host)) continue;
     if (!hosts.some((one) => one.host === host)) continue;
-    told.add(host);
+    announced.add(host);
     record.append(scope.generation, { type: "run.draining", host, ...drain });
   }
 }
@@ -165,8 +168,8 @@ export function requestPause({
   readonly ahead: number;
 }): void {
   if (step < ahead) return; // The slower trainers must catch up before the cut.
-  const told = job.mode === "async" ? devicesOf(hosts) : 1;
-  for (let index = 0; index < told; index++) {
+  const addressees = job.mode === "async" ? devicesOf(hosts) : 1;
+  for (let index = 0; index < addressees; index++) {
     mailbox.send({ role: "device", index }, "device.pause", { command, afterStep: 0 });
   }
 }

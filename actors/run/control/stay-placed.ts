@@ -32,10 +32,10 @@ export function* stayPlaced(
   fleet: readonly PlannedDevice[] | undefined,
 ): Steps<RunPlan> {
   const { job, hosts } = input;
-  const { by, placement: asked } = placement.report;
+  const { by, placement: requested } = placement.report;
   // Devices that only serve rows have the last ranks, also after devices joined or left. Their
   // tables follow the plan, so rows do not stay where they were.
-  if (former === undefined || by === "plan" || (asked?.servers ?? 0) > 0) return placement;
+  if (former === undefined || by === "plan" || (requested?.servers ?? 0) > 0) return placement;
   const devicesOf = (shares: readonly HostShare[]) => shares.map(({ devices }) => devices).join();
   if (devicesOf(hosts) === devicesOf(former.hosts)) return placement; // Nothing moves.
   const schemes = schemesOf(placement, job);

@@ -7,12 +7,12 @@ import type { EventBody } from "./run-events.ts";
 /** The links of each host, as it last reported them, and what was published. */
 export interface LinkWatch {
   readonly latest: ReadonlyMap<number, LinkReport>;
-  readonly told: string;
+  readonly published: string;
   /** Hosts whose clocks were reported. */
   readonly apart: ReadonlySet<number>;
 }
 
-export const noLinks: LinkWatch = { latest: new Map(), told: "", apart: new Set() };
+export const noLinks: LinkWatch = { latest: new Map(), published: "", apart: new Set() };
 
 /** Most reasons in an event. */
 const reasonsMax = 8;
@@ -42,8 +42,8 @@ export function withLinks(
     .flatMap(([from, own]) => own.reasons.map((one) => ({ from: `host:${from}`, ...one })))
     .slice(0, reasonsMax);
   const state = { direct: sum("direct"), broker: sum("broker"), reasons };
-  const told = JSON.stringify(state);
-  const isNews = told !== watch.told && latest.size === hosts;
+  const published = JSON.stringify(state);
+  const isNews = published !== watch.published && latest.size === hosts;
   if (isNews) events.push({ type: "run.link", ...state });
-  return { watch: { latest, told: isNews ? told : watch.told, apart }, events };
+  return { watch: { latest, published: isNews ? published : watch.published, apart }, events };
 }

@@ -49,8 +49,8 @@ export function measuredOn(
     shards += own[first - 1]?.plan.shards.length ?? 0;
     if (shards > shardsMax) break;
   }
-  const told = own.slice(Math.min(first, own.length - 1));
-  return told.map(({ plan, seconds }) => ({ plan, seconds }));
+  const newest = own.slice(Math.min(first, own.length - 1));
+  return newest.map(({ plan, seconds }) => ({ plan, seconds }));
 }
 
 /** The meters of each host at the start of a window of steps. */

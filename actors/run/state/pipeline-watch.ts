@@ -17,7 +17,7 @@ export interface PipelineWatch {
    * assessment.
    */
   readonly latest: Samples;
-  readonly told: Samples;
+  readonly published: Samples;
   readonly assessed: Samples;
   /** By host: the first sample after `warmUpMs` of steps. */
   readonly warm: Samples;
@@ -36,7 +36,7 @@ export interface SpeedSample {
 /** The watch of a new generation: no sample yet. */
 export const emptyWatch: PipelineWatch = {
   latest: new Map(),
-  told: new Map(),
+  published: new Map(),
   assessed: new Map(),
   warm: new Map(),
   serial: new Set(),
@@ -72,7 +72,11 @@ export function withSample(watch: PipelineWatch, host: number, sample: HostMeter
 
 /** Starts the next interval of `run.progress` at the present samples. */
 export function afterPublishing(watch: PipelineWatch, sample: SpeedSample): PipelineWatch {
-  return { ...watch, told: watch.latest, speedSamples: [...recentSamples(watch, sample), sample] };
+  return {
+    ...watch,
+    published: watch.latest,
+    speedSamples: [...recentSamples(watch, sample), sample],
+  };
 }
 
 /** Speed is averaged over the last 10 s, so that one checkpoint does not show as a dip. */
@@ -98,8 +102,8 @@ export function speedBetween(from: SpeedSample, to: SpeedSample): number {
 }
 
 /** Step times of all hosts since the last `run.progress`. */
-export function timesSincePublished({ latest, told }: PipelineWatch): StepTimes | undefined {
-  return timesBetween([...latest].map(([host, to]) => ({ from: told.get(host), to })));
+export function timesSincePublished({ latest, published }: PipelineWatch): StepTimes | undefined {
+  return timesBetween([...latest].map(([host, to]) => ({ from: published.get(host), to })));
 }
 
 /**

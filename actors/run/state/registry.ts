@@ -190,7 +190,7 @@ export class Registry {
    */
   #forget(): void {
     const count = () => [...this.#over.values()].reduce((sum, { size }) => sum + size, 0);
-    for (let there = count(); there > this.#finishedMax; there--) {
+    for (let remaining = count(); remaining > this.#finishedMax; remaining--) {
       const most = [...this.#over.values()].reduce((a, b) => (b.size > a.size ? b : a));
       const [record] = most;
       if (record === undefined) return;

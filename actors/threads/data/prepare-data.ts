@@ -60,7 +60,9 @@ export async function prepareData(
     const held = name === "test" ? job.evaluation?.test?.data : job.evaluation?.data;
     if (held === undefined) return undefined;
     const help = helpFor?.(name);
-    const report = await told(name, () => prepareCache(held, tables, disk, tell, undefined, help));
+    const report = await namingOption(name, () =>
+      prepareCache(held, tables, disk, tell, undefined, help),
+    );
     if (report.dense === job.model.dense) return report;
     const wanted = `as many columns as the model has dense features, ${job.model.dense}`;
     throw expected(`${optionOf(name)}.dense`, wanted, report.dense);
@@ -142,7 +144,7 @@ const optionOf = (name: "evaluation" | "test") =>
  * Runs `work` on evaluation or test data, and rewrites its option errors to name the option of
  * these data instead of `data`.
  */
-async function told<Result>(
+async function namingOption<Result>(
   name: "evaluation" | "test",
   work: () => Promise<Result>,
 ): Promise<Result> {

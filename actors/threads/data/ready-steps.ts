@@ -19,7 +19,7 @@ export class ReadySteps {
   readonly #pieces: Float64Array;
   /** First sample of each file, then the end. */
   readonly #firsts: Float64Array;
-  readonly #there = new Set<number>();
+  readonly #existing = new Set<number>();
   #step: number;
 
   constructor(
@@ -42,8 +42,8 @@ export class ReadySteps {
   upTo(isThere: (file: number) => boolean): number {
     const end = this.#schedule.begin + this.#schedule.stepsPerEpoch;
     const isKnown = (file: number) => {
-      if (!this.#there.has(file) && isThere(file)) this.#there.add(file);
-      return this.#there.has(file);
+      if (!this.#existing.has(file) && isThere(file)) this.#existing.add(file);
+      return this.#existing.has(file);
     };
     while (this.#step < end && this.filesOf(this.#step).every(isKnown)) this.#step++;
     return this.#step < end ? this.#step : allSteps;

@@ -101,19 +101,19 @@ export async function planFile(path: string, options: PlanningArguments): Promis
     const constants = ofMachine(devices);
     return memory === undefined ? constants : { ...constants, memoryBytes: memory };
   };
-  const { devices: asked = job.devices || costs?.devices || "auto", hosts } = options;
+  const { devices: requested = job.devices || costs?.devices || "auto", hosts } = options;
   const { servers } = job.placement;
-  if (asked !== "auto" && servers >= asked) {
-    const most = `at most ${asked - 1}, as one of ${asked} devices at least runs samples`;
+  if (requested !== "auto" && servers >= requested) {
+    const most = `at most ${requested - 1}, as one of ${requested} devices at least runs samples`;
     throw expected("placement.servers", most, servers);
   }
   const givenPath = options.from ?? options.plan;
-  const isChosen = asked === "auto" && hosts === 1 && givenPath === undefined;
+  const isChosen = requested === "auto" && hosts === 1 && givenPath === undefined;
   const choice =
     isChosen && costs === undefined
       ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
       : undefined;
-  const devices = devicesOf(asked, hosts);
+  const devices = devicesOf(requested, hosts);
   // Named constants include links; the measured constants of this machine do not.
   const links =
     options.constants === undefined && hosts > 1
@@ -134,7 +134,7 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const isSearched = costs !== undefined && policy === undefined && givenPlan === undefined;
   const found =
     choice?.found ??
-    (isSearched ? await heard(plansWith, options.seconds) : untilDone(plansWith()));
+    (isSearched ? await interruptible(plansWith, options.seconds) : untilDone(plansWith()));
   if (options.from !== undefined) checkFits(options.from, found, constants, options);
   const of = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
   const source = { ...of, fixed: job, links };
@@ -152,13 +152,13 @@ function placementChanges({ placement, servers }: PlanningArguments): string[] {
 /** Longest time of a search between two checks for Ctrl-C. */
 const pauseEveryMs = 50;
 /** A search that takes longer prints that Ctrl-C stops it. */
-const toldAfterMs = 1000;
+const noticeAfterMs = 1000;
 
 /**
  * Runs a search, which Ctrl-C or the time limit may end; the result is then the best plan so far.
  * The search is one long computation, and handles Ctrl-C in its pauses.
  */
-async function heard(
+async function interruptible(
   search: (isOver: () => boolean) => Paused<JobPlan<LearnedSearch>>,
   seconds = Number.POSITIVE_INFINITY,
 ): Promise<JobPlan<LearnedSearch>> {
@@ -168,19 +168,19 @@ async function heard(
   });
   const startMs = performance.now();
   const endMs = startMs + 1000 * seconds;
-  let isTold = false;
+  let isNoticed = false;
   const work = search(() => isAsked || performance.now() >= endMs);
-  for (let heardMs = startMs; ; ) {
+  for (let pausedMs = startMs; ; ) {
     const next = work.next();
     if (next.done === true) return next.value;
     const nowMs = performance.now();
-    if (nowMs - heardMs < pauseEveryMs) continue;
-    if (!isTold && nowMs - startMs > toldAfterMs) {
-      isTold = true;
+    if (nowMs - pausedMs < pauseEveryMs) continue;
+    if (!isNoticed && nowMs - startMs > noticeAfterMs) {
+      isNoticed = true;
       console.error("Searching by learned costs; Ctrl-C plans with the best so far ...");
     }
     await setImmediate();
-    heardMs = performance.now();
+    pausedMs = performance.now();
   }
 }
 
@@ -200,18 +200,18 @@ function checkFits(
   path: string,
   found: JobPlan,
   constants: MachineConstants,
-  { devices: asked, hosts }: PlanningArguments,
+  { devices: requested, hosts }: PlanningArguments,
 ): void {
   if (!found.isFeasible) return;
   const { memoryBytes } = constants;
   const { plan, assessment } = found;
   const { hosts: ownHosts, perHost } = plan.devices;
   const count = ownHosts * perHost;
-  if (typeof asked === "number" && (asked !== count || hosts !== ownHosts)) {
+  if (typeof requested === "number" && (requested !== count || hosts !== ownHosts)) {
     throw new InvalidOptionError(
       "--devices",
       `Expected \`--devices\` to be the ${count} of ${ownHosts} hosts that ${path} is for, got ` +
-        `${asked} of ${hosts}: leave it out, or plan anew without \`--from\``,
+        `${requested} of ${hosts}: leave it out, or plan anew without \`--from\``,
     );
   }
   if (assessment.lacksBytes === 0) return;
@@ -259,8 +259,8 @@ function policyFrom(path: string, costs: CostNetworks | undefined): PlacementPol
   );
 }
 
-function devicesOf(asked: number | "auto", hosts: number) {
-  const all = asked === "auto" ? Math.max(2, hosts) : asked;
+function devicesOf(requested: number | "auto", hosts: number) {
+  const all = requested === "auto" ? Math.max(2, hosts) : requested;
   if (all % hosts === 0) return { hosts, perHost: all / hosts };
   throw new InvalidOptionError(
     "--devices",

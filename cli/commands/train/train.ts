@@ -112,10 +112,11 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   const view = openView({ json: options.json === true });
   const { checkpoint, devices: named } = resolveJob(job);
   using _held = holdDirectory(checkpoint.directory, { takeOver: options.takeOver === true });
-  const asked = named || planned; // 0: the fastest number.
+  const requested = named || planned; // 0: the fastest number.
   await using cluster = await Cluster.start({
     devices:
-      asked || (await fastestDevices(resolveJob(job), options.constants, (line) => view.say(line))),
+      requested ||
+      (await fastestDevices(resolveJob(job), options.constants, (line) => view.say(line))),
     threads: options.threads,
     // A random name keeps this cluster apart from other clusters on a shared broker.
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),

@@ -24,7 +24,7 @@ export interface ReplicasAtHand {
 }
 
 /** States of an awaited file's cell. */
-export const awaitedStates = { pending: 0, there: 1, nowhere: 2 } as const;
+export const awaitedStates = { pending: 0, arrived: 1, nowhere: 2 } as const;
 
 /** Number of cells for `files` awaited files: a count of received pieces, and each file's state. */
 export const replicaCells = (files: number): number => 1 + files;
@@ -69,7 +69,7 @@ export function createRestoreSource(options: {
         peer,
       );
     }
-    return state() === awaitedStates.there ? atHand.awaited[at] : undefined;
+    return state() === awaitedStates.arrived ? atHand.awaited[at] : undefined;
   }
 
   /** Reads from the store, and fills the file's replica if memory was allotted for it. */

@@ -34,6 +34,7 @@ interface ClientOptions {
   readonly clock: Clock;
 }
 
+/** A client of a cluster: submits jobs, and requests reports of their runs. */
 export class Client {
   readonly #transport: Transport;
   readonly #cluster: string;

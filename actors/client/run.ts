@@ -51,6 +51,7 @@ export type LogRecord = Readonly<Record<string, unknown>>;
 
 /** One execution of a job. */
 export class Run {
+  /** Name of the run. */
   readonly run: string;
   readonly #jobs: Requests & Inspections;
   readonly #transport: Transport;

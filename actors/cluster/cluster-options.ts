@@ -101,6 +101,7 @@ export const clusterOptions = z.strictObject({
 /** Validated options, with defaults filled in. */
 export type CheckedOptions = z.output<typeof clusterOptions>;
 
+/** Options of `Cluster.start`, as a program writes them. */
 export type ClusterOptions = z.input<typeof clusterOptions> & {
   /**
    * Called with each failure that a supervisor repaired, and with frames that could not be decoded.

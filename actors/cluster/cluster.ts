@@ -60,9 +60,11 @@ export class Cluster implements AsyncDisposable {
   readonly url: string;
   /** The token that clients of the embedded broker need. */
   readonly token: string | undefined;
+  /** Name of the cluster, by which clients and hosts find it. */
   readonly name: string;
   /** Devices of this process. */
   readonly devices: number;
+  /** Its own client, with the rights of the operator. */
   readonly client: Client;
   readonly network: Network;
   readonly #membership: Membership;

@@ -49,6 +49,7 @@ const hostOptions = connectionOptions.extend({
   faultsAllowed: z.boolean().default(false),
 });
 
+/** Options of `Host.join`, as a program writes them. */
 export type HostOptions = z.input<typeof hostOptions> & {
   /**
    * Called with the host's index in the cluster, and with undefined when the cluster becomes
@@ -72,6 +73,7 @@ export type HostOptions = z.input<typeof hostOptions> & {
 
 /** A host process of a cluster. Close it, or declare it with `await using`. */
 export class Host implements AsyncDisposable {
+  /** Devices of this process. */
   readonly devices: number;
   readonly network: Network;
   /** Resolves to the host's index in the cluster when it has joined for the first time. */

@@ -6,6 +6,7 @@
 /** The supervisor's reaction to an error: go back to the last checkpoint, or end the run. */
 export type Recovery = "restore" | "stop";
 
+/** The base class of all errors of Osiris. */
 export abstract class TrainingError extends Error {
   /** A stable code, documented in docs/errors.md: programs compare it, never the message. */
   abstract readonly code: string;

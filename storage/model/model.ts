@@ -67,8 +67,9 @@ export class Model implements AsyncDisposable {
   readonly step: number;
   /** SHA-256 tree hash of weights and optimizer state, equal to the digest in a run's result. */
   readonly digest: string;
-  /** The arithmetic of its predictions, and that of training. */
+  /** The arithmetic of its predictions. */
   readonly arithmetic: string;
+  /** The arithmetic of its training. */
   readonly trainedArithmetic: string;
   /** Means that replace missing values of dense features, as in training; undefined: none. */
   readonly means: Means | undefined;

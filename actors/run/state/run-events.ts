@@ -315,4 +315,5 @@ export const runStatusSchema = z.enum([
   "cancelled",
 ]);
 
+/** The status of a run, in the job service's answers and in reports. */
 export type RunStatus = z.output<typeof runStatusSchema>;

@@ -18,6 +18,7 @@ import {
 export interface Exporter extends AsyncDisposable {
   /** All metrics, in Prometheus's text format. */
   text(): Promise<string>;
+  /** The content type of `text`, for an answer by HTTP. */
   readonly contentType: string;
 }
 

@@ -21,6 +21,7 @@ import type { InputsFile } from "./onnx/inputs-file.ts";
 import { type InputIds, inputIds } from "./onnx/raw-ids.ts";
 import { writeSafetensors } from "./safetensors-model.ts";
 
+/** Options of `exportModel`. */
 export interface ModelExportOptions extends ExportedOptions {
   /**
    * `dlrm`, `torchrec`: a state dict of PyTorch, for facebookresearch/dlrm or for TorchRec, as a

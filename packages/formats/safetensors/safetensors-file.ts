@@ -91,7 +91,10 @@ export interface ReadHeader {
   readonly first: number;
 }
 
-/** @throws InputUnusableError where the file is no safetensors, or is cut short */
+/**
+ * Reads the header of a safetensors file. `path`: its name in errors.
+ * @throws InputUnusableError where the file is no safetensors, or is cut short
+ */
 export function readTensorHeader(file: DiskFile, path: string): ReadHeader {
   const size = file.size();
   const head = new Uint8Array(8);

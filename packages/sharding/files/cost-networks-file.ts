@@ -82,7 +82,10 @@ const notesSchema = z.object({
   features: z.enum(featureSets),
 });
 
-/** @throws InputUnusableError where the file has no cost networks, or cannot be read */
+/**
+ * Reads a file of cost networks.
+ * @throws InputUnusableError where the file has no cost networks, or cannot be read
+ */
 export function readCostNetworks(path: string, disk: Disk = realDisk): ReadCostNetworks {
   const file = readFloats(path, disk);
   const notes = notesSchema.safeParse(file.notes);

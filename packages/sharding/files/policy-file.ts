@@ -44,7 +44,10 @@ const notesSchema = z.object({
   hasCosts: z.enum(["true", "false"]),
 });
 
-/** @throws InputUnusableError where the file has no policy, or cannot be read */
+/**
+ * Reads the file of a policy.
+ * @throws InputUnusableError where the file has no policy, or cannot be read
+ */
 export function readPolicy(path: string, disk: Disk = realDisk): ReadPolicy {
   const { notes, tensors } = readFloats(path, disk);
   const own = notesSchema.safeParse(notes);

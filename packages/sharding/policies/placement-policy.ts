@@ -11,6 +11,7 @@ import { playEpisodes } from "./episodes.ts";
 import type { NamedWeights } from "./policy-networks.ts";
 import { poolFeatures, type SizedTable } from "./table-pool.ts";
 
+/** The methods by which a policy is trained. */
 export const policyMethods = ["dreamshard", "autoshard"] as const;
 
 export type PolicyMethod = (typeof policyMethods)[number];

@@ -46,6 +46,7 @@ export interface LearnedPlan {
   readonly cost: number;
 }
 
+/** The result of a search for a plan by predicted costs. */
 export interface LearnedSearch {
   /** Undefined if no placement that was tried fits into memory. */
   readonly best: LearnedPlan | undefined;

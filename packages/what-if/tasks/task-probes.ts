@@ -121,6 +121,7 @@ export interface ProbedJob {
   readonly passes: readonly ProbePass[];
 }
 
+/** Options of `calibrate`. */
 export interface MachineOptions extends RateOptions {
   readonly probing?: Probing;
   /** Called repeatedly with the share of all measurements that is done. */
@@ -184,7 +185,10 @@ function meanOfPasses({ facts, units, passes }: ProbedJob, bound: number): Probe
   });
 }
 
-/** The planner's constants of this machine. */
+/**
+ * Measures this machine, and returns its constants for the planner: seconds and bytes per second.
+ * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
+ */
 export async function calibrate(options: MachineOptions): Promise<MachineConstants> {
   const probing = { ...(options.probing ?? usualProbing), probes: 0 };
   return (await measureMachine({ ...options, probing })).constants;

@@ -119,7 +119,9 @@ export const tableOptions = z.strictObject({
 
 checkOnce(tableOptions);
 
+/** An embedding table as a user writes it, with optional fields. */
 export type TableOptions = z.input<typeof tableOptions>;
+/** An embedding table after its checks: complete. */
 export type TableSpec = z.output<typeof tableOptions>;
 
 const rate = z.number().positive();

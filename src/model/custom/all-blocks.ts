@@ -1,5 +1,6 @@
 // The blocks that custom models compose, under their public names. Each block adds its node to the
-// graph and returns its output; shapes are per sample.
+// graph and returns its output; shapes are per sample. It throws a RangeError where the shapes of
+// its inputs do not fit together.
 
 export { attention, softmax, weightedSums } from "../blocks/attention.ts";
 export { batchNorm } from "../blocks/batch-norm.ts";

@@ -256,6 +256,7 @@ export interface Graph {
 
 /** Builds a graph, block by block. */
 export class GraphBuilder {
+  /** The dense features; undefined: the job has none. */
   readonly dense: Value | undefined;
   readonly #nodes: Node[] = [];
   readonly #places: LookupPlace[] = [];

@@ -132,6 +132,7 @@ function evaluateTask(
 /**
  * Returns the metrics of N predictions. `logits` (N) may be infinite; a NaN among them makes log
  * loss, AUC and the metrics derived from them NaN. `labels` (N) are 0 or 1. Neither is changed.
+ * @throws AssertionError where the lengths differ, or a label is neither 0 nor 1
  */
 export function evaluate(logits: Float32Array, labels: Float32Array): Metrics {
   const samples = logits.length;

@@ -49,7 +49,7 @@ interface Inspections {
 /** A line of a run's log: `time`, `level`, `message`, and context fields. */
 export type LogRecord = Readonly<Record<string, unknown>>;
 
-/** One execution of a job. */
+/** One execution of a job. A method throws RequestFailedError where the cluster does not answer. */
 export class Run {
   /** Name of the run. */
   readonly run: string;

@@ -237,7 +237,7 @@ export class Cluster implements AsyncDisposable {
     }
   }
 
-  /** Submits a job. @throws InvalidOptionError, RemoteError where the cluster refuses it */
+  /** Submits a job. @throws as `Client.submit` */
   async submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
     // Checks and allows the job's module: this process may run it anyway.
     for (const path of modulesOf(withModel(resolveJob(job)))) this.#ownModels.add(path);

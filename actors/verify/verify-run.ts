@@ -87,7 +87,8 @@ const passesMax = 1_000_000;
 /**
  * Repeats the training of a run from one checkpoint to another, and compares the results.
  * @throws NotReplayableError, ArithmeticMismatchError, CheckpointMissingError,
- * CheckpointCorruptError, InvalidOptionError, and errors that end a run (missing or changed data)
+ * CheckpointCorruptError, InvalidOptionError, PathForbiddenError (as `loadModel`), and errors that
+ * end a run (missing or changed data)
  */
 export async function verifyRun(
   directory: string,

@@ -54,7 +54,8 @@ export interface CheckpointDifference {
 
 /**
  * Compares two checkpoints; `from` and `to` are prefixes of their manifests' hashes. @throws
- * CheckpointMissingError, CheckpointCorruptError, InputUnusableError (the models differ)
+ * CheckpointMissingError, CheckpointCorruptError, InputUnusableError (the models differ),
+ * PathForbiddenError (as `loadModel`)
  */
 export async function diffCheckpoints(
   directory: string,

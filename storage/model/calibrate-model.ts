@@ -27,7 +27,7 @@ export interface CalibrateReport extends StoredCalibration {
  * Fits a calibration to the labels of `data`, or of the samples that the job holds out, and stores
  * it in the directory, or the `.osiris` file, replacing an earlier one. The model and its digest do
  * not change.
- * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError, StoreFailedError
+ * @throws as `loadModel` and `Model.evaluate`; StoreFailedError
  * @throws InvalidOptionError where the samples are of one class, or all labels are numbers
  */
 export async function calibrateModel(
@@ -56,6 +56,7 @@ export async function calibrateModel(
 /**
  * Removes the calibration of a model, even a damaged one. Returns whether there was one.
  * @throws CheckpointMissingError, CheckpointCorruptError, StoreFailedError
+ * @throws InputUnusableError where `manifest` is a prefix of several hashes
  */
 export function removeCalibration(
   directory: string,

@@ -53,8 +53,10 @@ export interface LoadOptions {
 /**
  * Loads a whole model into memory from a checkpoint directory, written by a run or by `Model.save`,
  * or from a `.osiris` file written by `exportModel`.
- * @throws CheckpointMissingError, CheckpointCorruptError
+ * @throws CheckpointMissingError, CheckpointCorruptError, CalibrationMissingError
  * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
+ * @throws InputUnusableError where `manifest` is a prefix of several hashes
+ * @throws PathForbiddenError where the model is a module that `allowModels` does not allow
  */
 export async function loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
   const { store, job, manifest, kernels, calibrations, disk } = openForPredictions(
@@ -89,8 +91,7 @@ export interface OpenedModel extends OpenCheckpoint {
 
 /**
  * Opens the model of a checkpoint directory or of a `.osiris` file, without reading its rows.
- * @throws CheckpointMissingError, CheckpointCorruptError, CalibrationMissingError
- * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
+ * @throws as `loadModel`
  */
 export function openForPredictions(
   path: string,

@@ -89,7 +89,7 @@ export interface ModelExportReport {
  * @throws InputUnusableError where `path` has another ending or cannot be written
  * @throws InvalidOptionError where the format cannot represent the model, or raw ids are requested
  * and no feature supports them
- * @throws CheckpointMissingError, CheckpointCorruptError
+ * @throws CheckpointMissingError, CheckpointCorruptError, PathForbiddenError (as `loadModel`)
  */
 export async function exportModel(
   directory: string,

@@ -60,7 +60,7 @@ export interface ExportedOptions extends ProgressOptions {
 
 /**
  * Opens the checkpoint of a directory for an export.
- * @throws CheckpointMissingError, CheckpointCorruptError
+ * @throws CheckpointMissingError, CheckpointCorruptError, PathForbiddenError (as `loadModel`)
  */
 export function openExported(directory: string, options: ExportedOptions): ExportedModel {
   const checkpoint = openModel(directory, options.manifest, options.disk);

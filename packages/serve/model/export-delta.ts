@@ -54,6 +54,7 @@ export interface DeltaReport {
  * chunk of rows at a time, and all dynamic ids.
  * @throws CheckpointMissingError, CheckpointCorruptError
  * @throws InputUnusableError where both are the same checkpoint, or `path` cannot be written
+ * @throws PathForbiddenError where the model is a module that `allowModels` does not allow
  */
 export async function exportDelta(
   directory: string,

@@ -138,8 +138,7 @@ export class ServedModel implements AsyncDisposable {
   /**
    * Loads the model of a checkpoint directory for predictions, without optimizer state. The thread
    * is yielded often, so that another model can serve meanwhile.
-   * @throws CheckpointMissingError, CheckpointCorruptError
-   * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
+   * @throws as `loadModel`
    * @throws InvalidOptionError where `memoryBytes` has no room for the smallest caches
    * @throws TierDiskFullError, TierWriteError
    */

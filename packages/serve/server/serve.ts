@@ -78,7 +78,8 @@ export interface ModelServer extends AsyncDisposable {
 /**
  * Serves models until it is closed. Resolves once all models are loaded and the server listens.
  * @throws InvalidOptionError, InputUnusableError (an address, a certificate, an unreadable model),
- * CheckpointMissingError, CheckpointCorruptError, TransportLostError
+ * CheckpointMissingError, CheckpointCorruptError, PathForbiddenError (as `loadModel`),
+ * TransportLostError
  */
 export async function serve(
   options: ServerOptions,

@@ -11,6 +11,7 @@ const allowed = new Set<string>();
 /**
  * Allows model modules that checkpoints name: files, and all files in and below directories. A
  * module runs with all rights of the process.
+ * @throws NodeJS.ErrnoException where the file system refuses to resolve a link
  */
 export function allowModels(paths: readonly string[]): void {
   for (const path of paths) allowed.add(withoutLinks(resolve(path)));

@@ -55,7 +55,10 @@ export interface DefinedModel extends ModelDefinition<z.ZodType> {
   readonly kind: "osiris.model";
 }
 
-/** Defines a custom model, for `model: { kind: "custom", path, options }` in a job. */
+/**
+ * Defines a custom model, for `model: { kind: "custom", path, options }` in a job. The definition
+ * is checked when a job or a checkpoint names the module.
+ */
 export function defineModel<Schema extends z.ZodType = z.ZodType<Record<string, never>>>(
   definition: ModelDefinition<Schema>,
 ): DefinedModel {

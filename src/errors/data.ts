@@ -48,9 +48,9 @@ export class PathForbiddenError extends errorClass("PATH_FORBIDDEN", "stop", ofO
   /** The error for a checkpoint whose model is a module that is not allowed: loading runs it. */
   static ofCheckpoint(directory: string, path: string, allowed: readonly string[]) {
     const sentence =
-      `Expected the model of ${directory} to be one that may run here: it is the module ${path}, ` +
-      `and allowed are ${allowed.join(", ") || "none"}. A module has all rights of this process: ` +
-      "look at it, then allow it by `--model-root PATH`, or by `allowModels` in a program";
+      `Expected the model of ${directory} to be a module that this process allows, got ${path}: ` +
+      `it allows ${allowed.join(", ") || "none"}. A module has all rights of the process: read ` +
+      "its code, then allow it by `--model-root PATH`, or by `allowModels` in a program";
     return new PathForbiddenError("model.path", sentence);
   }
 

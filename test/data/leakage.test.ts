@@ -79,11 +79,11 @@ test("ids that rarely repeat, as those of rare users, prove nothing", async (t) 
 test("a feature that is missing in one class only is named", async (t) => {
   const balance = (i: number) => (labelOf(i) === 1 ? (i % 9) - 4 : "");
   const [dense] = await warningsOf(t, balance, "dense");
-  t.regex(dense ?? "", /`x` predicts .* missing where the label is 0, and there where it is 1; /);
+  t.regex(dense ?? "", /`x` predicts .* missing where the label is 0, and present where it is 1; /);
   const purchase = (i: number) => (labelOf(i) === 1 ? 1000 + i : "");
   for (const kind of ["hash", "integer", "bag"] as const) {
     const [message] = await warningsOf(t, purchase, kind);
-    const named = `${beginning}it is missing where the label is 0, and there where it is 1`;
+    const named = `${beginning}it is missing where the label is 0, and present where it is 1`;
     t.true(message?.startsWith(named), message);
   }
 });

@@ -100,9 +100,11 @@ export function provenCosts(
   const costs = own.find(({ verdict }) => verdict.devices === devices);
   if (costs === undefined) return `this machine has no learned costs for ${devices} devices`;
   const { file, sha256, verdict } = costs;
-  if (!verdict.isFaster) return `this machine's learned costs lose: ${verdictSentence(verdict)}`;
+  if (!verdict.isFaster)
+    return `this machine's learned costs gain too little: ${verdictSentence(verdict)}`;
   const beside = readVerdict(file);
-  if (typeof beside === "string") return `the verdict of this machine's costs is gone: ${beside}`;
+  if (typeof beside === "string")
+    return `the verdict of this machine's costs is unusable: ${beside}`;
   if (beside.sha256 !== sha256) return `${file} has been learned anew since the job was submitted`;
   const here: Readonly<Record<string, unknown>> = machineKeyOf(arithmetic);
   const other = Object.entries(beside.machine).find(([name, value]) => here[name] !== value);

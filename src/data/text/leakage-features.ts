@@ -61,7 +61,7 @@ class Presence {
     const isBoth = Math.max(...this.#absent) > 0 && Math.max(...this.#present) > 0;
     if (!isBoth || !this.isTelling()) return undefined;
     const label = this.#absent[0] > 0 ? 0 : 1;
-    return `it is missing where the label is ${label}, and there where it is ${1 - label}`;
+    return `it is missing where the label is ${label}, and present where it is ${1 - label}`;
   }
 }
 

@@ -41,7 +41,7 @@ test("a module that a checkpoint names does not run until the caller allows it",
     diff: () => diffCheckpoints(directory, manifest.sha256, manifest.sha256),
     verify: () => verifyRun(directory),
   };
-  const told = `Expected the model of ${directory} to be one that may run here: it is the module ${module}`;
+  const told = `Expected the model of ${directory} to be a module that this process allows, got ${module}: it allows none`;
   for (const [name, way] of Object.entries(ways)) {
     const error = await t.throwsAsync(way(), { instanceOf: PathForbiddenError }, name);
     t.true(error.message.startsWith(told), `${name}: ${error.message}`);

@@ -96,7 +96,7 @@ test.serial(
     const submitted = () => withOwnCosts(jobOf(), realDisk);
     const lost = { ...wins, gain: -0.026, low: -0.05, high: -0.002, isFaster: false };
     await homeOf(t, {}, lost);
-    await expect(submitted(), /costs lose: .* 2\.6 % slower than those of the formulas/);
+    await expect(submitted(), /costs gain too little: .* 2\.6 % slower than those of the formulas/);
     await homeOf(t, { machine: { ...machineKeyOf("auto"), processor: "another" } });
     await expect(submitted(), /is of processor another, not /);
     const { path } = await homeOf(t);
@@ -107,7 +107,7 @@ test.serial(
     await writeCostNetworks(path, drawnNetworks(2, 5), {});
     await expect(job, /Expected the costs .* to have the SHA-256/);
     rmSync(verdictPathOf(path));
-    await expect(job, /the verdict of this machine's costs is gone: .* cannot be read/);
+    await expect(job, /the verdict of this machine's costs is unusable: .* cannot be read/);
     writeFileSync(verdictPathOf(path), "{");
     await expect(job, /verdict.json is damaged/);
     await homeOf(t, { sha256: "0".repeat(64) });

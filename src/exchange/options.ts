@@ -56,7 +56,7 @@ export const exchangeOptions = z
           .gt(0)
           .max(0.5)
           .describe(
-            "With `exchange.topk`: the share of the dense layers' gradient that is sent in a step. More than half would send more bytes than all of it.",
+            "With `exchange.topk`: the share of the dense layers' gradient that is sent in a step. A share above one half would take more bytes than the whole gradient.",
           ),
         groups: z
           .literal(groupCounts)

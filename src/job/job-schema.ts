@@ -44,7 +44,7 @@ const adapt = z.strictObject({
 /** Schema of the verdict on learned costs that a submission records. */
 export const ownVerdictSchema = z.strictObject({
   devices: z.int().min(1).describe("Devices of one host that the plans were measured on."),
-  gain: z.number().describe("Mean share of a step that plans by the costs saved; below 0: lost."),
+  gain: z.number().describe("Mean share of a step that the plans saved; negative: slower."),
   low: z.number().describe("Lower end of the 95 % confidence interval of `gain`."),
   high: z.number().describe("Upper end of the interval."),
   isFaster: z.boolean().describe("Whether the costs plan the run, instead of the formulas."),
@@ -64,7 +64,7 @@ const costFile = z.strictObject({
   verdict: ownVerdictSchema
     .optional()
     .describe(
-      "Filled in when the job is submitted, for files that the machine has learned itself: whether their plans were measured to be faster. Such a file does not fail a run: where it is gone or lost, formulas decide.",
+      "Filled in when the job is submitted, for files that the machine has learned itself: whether their plans were measured to be faster. Such a file does not fail a run: where it is missing, or its plans were not faster, formulas decide.",
     ),
 });
 
@@ -212,7 +212,7 @@ export const jobSchema = z.strictObject({
     .enum(["exact", "bounded", "async"])
     .default("exact")
     .describe(
-      "`exact`: each step reads the rows that the previous step wrote, and a failure loses no update. `bounded`: rows may be read one update late (`staleness`), checkpoints may have fewer bits, gradients may be sent late (`exchange.topk`), and partial recovery may lose some updates. `async`: trainers and parameter servers without common steps, a baseline that promises no bits.",
+      "`exact`: each step reads the rows that the previous step wrote, and a failure loses no update. `bounded`: rows may be read one update late (`staleness`), checkpoints may have fewer bits, gradients may be sent late (`exchange.topk`), and partial recovery may lose some updates. `async`: trainers and parameter servers without common steps, a baseline whose result differs from run to run.",
     ),
   async: asynchronousOptions
     .optional()

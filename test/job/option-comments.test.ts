@@ -43,7 +43,7 @@ export type F = z.input<typeof unknownOptions>;`,
     of,
   );
   t.deepEqual(bare(text), []);
-  t.regex(text, /\* A checkpoint every so many steps[^*]*\n\s*\* @default \d+/);
+  t.regex(text, /\* Number of steps between two checkpoints[^*]*\n\s*\* @default \d+/);
   t.regex(text, /readonly label: string \| readonly \(string\)\[\];/);
   t.regex(text, /readonly kind: "dlrm";/);
   t.regex(text, /F = z\.input<typeof unknownOptions>/);

@@ -19,7 +19,7 @@ export const checkpointOptions = z.strictObject({
     .min(1)
     .default(200)
     .describe(
-      "A checkpoint every so many steps, and one at the end. More steps lie between checkpoints if a step takes less than a millisecond.",
+      "Number of steps between two checkpoints; the last step has one, too. If a step takes less than a millisecond, more steps lie between two checkpoints.",
     ),
   directory: pathOption("kept", checkpointPlace)
     .default("checkpoints")

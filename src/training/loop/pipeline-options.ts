@@ -15,7 +15,7 @@ export const pipelineOptions = z.strictObject({
     .max(1)
     .default(0)
     .describe(
-      "Tables are read before the previous batch's update if a mean bag is expected to have at most so many rows of that batch; bags that do have one are read again after it. Their vectors are exchanged during the previous step. 0: no table; 1: every table that can be. Changes no bit; only with `depth: 3`.",
+      "A table is read before the previous batch's update if the expected number of rows that its mean bag shares with that batch is at most this. Bags that do share a row are read again after the update. The vectors of the table are exchanged during the previous step. 0: no table; 1: every table that can be. Changes no bit; only with `depth: 3`.",
     ),
 });
 

@@ -211,7 +211,7 @@ function kindOf(element: SchemaElement): Kind {
     const { type_length: bytes = 0 } = element;
     if (type === "FIXED_LEN_BYTE_ARRAY" && bytes > decimalBytesMax) {
       throw new CorruptFile(
-        `it is a decimal of ${bytes} bytes, of which the longest has ${decimalBytesMax}`,
+        `it is a decimal of ${bytes} bytes, more than the limit of ${decimalBytesMax}`,
       );
     }
     return { ...kind("fraction", 10 ** scale), isDecimal: true };

@@ -39,8 +39,7 @@ function checkRatio(what: string, bytes: number, packedBytes: number, freeBytes:
   const max = Math.max(freeBytes, unpackedRatioMax * packedBytes);
   if (bytes <= max) return;
   throw new CorruptFile(
-    `${what} says that its ${packedBytes} bytes unpack to ${bytes}, and Osiris unpacks ${max} ` +
-      "of so few at most",
+    `${what} says that its ${packedBytes} bytes unpack to ${bytes}, more than the limit of ${max}`,
   );
 }
 

@@ -178,7 +178,7 @@ const decimalBytesMax = 32;
 export function decimalOf(bytes: Uint8Array, divisor: number): number {
   if (bytes.length > decimalBytesMax) {
     throw new CorruptFile(
-      `a decimal has ${bytes.length} bytes, of which the longest has ${decimalBytesMax}`,
+      `a decimal has ${bytes.length} bytes, more than the limit of ${decimalBytesMax}`,
     );
   }
   let value = 0n;

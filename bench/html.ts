@@ -1,7 +1,7 @@
 // The rows of a bench as a page for people: each figure as a bar, with its spread and its limit.
 // One file, without a script.
 
-import type { BenchRow } from "./row.ts";
+import { type BenchRow, figureOf } from "./row.ts";
 
 const width = 520;
 
@@ -44,10 +44,10 @@ function sectionOf(unit: string, rows: readonly BenchRow[]): string {
       const beside =
         limit === undefined || ratio === undefined
           ? ""
-          : `${Math.round(100 * ratio)} % of ${short(limit)} (${escaped(limitIs)})`;
-      const label = `${escaped(name)}: ${short(figure)} ${escaped(unit)}`;
+          : `${Math.round(100 * ratio)} % of ${figureOf(limit)} (${escaped(limitIs)})`;
+      const label = `${escaped(name)}: ${figureOf(figure)} ${escaped(unit)}`;
       return (
-        `<tr><td>${escaped(name)}</td><td>${short(figure)} ${escaped(unit)}</td>` +
+        `<tr><td>${escaped(name)}</td><td>${figureOf(figure)} ${escaped(unit)}</td>` +
         `<td><svg role="img" aria-label="${label}" width="${width + 4}" height="16">` +
         `<rect class="bar" y="3" height="10" width="${at(figure)}"/>` +
         `<line class="spread" x1="${at(low)}" x2="${at(high)}" y1="8" y2="8"/>${mark}</svg></td>` +
@@ -56,10 +56,6 @@ function sectionOf(unit: string, rows: readonly BenchRow[]): string {
     },
   );
   return `<table>${lines.join("\n")}</table>`;
-}
-
-function short(value: number): string {
-  return value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
 }
 
 function escaped(text: string): string {

@@ -7,7 +7,7 @@ import { openKernels } from "../src/kernels/index.ts";
 import { addonOrigin } from "../src/ports/addon.ts";
 import type { StepTimes } from "../src/training/meters/step-meter.ts";
 import type { Measurement } from "./bench.ts";
-import type { BenchRow } from "./row.ts";
+import { type BenchRow, figureOf } from "./row.ts";
 
 export interface Report {
   /** Prints what will be measured, and the estimated duration. */
@@ -79,16 +79,16 @@ function countOf(count: number, what: string): string {
 
 function linesOf(row: BenchRow): string[] {
   const { limit: bound, limitIs = bound && "the limit" } = row;
-  const share = bound === undefined ? "no ratio" : `${percent(row.ratio)} of ${short(bound)}`;
+  const share = bound === undefined ? "no ratio" : `${percent(row.ratio)} of ${figureOf(bound)}`;
   const limit = limitIs === undefined ? "" : `  ${share} (${limitIs})`;
-  const spread = `${short(row.spread[0])} … ${short(row.spread[1])}`;
+  const spread = `${figureOf(row.spread[0])} … ${figureOf(row.spread[1])}`;
   const more = [
     row.target && `at least ${percent(row.target[0])}, aim ${percent(row.target[1])}`,
-    row.machine && `${percent(row.reached)} of the machine's ${short(row.machine)}`,
+    row.machine && `${percent(row.reached)} of the machine's ${figureOf(row.machine)}`,
     row.times && sharesOf(row.times),
   ].filter((part) => part !== undefined);
   return [
-    `${row.name.padEnd(34)} ${short(row.figure)} ${row.unit}  (${spread})${limit}`,
+    `${row.name.padEnd(34)} ${figureOf(row.figure)} ${row.unit}  (${spread})${limit}`,
     ...(more.length > 0 ? [`${" ".repeat(35)}${more.join("; ")}`] : []),
   ];
 }
@@ -111,11 +111,7 @@ function sharesOf({ stepMs, shares }: StepTimes): string {
   const parts = Object.entries(shares)
     .filter(([, share]) => share >= 0.01)
     .map(([stage, share]) => `${percent(share)} ${stage}`);
-  return `a step takes ${short(stepMs)} ms: ${parts.join(", ")}`;
-}
-
-function short(value: number): string {
-  return value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
+  return `a step takes ${figureOf(stepMs)} ms: ${parts.join(", ")}`;
 }
 
 function percent(ratio: number | undefined): string {

@@ -71,6 +71,11 @@ export function rowOf(
   return { ...row, limit, ratio: median / limit, ...(target !== undefined && { target }) };
 }
 
+/** A figure for people, with three digits or more. */
+export function figureOf(value: number): string {
+  return value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
+}
+
 /** Units a second of the fastest call within `seconds`, where a call does `work` units. */
 export function fastest(work: number, seconds: number, run: () => void): number {
   const startMs = performance.now();

@@ -10,7 +10,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { scaleLinear, scaleLog } from "d3-scale";
 import { at, rowsOfJson, svgOf, text } from "../../cli/views/svg.ts";
-import type { BenchRow } from "../row.ts";
+import { type BenchRow, figureOf } from "../row.ts";
 
 /** A picture, and the benches whose rows it shows. */
 interface Charted {
@@ -185,10 +185,6 @@ export function drawLimits(all: readonly BenchRow[]): string {
     }),
     `<path class="target" d="M${at(x(1))} ${above - 8}V${height - 24}"/>`,
   ]);
-}
-
-function figureOf(value: number): string {
-  return value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
 }
 
 function measure({ rows, benches }: Charted): void {

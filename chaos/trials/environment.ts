@@ -189,7 +189,7 @@ export class Environment implements AsyncDisposable {
   }
 }
 
-function sleep(ms: number): Promise<void> {
+export function sleep(ms: number): Promise<void> {
   return new Promise((resume) => {
     realClock.after(ms, resume);
   });

@@ -14,7 +14,7 @@ import { realClock } from "../../src/ports/clock.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { Injections } from "../faults/injections.ts";
 import type { FaultKind, Schedule } from "../faults/schedule.ts";
-import { Environment } from "./environment.ts";
+import { Environment, sleep } from "./environment.ts";
 import { Injector } from "./injector.ts";
 
 /** An event, with the time of its receipt. */
@@ -282,10 +282,4 @@ class ScheduleRun {
     const moment = during === "step" ? "that point of a step" : `${during} after that step`;
     return `${place} did not reach ${moment}, or did not run`;
   }
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resume) => {
-    realClock.after(ms, resume);
-  });
 }

@@ -2,7 +2,6 @@
 
 import { join } from "node:path";
 import test from "ava";
-import { readFrame, writeFrame } from "../../src/data/cache/cache-frame.ts";
 import { DistinctSample, reuseBins } from "../../src/data/cache/distinct-sample.ts";
 import { StatisticsCollector, windowSamplesMax } from "../../src/data/cache/feature-statistics.ts";
 import { idCounter, plainCounter } from "../../src/data/cache/id-counts.ts";
@@ -13,7 +12,6 @@ import { Sample } from "../../src/data/sample.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
-import { realDisk } from "../../src/ports/disk.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { prepare, startDirectory } from "./data-files.ts";
 
@@ -164,7 +162,7 @@ test("ids are counted by their position in the table, over all samples", (t) => 
   t.deepEqual([short?.idShares?.[0], short?.idShares?.[49]], [2 / 3, 1 / 3]);
 });
 
-test("a cache has the statistics of its samples, and one without them still opens", async (t) => {
+test("a cache has the statistics of its samples", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const tables = [
     { name: "a", rows: 5000 },
@@ -184,18 +182,4 @@ test("a cache has the statistics of its samples, and one without them still open
   t.deepEqual([a?.idsMax, b?.idsMax], meta.idsMax);
   t.is(b?.distinctIds, 9);
   t.is(a?.idShares?.length, 64);
-
-  const file = realDisk.open(path, "update");
-  const { table, dataEnd } = readFrame(file);
-  const entries = Uint32Array.from({ length: 2 * table.blocks }, (_, i) => {
-    return i % 2 === 0 ? table.wordsOf(i / 2) : table.crcOf((i - 1) / 2);
-  });
-  const { statistics: _, ...older } = meta;
-  file.truncate(dataEnd);
-  writeFrame(file, dataEnd, entries, older);
-  file.close();
-  const found = findCache(options, tables);
-  t.is(found?.statistics, undefined);
-  t.is(found?.digest, meta.digest);
-  t.is((await prepare(data, tables)).statistics, undefined, "a cache without statistics is reused");
 });

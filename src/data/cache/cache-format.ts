@@ -71,9 +71,9 @@ export interface SourceFile {
   readonly path: string;
   readonly bytes: number;
   readonly modifiedMs: number;
-  /** SHA-256 of its decompressed text, hex; missing in older caches. */
+  /** SHA-256 of its decompressed text, hex; missing in an early index. */
   readonly sha256?: string | undefined;
-  /** Number of samples read from it; missing in older caches. */
+  /** Number of samples read from it; missing in an early index. */
   readonly samples?: number | undefined;
 }
 
@@ -166,7 +166,7 @@ export interface CacheMeta {
   readonly warnings?: readonly DataWarning[];
   /** Collisions in columns whose values may share rows, counted in the first samples. */
   readonly values?: readonly ColumnValues[];
-  /** Statistics of each feature; missing in a cache of an older release. */
+  /** Statistics of each feature; missing in an early index. */
   readonly statistics?: readonly FeatureStatistics[];
   /** Form and checksum of the keys after the tail, if a column splits the data. */
   readonly keys?: { readonly form: KeyForm; readonly crc: number } | undefined;

@@ -22,7 +22,7 @@ export interface FeatureStatistics {
   readonly distinctIds: number;
   /**
    * Fractions of the ids that fall into each of 64 equal ranges of the table's rows, in row order,
-   * exact. Left out if unknown: ids of 64 bits, or a cache of an older release.
+   * exact. Left out if unknown: ids of 64 bits, or an early index.
    */
   readonly idShares?: readonly number[];
   /** Reuse of ids within the first samples. */

@@ -32,7 +32,7 @@ export interface CacheRecord extends CacheFile {
   /** Whether a run has used it within the last ten minutes. */
   readonly isInUse: boolean;
   readonly samples?: number;
-  /** Its source files; empty for generated data, or if an older version did not record them. */
+  /** Its source files; empty for generated data. */
   readonly sources: readonly CachedSource[];
   /** Why it is unusable, if it is damaged; its next run builds it again. */
   readonly damage?: string;

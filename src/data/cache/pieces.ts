@@ -35,7 +35,7 @@ export interface MergeRule
 export function pieceSamplesMin(meta: MergeRule): number {
   const share = Math.ceil(meta.samples / piecesMax);
   const { statistics, wide, weighted } = meta;
-  if (statistics === undefined) return share; // An older cache.
+  if (statistics === undefined) return share; // Not counted: an early index.
   const words = statistics.reduce((sum, { idsSum }, feature) => {
     const perId = 1 + (wide[feature] === true ? 1 : 0) + (weighted[feature] === true ? 1 : 0);
     return sum + perId * idsSum;

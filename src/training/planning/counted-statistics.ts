@@ -22,8 +22,7 @@ export interface CountedStatistics {
 }
 
 /**
- * The counts in the data cache of a job; undefined if there is no cache, or if an older release
- * wrote it without counts. Only reads.
+ * The counts in the data cache of a job; undefined if there is no cache. Only reads.
  * @throws StoreFailedError where the disk fails
  */
 export function countedStatistics({

@@ -21,7 +21,7 @@ import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState, Recipe } from "../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../src/training/step/step.ts";
 import { type Bench, positiveOption } from "../bench.ts";
-import type { BenchRow } from "../row.ts";
+import { type BenchRow, meanOf } from "../row.ts";
 import { optimizerOf } from "./optimizers.ts";
 import { startSoloDevice } from "./solo-device.ts";
 
@@ -365,10 +365,6 @@ function scoreOf({ scores }: Run, contender: number): Score {
   const score = scores[contender];
   if (score === undefined) throw new RangeError(`The run has no contender ${contender}`);
   return score;
-}
-
-export function meanOf(values: readonly number[]): number {
-  return values.reduce((sum, one) => sum + one, 0) / values.length;
 }
 
 export function rangeOf(values: readonly number[]): [number, number] {

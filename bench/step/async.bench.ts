@@ -15,7 +15,6 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
-import { modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import { trainStep } from "../../src/training/step/step.ts";
@@ -23,12 +22,12 @@ import { topologyOf } from "../../src/training/topology/topology.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
 import { type Bench, positiveOption, together } from "../bench.ts";
 import { type ConfigurationName, configuration } from "../configurations.ts";
-import { type BenchRow, quantiles } from "../row.ts";
-import { meanOf, rangeOf } from "./accuracy.bench.ts";
+import { type BenchRow, meanOf, quantiles } from "../row.ts";
+import { rangeOf } from "./accuracy.bench.ts";
 import { type AsyncRun, startAsyncRun } from "./async-run.ts";
 import { startAsyncThreads } from "./async-threads.ts";
 import { benchWork, runDevices } from "./device-threads.ts";
-import { batchOf, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
+import { batchOf, frappeModel, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
 import { optimizerOf } from "./optimizers.ts";
 import { type Link, wayMs } from "./slow-link.ts";
 import { startSoloDevice } from "./solo-device.ts";
@@ -136,11 +135,7 @@ async function trainOne(samples: Samples, of: Contender, seed: number, epochs: n
     const order = orders[Math.floor(step / stepsPerEpoch)] ?? new Int32Array(0);
     return batchOf(train, order.subarray(first, first + size));
   };
-  const tables = rows.map((count, i) => {
-    return { name: `T${i}`, rows: count, dim: 16, initScale: 0.05 };
-  });
-  const layers = { interaction: "cat", bottom: [], top: [128, 64, 1] };
-  const model = modelOptions.parse({ kind: "dlrm", dense: 0, tables, ...layers });
+  const model = frappeModel(rows, [128, 64, 1]);
   const input = { model, batchSize: size, slices: 1, idsMax: rows.map(() => 1) };
   const rate = Math.sqrt(of.times);
   const optimizer = optimizerOf(

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import { type ModelSpec, modelOptions } from "../../src/model/options.ts";
 import type { RandomStream } from "../../src/ports/random.ts";
 import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
@@ -49,6 +50,15 @@ export function readFrappe(folder: string): Samples {
   });
   const rows = known.map((ids) => ids.size + 1);
   return { rows, train: labelled(train), test: labelled(test) };
+}
+
+/** A model without dense features: the vectors of all columns side by side, and layers. */
+export function frappeModel(rows: readonly number[], top: readonly number[]): ModelSpec {
+  const tables = rows.map((count, i) => {
+    return { name: `T${i}`, rows: count, dim: 16, initScale: 0.05 };
+  });
+  const layers = { interaction: "cat", bottom: [], top };
+  return modelOptions.parse({ kind: "dlrm", dense: 0, tables, ...layers });
 }
 
 /** Puts samples into a random order (Fisher and Yates). */

@@ -10,18 +10,16 @@
 // Speed: the processor time of a step on two devices, measured, and the time in which the link
 // transmits its vectors and gradients, computed; nothing overlaps. So other load does not matter.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { gunzipSync } from "node:zlib";
 import { Option } from "commander";
-import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import type { ExchangeSpec } from "../../src/exchange/options.ts";
 import { modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState, Recipe } from "../../src/training/step/device-state.ts";
-import { forwardStep, trainStep } from "../../src/training/step/step.ts";
+import { trainStep } from "../../src/training/step/step.ts";
 import { exchangeShapeOf, partBytesOf } from "../../src/training/topology/exchange-shape.ts";
 import {
   exactExchange,
@@ -29,9 +27,10 @@ import {
   topologyOf,
 } from "../../src/training/topology/topology.ts";
 import { type Bench, positiveOption, together } from "../bench.ts";
-import { type BenchRow, quantiles } from "../row.ts";
+import { type BenchRow, meanOf, quantiles } from "../row.ts";
+import { cutWeights, rangeOf } from "./accuracy.bench.ts";
 import { benchWork, runDevices } from "./device-threads.ts";
-import { shuffle } from "./frappe.ts";
+import { batchOf, frappeModel, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
 import { optimizerOf } from "./optimizers.ts";
 import { type Link, wayMs } from "./slow-link.ts";
 import { startSoloDevice } from "./solo-device.ts";
@@ -82,70 +81,35 @@ export const topKBench: Bench<TopKBenchOptions> = {
 
 // Quality ----
 
-/** Lines of the data: a label, and the place of each column's value in its table. */
-interface Lines {
-  readonly labels: Float32Array;
-  /** [column][line] */
-  readonly ids: readonly Int32Array[];
-}
-
-function readLines(path: string, places: readonly Map<string, number>[]): Lines {
-  const [, ...lines] = gunzipSync(readFileSync(path)).toString("latin1").trimEnd().split("\n");
-  const cells = lines.map((line) => line.trimEnd().split(","));
-  const ids = places.map((known, column) =>
-    Int32Array.from(cells, (line) => {
-      const value = line[1 + column] ?? "";
-      if (!known.has(value)) known.set(value, known.size);
-      return known.get(value) ?? 0;
-    }),
-  );
-  return { labels: Float32Array.from(cells, ([label]) => Number(label)), ids };
-}
-
 async function qualityRows({ data, seeds, epochs }: TopKBenchOptions): Promise<BenchRow[]> {
-  const places = Array.from({ length: 10 }, () => new Map<string, number>());
-  const at = (name: string) => readLines(join(data, "frappe", `${name}.csv.gz`), places);
-  const [training, test] = [at("train"), at("test")];
+  const samples = readFrappe(join(data, "frappe"));
   const runs: Metrics[][] = [];
-  for (let seed = 1; seed <= seeds; seed++) {
-    const rows = places.map(({ size }) => size);
-    runs.push(await trainAll({ training, test, rows, epochs }, seed));
-  }
+  for (let seed = 1; seed <= seeds; seed++) runs.push(await trainAll(samples, epochs, seed));
   return contenders.flatMap(({ name }, i) => {
     const row = (of: (metrics: Metrics) => number, end: string, unit: string): BenchRow => {
       const own = runs.map((run) => of(run[i] as Metrics));
       const base = runs.map((run) => of(run[0] as Metrics));
       const percent = own.map((figure, at) => 100 * (figure / (base[at] ?? 1) - 1));
       const all = i === 0 ? own : percent;
-      const figure = all.reduce((sum, one) => sum + one, 0) / all.length;
-      const spread = [Math.min(...all), Math.max(...all)] as const;
       return {
         name: `topk.${name}.${end}`,
-        figure,
+        figure: meanOf(all),
         unit: i === 0 ? unit : `% more ${unit}`,
-        spread,
+        spread: rangeOf(all),
       };
     };
     return [row((m) => m.logLoss, "loss", "log loss"), row((m) => m.auc, "auc", "AUC")];
   });
 }
 
-interface Quality {
-  readonly training: Lines;
-  readonly test: Lines;
-  readonly rows: readonly number[];
-  readonly epochs: number;
-}
-
-async function trainAll({ training, test, rows, epochs }: Quality, seed: number) {
+async function trainAll({ rows, train, test }: Samples, epochs: number, seed: number) {
   const devices = contenders.map((contender) => startDevice(contender, rows, seed));
-  const count = training.labels.length;
-  const steps = Math.floor(count / batchSize);
-  const order = Int32Array.from({ length: count }, (_, i) => i);
+  const order = Int32Array.from(train.labels.keys());
+  const steps = Math.floor(order.length / batchSize);
   for (let epoch = 0; epoch < epochs; epoch++) {
     shuffle(order, new RandomStream(seed, 900 + epoch));
     for (let step = 0; step < steps; step++) {
-      const batch = batchOf(training, order.subarray(step * batchSize, (step + 1) * batchSize));
+      const batch = batchOf(train, order.subarray(step * batchSize, (step + 1) * batchSize));
       const at = epoch * steps + step;
       const optimizer = optimizerAt(at / (epochs * steps));
       for (const device of devices) {
@@ -154,36 +118,8 @@ async function trainAll({ training, test, rows, epochs }: Quality, seed: number)
     }
   }
   const scores: Metrics[] = [];
-  for (const device of devices) scores.push(await scoreOf(device, test));
+  for (const device of devices) scores.push(await scoreOf(device, test, batchSize));
   return scores;
-}
-
-async function scoreOf(device: DeviceState, test: Lines): Promise<Metrics> {
-  const logits = new Float32Array(test.labels.length);
-  for (let first = 0; first < logits.length; first += batchSize) {
-    const length = Math.min(batchSize, logits.length - first);
-    const lines = Int32Array.from({ length }, (_, i) => first + i);
-    const out = await forwardStep(device, batchOf(test, lines));
-    logits.set(device.kernels.read(out).subarray(0, length), first);
-  }
-  return evaluate(logits, test.labels);
-}
-
-function batchOf({ labels, ids }: Lines, lines: Int32Array): LocalBatch {
-  const samples = lines.length;
-  const own = new Int32Array(ids.length * samples);
-  for (const [column, all] of ids.entries()) {
-    own.set(
-      lines.map((line) => all[line] ?? 0),
-      column * samples,
-    );
-  }
-  return {
-    ...{ ticket: 0, samples, batchSamples: samples, idCount: own.length, ids: own },
-    dense: new Float32Array(0),
-    labels: Float32Array.from(lines, (line) => labels[line] ?? 0),
-    lengths: new Int32Array(own.length).fill(1),
-  };
 }
 
 /** The optimizer at a share of the steps, of which the second half lets rates fall to 0. */
@@ -201,24 +137,10 @@ function startDevice(
   rows: readonly number[],
   seed: number,
 ): DeviceState {
-  const tables = rows.map((count, i) => ({ name: `T${i}`, rows: count, dim: 16, initScale: 0.05 }));
-  const layers = { bottom: [], top: [256, 128, 1] };
-  const model = modelOptions.parse({
-    kind: "dlrm",
-    dense: 0,
-    tables,
-    interaction: "cat",
-    ...layers,
-  });
-  const idsMax = rows.map(() => 1);
-  const input = { model, batchSize, slices: 8, idsMax, exchange: spec };
+  const model = frappeModel(rows, [256, 128, 1]);
+  const input = { model, batchSize, slices: 8, idsMax: rows.map(() => 1), exchange: spec };
   const device = startSoloDevice(input, { optimizer: optimizerAt(0), seed });
-  if (isCut) {
-    const { kernels, network } = device;
-    const { flat } = network;
-    const bits = new Uint32Array(kernels.read(flat).buffer).map((word) => word & ~0xffff);
-    kernels.write(flat, new Float32Array(bits.buffer));
-  }
+  if (isCut) cutWeights(device);
   return device;
 }
 

@@ -8,15 +8,14 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import { exchangeOptions } from "../../src/exchange/options.ts";
-import { modelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { trainStep } from "../../src/training/step/step.ts";
 import { type Bench, positiveOption } from "../bench.ts";
-import type { BenchRow } from "../row.ts";
-import { cutWeights, meanOf, rangeOf } from "./accuracy.bench.ts";
-import { batchOf, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
+import { type BenchRow, meanOf } from "../row.ts";
+import { cutWeights, rangeOf } from "./accuracy.bench.ts";
+import { batchOf, frappeModel, readFrappe, type Samples, scoreOf, shuffle } from "./frappe.ts";
 import { optimizerOf } from "./optimizers.ts";
 import { startSoloDevice } from "./solo-device.ts";
 
@@ -117,11 +116,7 @@ async function runSeed(samples: Samples, seed: number, epochs: number): Promise<
 }
 
 function startDevice(rows: readonly number[], name: string, seed: number): DeviceState {
-  const tables = rows.map((count, i) => {
-    return { name: `T${i}`, rows: count, dim: 16, initScale: 0.05 };
-  });
-  const layers = { interaction: "cat", bottom: [], top: [128, 64, 1] };
-  const model = modelOptions.parse({ kind: "dlrm", dense: 0, tables, ...layers });
+  const model = frappeModel(rows, [128, 64, 1]);
   const exchange = exchangeOptions.parse(contenders[name]);
   const input = { model, batchSize, slices: 8, idsMax: rows.map(() => 1), exchange };
   const optimizer = optimizerOf(

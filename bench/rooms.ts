@@ -79,13 +79,13 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 134_900,
+  core: 134_770,
   ...Object.fromEntries(packages.map((name) => [name, 12_820])),
   cli: 7_850,
-  bench: 14_130,
-  test: 84_400,
+  bench: 14_020,
+  test: 82_260,
   native: 14_270,
-  "examples, docs": 2_600,
+  "examples, docs": 2_540,
 };
 
 /** The part of the repository with a budget that a file belongs to; undefined: none. */

@@ -16,6 +16,7 @@ struct Bfloat16 {
   static constexpr int64_t asksFrom = 64;  // shorter chains, and tiles of one row, lose by it
   static constexpr int64_t together = 2, made = 1;
   static constexpr bool converts = true;
+  static constexpr int tallest = tileRows, widest = 2;
 
   static int64_t packed(int64_t k) { return (k + 1) / 2; }
 
@@ -59,6 +60,31 @@ struct Bfloat16 {
   }
 };
 
+/// The operands of the weight gradient of one output, which would use packed ones only once: a tile
+/// reads them in place. An element is one k; the last pair of a chain may have only one.
+struct UnpackedBfloat16 : Float32 {
+  using Tiles = UnpackedBfloat16;
+  static constexpr int64_t blockK = Bfloat16::blockK;
+  static constexpr int tallest = 1, widest = 8;
+
+  template <int64_t, int vectors>
+  INLINE void multiply(Vec (&acc)[1][vectors], int64_t k, const float* a, int64_t, const float* b,
+                       int64_t stepB, bool, Coming&) {
+    constexpr int64_t ahead = 16;
+    const auto step = [&](__m128 pair, int64_t next) INLINE_LAMBDA {
+      for (int64_t i = 0; i < 2; i++) askFloats(b + (ahead + i) * stepB, vectors * lanes);
+      const __m512i as = _mm512_broadcastd_epi32((__m128i)_mm_cvtneps_pbh(pair));
+      UNROLL for (int v = 0; v < vectors; v++) {
+        Vec bs[Bfloat16::made];
+        Bfloat16::packAcross(bs, b + v * lanes, next, lanes);
+        acc[0][v] = _mm512_dpbf16_ps(acc[0][v], (__m512bh)as, (__m512bh)bs[0]);
+      }
+    };
+    for (; k > 1; k -= 2, a += 2, b += 2 * stepB) step(_mm_setr_ps(a[0], a[1], 0, 0), stepB);
+    if (k == 1) step(_mm_load_ss(a), 0);
+  }
+};
+
 #else
 
 /// A packed element is a bfloat16 as a float32; the odd k of a pair is before the even k.
@@ -68,6 +94,7 @@ struct Bfloat16 {
   static constexpr int64_t blockK = packedK;
   static constexpr int64_t together = 2, made = 2;
   static constexpr bool converts = true;
+  static constexpr int tallest = tileRows, widest = 2;
 
   static int64_t packed(int64_t k) { return (k + 1) / 2 * 2; }
 
@@ -198,5 +225,10 @@ inline void dLinearInputBfloat16(float* dX, const float* dOut, const float* w, i
 inline void dLinearWeightBfloat16(float* const* dW, float* const* dB, const float* dOut,
                                   const float* x, int64_t inputs, int64_t outputs,
                                   const Slices& slices) {
+#if defined(OSIRIS_PAIRS)
+  if (outputs == 1 && inputs % lanes == 0) {
+    return weightProduct<UnpackedBfloat16>(dW, dB, dOut, x, inputs, outputs, slices);
+  }
+#endif
   weightProduct<Bfloat16>(dW, dB, dOut, x, inputs, outputs, slices);
 }

@@ -217,8 +217,9 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
   t.coming.tensors = &written;
   t.coming.count = 1;
   const int64_t at = t.at;
-  for (int64_t j = 0; j < n; j += tileColumns) {
-    t.columns = n - j < tileColumns ? n - j : tileColumns;
+  constexpr int64_t width = Format::widest * lanes;
+  for (int64_t j = 0; j < n; j += width) {
+    t.columns = n - j < width ? n - j : width;
     for (int64_t i = 0; i < m; i += a.height, t.waiting += step) {
       const int64_t rows = m - i < a.height ? m - i : a.height;
       t.at = at + i * t.stride + j;
@@ -227,7 +228,9 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
         t.coming.tile = LaterTile(i, j, m, n, a.height).of(written, t.stride);
         if (!spreadsLines) t.coming.tile.askAll();
       }
-      const auto tile = pickTile<FoldedTiles<Format>>(rows, vectorsOf(t.columns));
+      using Tiles = FoldedTiles<Format>;
+      const int64_t vectors = (t.columns + lanes - 1) / lanes;
+      const auto tile = pickTile<Tiles, Format::tallest, Format::widest>(rows, vectors);
       tile(t, a.p + i / a.height * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
     }
   }

@@ -103,6 +103,7 @@ struct Float32 {
   /// Number of k packed together, and of the packed elements that they make.
   static constexpr int64_t together = 1, made = 1;
   static constexpr bool converts = false;
+  static constexpr int tallest = tileRows, widest = 2;  // rows and vectors of a gradient's tile
 
   static int64_t packed(int64_t k) { return k; }
 

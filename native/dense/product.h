@@ -236,13 +236,18 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
   const int64_t kBlocks = k == 0 ? 1 : (k + Format::blockK - 1) / Format::blockK;
   // Blocks of similar depth: in a shallow one, loads and stores of C would take much of the time.
   const int64_t blockK = (k + 16 * kBlocks - 1) / (16 * kBlocks) * 16;
+  // Few rows of A would use packed B only a few times. With AVX-512 their tiles read rows of B in
+  // place, if chains are long enough to prefetch it; narrower vectors would compete for cache sets.
+  const bool isInPlace = lanes == 16 && Format::together == 1 && b.columnStep == 1 && k >= 128 &&
+                         n % lanes == 0 && m <= 2 * blockM;
   for (int64_t n0 = 0; n0 < n; n0 += blockN) {
     const int64_t columns = n - n0 < blockN ? n - n0 : blockN;
     for (int64_t kBlock = 0; kBlock < kBlocks; kBlock++) {
       const int64_t k0 = kBlock * blockK;
       const int64_t depth = k - k0 < blockK ? k - k0 : blockK;
       const int64_t packedDepth = Format::packed(depth);
-      packB<Format>(packedB, b, k0, depth, n0, columns, packedDepth);
+      const Panels inPlace{b.p + k0 * b.rowStep + n0, b.rowStep, tileColumns};
+      if (!isInPlace) packB<Format>(packedB, b, k0, depth, n0, columns, packedDepth);
       const bool isLast = kBlock == kBlocks - 1;
       for (int64_t m0 = 0; m0 < m; m0 += blockM) {
         const int64_t rows = m - m0 < blockM ? m - m0 : blockM;
@@ -259,7 +264,7 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
         if (isLast) t.plus = plus;
         t.above = isLast ? above : nullptr;
         blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, keepsRows(a)),
-                           panelsOfB(packedB, packedDepth));
+                           isInPlace ? inPlace : panelsOfB(packedB, packedDepth));
       }
     }
   }

@@ -79,11 +79,11 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 134_770,
+  core: 134_850,
   ...Object.fromEntries(packages.map((name) => [name, 12_820])),
   cli: 7_850,
   bench: 14_020,
-  test: 82_260,
+  test: 82_300,
   native: 14_310,
   "examples, docs": 2_540,
 };

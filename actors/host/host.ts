@@ -318,14 +318,9 @@ const machine = setup({
       enqueue.assign({ served: new Map(served).set(spec.run, { ...one, isServed: false }) });
       const offender = `host:${host}`;
       const where = { offender, supervisor: "cluster", context: "serving" };
-      const {
-        offender: actor,
-        reason,
-        context: doing,
-        step,
-        waits = [],
-      } = failureOf(error, where).incident;
-      const body = { host, actor, context: doing, error: reason, step, waits };
+      const { incident } = failureOf(error, where);
+      const { offender: actor, reason, step, waits = [] } = incident;
+      const body = { host, actor, context: incident.context, error: reason, step, waits };
       const mailbox = openMailbox(network, spec, hostAddress(context));
       const tell = () => mailbox.send(coordinator, "host.failed", body);
       const id = `failed:${spec.run}`;
@@ -335,14 +330,12 @@ const machine = setup({
     // Comes before the generation stops: a run may end sooner than the next heartbeat.
     sendReleased: ({ context, event, self }) => {
       if (event.type !== "host.release") return;
-      const { host, network } = context;
-      const { command } = event.body;
       const children: Partial<Record<string, AnyActorRef>> = self.getSnapshot().children;
-      const running = children[generationId(event)];
-      const meters =
-        running?.src === "generation" ? metersOf(running.getSnapshot().context) : undefined;
-      const mailbox = openMailbox(network, event, hostAddress(context));
-      mailbox.send(coordinator, "host.released", { command, host, meters });
+      const one = children[generationId(event)];
+      const meters = one?.src === "generation" ? metersOf(one.getSnapshot().context) : undefined;
+      const body = { command: event.body.command, host: context.host, meters };
+      const mailbox = openMailbox(context.network, event, hostAddress(context));
+      mailbox.send(coordinator, "host.released", body);
     },
   },
   guards: {

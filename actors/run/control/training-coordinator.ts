@@ -56,17 +56,7 @@ import {
   type TrainingCoordinatorInput,
   takenOf,
 } from "./coordinator-context.ts";
-import {
-  publishCheckpointed,
-  publishEvaluated,
-  publishFirstStep,
-  publishMended,
-  publishPersisted,
-  publishPrepared,
-  publishRoom,
-  publishStarted,
-  resultOfRun,
-} from "./coordinator-events.ts";
+import * as events from "./coordinator-events.ts";
 import { failBy, raise, stallOf, stepWait } from "./coordinator-failures.ts";
 import * as requests from "./coordinator-requests.ts";
 import { placesOf } from "./follow-pins.ts";
@@ -133,7 +123,7 @@ const machine = setup({
     publishProgress: assign(({ context, event }) =>
       event.type === "host.progress" ? afterProgress(context, event.body) : {},
     ),
-    publishFirstStep: assign(({ context }) => publishFirstStep(context)),
+    publishFirstStep: assign(({ context }) => events.publishFirstStep(context)),
     takePreparing: assign(({ context, event }) =>
       event.type === "host.preparing" ? afterPreparing(context, event.body) : {},
     ),
@@ -173,9 +163,9 @@ const machine = setup({
     "host.gone": [{ guard: "hasLeft" }, { actions: "fail" }], // T3
     "host.failed": [{ guard: "hasLeft" }, { actions: "fail" }], // T3
     "host.mended": {
-      actions: assign(({ context, event }) => publishMended(context, event.body)),
+      actions: assign(({ context, event }) => events.publishMended(context, event.body)),
     },
-    "writer.room": { actions: ({ context, event }) => publishRoom(context, event.body) },
+    "writer.room": { actions: ({ context, event }) => events.publishRoom(context, event.body) },
     "xstate.error.actor.preprocessing": { actions: "fail" },
     "host.preparing": { actions: "takePreparing" },
     "host.progress": { actions: "watch" },
@@ -184,7 +174,7 @@ const machine = setup({
     "run.yield": { actions: ["noteYield", "requestPause"] },
     "run.checkpoint": { actions: "requestPause" },
   },
-  output: ({ context }) => (isRunDone(context) ? resultOfRun(context) : undefined),
+  output: ({ context }) => (isRunDone(context) ? events.resultOfRun(context) : undefined),
   initial: "preparing",
   states: {
     preparing: {
@@ -201,7 +191,7 @@ const machine = setup({
       },
     },
     prepared: {
-      entry: ["nextCommand", ({ context }) => publishPrepared(context)],
+      entry: ["nextCommand", ({ context }) => events.publishPrepared(context)],
       // A run that has already finished needs no devices.
       always: [{ guard: "isOver", target: "reporting" }, { target: "assembling" }],
     },
@@ -217,7 +207,7 @@ const machine = setup({
             assign(({ context, event }) => {
               return { ...event.output, startedAtMs: context.network.clock.now() };
             }),
-            ({ context }) => publishStarted(context),
+            ({ context }) => events.publishStarted(context),
             ({ context }) => context.record.place(placesOf(context)),
           ],
         },
@@ -314,7 +304,7 @@ const machine = setup({
                   target: "deciding",
                   actions: [
                     assign(({ context, event }) => withEvaluation(context, event.output)),
-                    ({ context, event }) => publishEvaluated(context, event.output),
+                    ({ context, event }) => events.publishEvaluated(context, event.output),
                   ],
                 },
               },
@@ -355,7 +345,7 @@ const machine = setup({
                 input: ({ context }) => context,
                 onDone: {
                   target: "releasing",
-                  actions: ({ context, event }) => publishPersisted(context, event.output),
+                  actions: ({ context, event }) => events.publishPersisted(context, event.output),
                 },
                 onError: "releasing",
               },
@@ -383,7 +373,7 @@ const machine = setup({
                 onDone: {
                   target: "nothing",
                   actions: [
-                    ({ context, event }) => publishCheckpointed(context, event.output),
+                    ({ context, event }) => events.publishCheckpointed(context, event.output),
                     assign({ taken: undefined, manifest: ({ event }) => event.output.manifest }),
                   ],
                 },

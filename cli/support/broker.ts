@@ -23,6 +23,8 @@ interface KeeperOptions {
 
 const program = entryFile("processes", "cli/support/broker-process.js");
 const restartMs = 200;
+/** The longest wait for a started process to listen. */
+const startMaxMs = 60_000;
 /** Restarts that may fail in a row before the keeper gives up. */
 const failuresMax = 20;
 
@@ -67,10 +69,14 @@ export async function keepBroker({ port, token, log }: KeeperOptions): Promise<K
 async function start({ port, token }: { port: number; token: string }) {
   const child = fork(program);
   child.send({ port, auth: { token } });
-  const [message] = (await Promise.race([once(child, "message"), once(child, "exit")])) as [
-    BrokerMessage,
-  ];
+  const signal = AbortSignal.timeout(startMaxMs);
+  const answers = ["message", "exit"].map((name) => once(child, name, { signal }));
+  const [message] = (await Promise.race(answers).catch((error: Error) => {
+    const silence = "its process did not answer for a minute";
+    return [{ kind: "failed", message: signal.aborted ? silence : error.message }];
+  })) as [BrokerMessage];
   if (message?.kind === "listening") return { child, message };
+  child.kill("SIGKILL");
   const reason = message?.kind === "failed" ? message.message : "its process ended";
   throw new InputUnusableError(`127.0.0.1:${port}`, `Cannot start the broker: ${reason}`);
 }

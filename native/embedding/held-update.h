@@ -40,22 +40,11 @@ struct RowSquares {
   }
 };
 
-/// Whether the loop over rows needs more registers than the processor has: in AVX2.
-constexpr bool fewRegisters = lanes == 8;
-
 /// The number of parts in which a row is written, each for a whole group of rows before the next. A
 /// part has two cache lines, which a Zen 4 does not take for a stream: see `scattered`. Row-wise
 /// Adagrad reads a gradient twice, so wide gradients would leave the first-level cache in between.
 constexpr int partsOfRow(int dim, bool adagrad) {
   return dim < 64 || (adagrad && dim > 128) ? 1 : dim / 32;
-}
-
-/// `foldLookups`, not inlined: few rows have several lookups, and its variables would take the
-/// registers of the loop over rows.
-template <bool placed>
-[[gnu::noinline]] static const float* foldSeveral(const Gradients& g, int64_t first, int64_t from,
-                                                  int64_t to) {
-  return foldLookups<placed>(g, first, from, to);
 }
 
 /// SGD or row-wise Adagrad, without decay, on float32 rows of `vectors` vectors. It gives the bits
@@ -102,9 +91,7 @@ template <int vectors, bool adagrad, bool placed>
     float* const own = group.folded + r * g.dim;
     if (__builtin_expect(summed || to > from + 1, 0)) {
       group.d[r] = own;
-      const float* sum = fewRegisters ? foldSeveral<placed>(gradients, first, from, to)
-                                      : foldLookups<placed>(g, first, from, to);
-      std::memcpy(own, sum, g.dim * sizeof(float));
+      foldLookups<placed>(own, gradients, first, from, to);
     }
     if (__builtin_expect(most != 0, 0)) {
       clipRow(own, group.d[r], most, vectors * lanes);

@@ -219,69 +219,84 @@ inline const float* besideOf(const float* d, int64_t columns, int64_t samples, i
   }
 }
 
-/// out (D) = the sum of the gradients of lookups from..to-1, in order.
-template <bool placed>
-INLINE void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to) {
-  for (int64_t c = 0; c < g.dim; c += lanes) {
-    const int64_t some = left(g.dim, c);
-    Vec sum = zero();
-    for (int64_t k = from; k < to; k++) {
-      const int64_t place = placeOf(g.lookups[k]);
-      Vec share = loadUpTo(g.gradientOf<placed>(k) + c, some);
-      if (g.mean) {
-        const int32_t length =
-            placed ? g.lengthAt[place] : g.offsets[place + 1] - g.offsets[place];
-        if (length > 0) share = div(share, broadcast(static_cast<float>(length)));
-      }
-      if (placed) sum = fma(broadcast(g.weightOf(k)), share, sum);
-      else sum = add(sum, share);
-    }
-    storeSome(out + c, some, sum);
+/// Adds the gradient of lookup k, averaged and weighted, to `sum`: `width` vectors from column c
+/// on, of which only a single vector may be shorter.
+template <bool placed, int width>
+INLINE void addGradient(Vec (&sum)[width], const Gradients& g, int64_t k, int64_t c) {
+  const float* d = g.gradientOf<placed>(k) + c;
+  const int64_t place = placeOf(g.lookups[k]);
+  const int32_t length =
+      !g.mean ? 0 : placed ? g.lengthAt[place] : g.offsets[place + 1] - g.offsets[place];
+  UNROLL for (int v = 0; v < width; v++) {
+    Vec share = width > 1 ? load(d + v * lanes) : loadUpTo(d, left(g.dim, c));
+    if (length > 0) share = div(share, broadcast(static_cast<float>(length)));
+    sum[v] = placed ? fma(broadcast(g.weightOf(k)), share, sum[v]) : add(sum[v], share);
   }
 }
 
-/// Sums the gradients of lookups from..to-1 by the slice tree; slices are counted from `first`.
-/// Returns the sum, in g.stack. Slices without lookups are skipped: they would add +0, which
-/// changes no bit, as no partial sum is ever -0.
-template <bool placed>
-INLINE float* foldLookups(const Gradients& g, int64_t first, int64_t from, int64_t to) {
-  int64_t depth = 0;
-  int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i are added
-  int64_t before = 0;
-  while (from < to) {
-    const int64_t slice = g.slice<placed>(from);
-    int64_t end = from + 1;
-    while (end < to && g.slice<placed>(end) == slice) end++;
-    if (depth > 0) {
-      const uint64_t parted = static_cast<uint64_t>((first + before) ^ (first + slice));
+/// `foldLookups` of `width` vectors from column c on. A sum that is to be added at a level of the
+/// tree waits in row `level` of g.stack, and has its bit in `waiting`.
+template <bool placed, int width>
+INLINE void foldColumns(float* out, const Gradients& g, int64_t first, int64_t from, int64_t to,
+                        int64_t c) {
+  const int64_t some = width > 1 ? lanes : left(g.dim, c);
+  Vec sum[width] = {};
+  uint64_t waiting = 0;
+  const auto addWaiting = [&](uint64_t levels) INLINE_LAMBDA {
+    for (; levels != 0; levels &= levels - 1) {
+      const float* with = g.stack + __builtin_ctzll(levels) * g.dim + c;
+      UNROLL for (int v = 0; v < width; v++) {
+        sum[v] = add(loadUpTo(with + v * lanes, some), sum[v]);
+      }
+    }
+  };
+  const auto storeSum = [&](float* row) INLINE_LAMBDA {
+    UNROLL for (int v = 0; v < width; v++) storeUpTo(row + c + v * lanes, some, sum[v]);
+  };
+  int64_t before = g.slice<placed>(from);
+  // Two unweighted lookups have the same sum in one slice and in two.
+  const bool isPair = !placed && to - from == 2;
+  for (int64_t k = from; k < to; k++) {
+    const int64_t slice = g.slice<placed>(k);
+    if (slice != before && !isPair) {
+      const auto parted = static_cast<uint64_t>((first + before) ^ (first + slice));
       const int level = 63 - __builtin_clzll(parted);
-      for (; depth > 1 && meets[depth - 1] < level; depth--) {
-        addRow(g.stack + (depth - 2) * g.dim, g.stack + (depth - 1) * g.dim, g.dim);
-      }
-      meets[depth] = level;
+      const uint64_t below = (uint64_t{1} << level) - 1;
+      addWaiting(waiting & below);
+      storeSum(g.stack + level * g.dim);
+      waiting = (waiting & ~below) | (below + 1);
+      UNROLL for (int v = 0; v < width; v++) sum[v] = zero();
+      before = slice;
     }
-    sumLookups<placed>(g.stack + depth * g.dim, g, from, end);
-    depth++;
-    before = slice;
-    from = end;
+    addGradient<placed>(sum, g, k, c);
   }
-  for (; depth > 1; depth--) {
-    addRow(g.stack + (depth - 2) * g.dim, g.stack + (depth - 1) * g.dim, g.dim);
-  }
-  return g.stack;
+  addWaiting(waiting);
+  storeSum(out);
 }
 
-/// `foldLookups` of placed lookups. As few tables have them, it is not inlined: all kernels share
-/// one copy. The inputs are copied to locals, so that stores cannot alias them.
-[[gnu::noinline]] inline float* foldPlaced(const Gradients& gradients, int64_t first, int64_t from,
-                                           int64_t to) {
-  const Gradients g = gradients;
-  return foldLookups<true>(g, first, from, to);
+/// out (D) = the sum of the gradients of lookups from..to-1: those of a slice in order, slices by
+/// the slice tree; slices are counted from `first`. Slices without lookups are skipped: they would
+/// add +0, which changes no bit, as no partial sum is ever -0. Sums stay in registers, for as many
+/// columns as fit. It is not inlined, as it would take the registers of the loops over rows.
+template <bool placed>
+[[gnu::noinline]] static void foldLookups(float* out, const Gradients& gradients, int64_t first,
+                                          int64_t from, int64_t to) {
+  const Gradients g = gradients;  // A copy that no store can alias.
+  int64_t c = 0;
+  const auto fold = [&](auto width) INLINE_LAMBDA {
+    const int64_t step = width * lanes, end = width > 1 ? g.dim - step + 1 : g.dim;
+    for (; c < end; c += step) foldColumns<placed, width>(out, g, first, from, to, c);
+  };
+  fold(std::integral_constant<int, 8>());
+  fold(std::integral_constant<int, 4>());
+  fold(std::integral_constant<int, 2>());
+  fold(std::integral_constant<int, 1>());
 }
 
-/// `foldLookups` of any lookups.
+/// `foldLookups` of any lookups. Returns the sum, in g.stack.
 INLINE float* foldRow(const Gradients& g, int64_t first, int64_t from, int64_t to) {
-  return g.placed() ? foldPlaced(g, first, from, to) : foldLookups<false>(g, first, from, to);
+  (g.placed() ? foldLookups<true> : foldLookups<false>)(g.stack, g, first, from, to);
+  return g.stack;
 }
 
 /// Calls visit(row, from, to) for each distinct row, ascending.

@@ -17,10 +17,9 @@ INLINE void askForRows(const Table& t, const Gradients& g, int64_t& asked, int64
 }
 
 /// Computes the clipped sum of a row's gradients, in g.stack.
-template <bool placed>
 INLINE float* clippedRow(const Table& t, const Gradients& g, int64_t first, int64_t from,
                          int64_t to) {
-  float* gradient = foldLookups<placed>(g, first, from, to);
+  float* gradient = foldRow(g, first, from, to);
   if (t.rule.clip != 0) clipRow(gradient, gradient, t.rule.clip, t.dim);
   return gradient;
 }
@@ -126,7 +125,7 @@ inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index,
     const bool lone = !changed && to == from + 1;
     const float* gradient = g.gradientOf<placed>(from);
     if (!lone) {
-      float* sum = clippedRow<placed>(t, g, slices.first, from, to);
+      float* sum = clippedRow(t, g, slices.first, from, to);
       if (t.rule.l2 > 0) {
         float* decoded = scratches().decoded.take<float>(t.dim);
         regularise(sum, rowWeights(t, row, decoded), t.rule.l2, t.dim);
@@ -176,7 +175,7 @@ inline int64_t rowNormsOf(double** norms, const Table* tables, int64_t index, co
   float* state = scratches().gradient.take<float>(t.ruleWidth());
   float* second = state + t.dim;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
-    float* gradient = clippedRow<placed>(t, g, slices.first, from, to);
+    float* gradient = clippedRow(t, g, slices.first, from, to);
     const float* w = rowWeights(t, row, decoded);
     if (t.rule.l2 > 0) regularise(gradient, w, t.rule.l2, t.dim);
     std::memcpy(state, t.ruleStateOf(row), t.ruleWidth() * sizeof(float));
@@ -211,7 +210,7 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table* tabl
       const int64_t p = subtreeOf(from);
       int64_t end = from + 1;
       while (end < to && subtreeOf(end) == p) end++;
-      const float* gradient = foldLookups<placed>(g, slices.first, from, end);
+      const float* gradient = foldRow(g, slices.first, from, end);
       std::memcpy(dRows[p] + row * t.dim, gradient, t.dim * sizeof(float));
       counts[p][row] = 1;
       from = end;

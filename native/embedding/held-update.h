@@ -133,6 +133,7 @@ template <int vectors, bool adagrad, bool placed>
     return from < g.count;
   };
   while (isLeft()) {
+    if (asked < from) asked = from;  // Rows with many lookups are taken faster than prefetched.
     while (asked < from + updateAhead(dim)) ask();
     RowGroup* const now = byAge[0];
     now->n = 0;

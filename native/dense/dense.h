@@ -192,8 +192,8 @@ INLINE void foldRun(FoldedTile& t, const float* a, int64_t stepA, const float* b
 template <typename Format, int rows, int vectors>
 void foldedTile(FoldedTile& t, const float* a, int64_t stepA, const float* b,
                 int64_t stepB) {
-  if (lanes == 8 && stepA == panelRows && stepB == tileColumns) {
-    foldRun<Format, rows, vectors>(t, a, panelRows, b, tileColumns);
+  if (lanes == 8 && stepA == panelStep && stepB == tileColumns) {
+    foldRun<Format, rows, vectors>(t, a, panelStep, b, tileColumns);
   } else {
     foldRun<Format, rows, vectors>(t, a, stepA, b, stepB);
   }
@@ -304,7 +304,7 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
             ofA = panelsOfA(panels, false, depth);
             if (j0 == 0) {
               packRun<Format>(run, [&](int64_t k0, int64_t some, int64_t offset) {
-                packA<Format>(panels + offset * panelRows, {dOut, 1, outputs.all}, i0, rows, k0,
+                packA<Format>(panels + offset * panelStep, {dOut, 1, outputs.all}, i0, rows, k0,
                               some, depth);
               });
               // Prefetches the gradients to pack next: of the next run of samples, or, after the

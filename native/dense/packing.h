@@ -2,8 +2,11 @@
 // dense/product.h say how elements are packed. Included by dense/dense.cc for each instruction set.
 
 constexpr int64_t tileColumns = 2 * lanes;
-/// Each k of a packed panel of A is whole, aligned vectors.
+/// Each k of a panel of A is packed as whole vectors.
 constexpr int64_t panelRows = (tileRows + lanes - 1) / lanes * lanes;
+/// Floats from one k of such a panel to the next. With AVX2, the next k overwrites what exceeds a
+/// tile, so that panels fill less of the caches; longer vectors stay aligned.
+constexpr int64_t panelStep = lanes == 8 ? tileRows : panelRows;
 /// Packed elements of a block, along k. A panel of B and the rows of A that are multiplied by it
 /// fit into a first-level cache of 32 KiB with vectors of 256 bits.
 constexpr int64_t packedK = lanes == 8 ? 256 : 512;
@@ -98,7 +101,7 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
 INLINE bool keepsRows(const Operand& a) { return a.hasRows() && !prefersColumns; }
 
 /// Packs A into panels: [panel][row][stridedK] if it keeps its rows, else [panel][packed k,
-/// `depth`][panelRows].
+/// `depth`][panelStep].
 template <typename Format>
 void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k,
            int64_t depth = stridedK) {
@@ -120,16 +123,16 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
   // All panels of a k before the next k, as the columns of one panel would compete for one set of
   // the first-level cache.
   for (int64_t p = 0; p < k; p += Format::together, from += Format::together * a.columnStep) {
-    float* panel = out + Format::packed(p) * panelRows;
+    float* panel = out + Format::packed(p) * panelStep;
     // The last vector of a k may reach into one more line.
     if (p + ahead < k) askFloats(from + ahead * a.columnStep, m + 16);
-    for (int64_t i = 0; i < m; i += tileRows, panel += panelRows * depth) {
-      // Tiles do not read the elements of a panel after `tileRows`, which may be anything.
+    for (int64_t i = 0; i < m; i += tileRows, panel += panelStep * depth) {
+      // Tiles do not read the elements of a k after `tileRows`, which may be anything.
       const int64_t rows = m - i < panelRows ? m - i : panelRows;
       UNROLL for (int64_t v = 0; v < panelRows; v += lanes) {
         Vec made[Format::made];
         Format::packAcross(made, from + i + v, p + 1 < k ? a.columnStep : 0, left(rows, v));
-        for (int64_t r = 0; r < Format::made; r++) store(panel + r * panelRows + v, made[r]);
+        for (int64_t r = 0; r < Format::made; r++) store(panel + r * panelStep + v, made[r]);
       }
     }
   }
@@ -147,7 +150,7 @@ struct Panels {
 /// `depth` k.
 INLINE Panels panelsOfA(const float* packed, bool keepsRows, int64_t depth = stridedK) {
   if (keepsRows) return {packed, 1, tileRows * stridedK};
-  return {packed, panelRows, panelRows * depth};
+  return {packed, panelStep, panelStep * depth};
 }
 
 /// The layout of packed B with `k` packed k.

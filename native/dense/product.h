@@ -129,8 +129,8 @@ struct Float32 {
     if (flushed) _mm_setcsr(mode | flushes);
     pin(acc);
     // Known steps are part of an instruction's address.
-    if (lanes == 8 && stepA == (rowA == 1 ? panelRows : 1) && stepB == tileColumns) {
-      chain<rows, vectors, rowA>(acc, k, a, rowA == 1 ? panelRows : 1, b, tileColumns, coming);
+    if (lanes == 8 && stepA == (rowA == 1 ? panelStep : 1) && stepB == tileColumns) {
+      chain<rows, vectors, rowA>(acc, k, a, rowA == 1 ? panelStep : 1, b, tileColumns, coming);
     } else {
       chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB, coming);
     }

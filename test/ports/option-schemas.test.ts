@@ -10,13 +10,13 @@ import { freeTexts, pathOption, withPaths } from "../../src/ports/option-schemas
 
 /**
  * Text options that may be anything and name no file: names within the job, characters, column
- * values, and hashes that are compared.
+ * values, and hashes that are compared. An option of several sections is listed at the first.
  */
 const noPaths = [
   ...["data.categorical[].separator", "data.categorical[].weightSeparator", "data.delimiter"],
   ...["data.positive", "data.transforms[].input.separator", "data.where[].equals"],
   ...["data.transforms[].input.weightSeparator", "evaluation.earlyStopping.task"],
-  ...["evaluation.reduceOnPlateau.task", "evaluation.split.from", "model.attention[].sequence"],
+  ...["evaluation.split.from", "model.attention[].sequence"],
   ...["model.attention[].target", "model.contexts[]", "model.transformers[].sequence"],
   ...["model.transformers[].target", "plan.sha256", "plan.shards[].table"],
   ...["planner.costs[].sha256", "warmStart.checkpoint", "warmStart.digest"],

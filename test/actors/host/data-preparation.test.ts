@@ -114,6 +114,12 @@ test("a host answers while it lays out a generation, and drops one that has ende
   say(host, "host.assemble", body);
   await pass(0);
   t.true(threads.length > 0, "without a release, threads start");
+  say(host, "host.release", { command: 3, isOver: true });
+  await pass(0);
+  const counted = heard({ role: "coordinator", index: 0 }).flatMap(({ type, body }) =>
+    type === "host.released" ? [body.meters?.devices.length] : [],
+  );
+  t.deepEqual(counted, [undefined, 2], "a release answers with the counters of both devices");
 });
 
 test("when the generation ends, the preparing host is released and its thread killed", async (t) => {

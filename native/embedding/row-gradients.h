@@ -274,10 +274,10 @@ INLINE void foldColumns(float* out, const Gradients& g, int64_t first, int64_t f
   storeSum(out);
 }
 
-/// out (D) = the sum of the gradients of lookups from..to-1: those of a slice in order, slices by
-/// the slice tree; slices are counted from `first`. Slices without lookups are skipped: they would
-/// add +0, which changes no bit, as no partial sum is ever -0. Sums stay in registers, for as many
-/// columns as fit. It is not inlined, as it would take the registers of the loops over rows.
+/// Sums the gradients of lookups from..to-1 into out (D). The lookups of a slice are added in order,
+/// then the slices as the slice tree pairs them; slices are counted from `first`. A slice without
+/// lookups is skipped: it would add +0, which changes no bit, as no partial sum is ever -0. Sums
+/// stay in registers. Not inlined, as it would take the registers of the loops over rows.
 template <bool placed>
 [[gnu::noinline]] static void foldLookups(float* out, const Gradients& gradients, int64_t first,
                                           int64_t from, int64_t to) {

@@ -41,7 +41,7 @@ export interface PieceTaker {
   waits(stream: Stream, ticket: number): boolean;
   /** Copies the waiting piece, and frees the slot for the next one. */
   copy(stream: Stream, ticket: number): void;
-  /** The ids of a batch whose last piece has arrived; nothing if the slot has all of them. */
+  /** Joins the ids of a batch that came in pieces; empty if the whole batch is in its slot. */
   joined(stream: Stream, ticket: number): Partial<IdArrays>;
   /** Prepares the slot of a batch that is released for the next batch. */
   forget(stream: Stream, ticket: number): void;

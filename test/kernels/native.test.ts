@@ -196,8 +196,9 @@ for (const isa of instructionSets) {
 }
 
 /**
- * A layer, forward and backward, half of whose values are near the smallest float32. A negative
- * seed gives one output and whole vectors of inputs, which sets with pairs do not pack.
+ * Computes a layer forward and backward; half of its values are near the smallest float32. With a
+ * negative seed the layer has one output, and inputs that fill whole vectors: the instruction set
+ * that multiplies pairs of bfloat16 then reads its operands in place.
  */
 function bfloat16Layer(k: Kernels, seed: number): Float32Array[] {
   const stream = new RandomStream(Math.abs(seed), 1);

@@ -1,6 +1,6 @@
 // Evaluates the heartbeats of hosts (host.progress): the current step, the breakdown of the step
 // time, the state of tiers, and stragglers. Each function returns the changes of the coordinator's
-// context and publishes what is new. Lost heartbeats are detected in
+// context and publishes the events that follow. A host whose heartbeats stop is detected in
 // actors/host/heartbeat-watch.ts.
 
 import { rateShare } from "../../../src/embedding/tables/rate-schedule.ts";

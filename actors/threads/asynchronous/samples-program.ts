@@ -56,9 +56,9 @@ export async function runSamples(
     readers: 1,
     local: { first: 0, count: 1 },
   });
-  // Each thread has its own outlet. One outlet for all would stop when the slots of the thread that
-  // has taken the fewest batches are full. A thread whose window has ended takes no batch, so the
-  // threads that still train would wait until their deadline.
+  // Each thread has its own outlet. A common outlet would stop when the slots of one thread are
+  // full. A thread that has finished its window takes no more batches and leaves its slots full, so
+  // the threads that still train would wait for a batch until their deadline.
   const training = Array.from({ length: threads }, (_, thread) => {
     const local = { first: 0, count: threads };
     return createBatchOutlet({

@@ -21,7 +21,7 @@ export const comparedMetric = z.enum([
 
 export type ComparedMetric = z.output<typeof comparedMetric>;
 
-/** The task whose metric is compared, as an option. */
+/** The option that names the task of the compared metric, for models of several tasks. */
 export const comparedTask = z
   .string()
   .min(1)

@@ -1,6 +1,6 @@
-// Batch normalisation, whose means are those of all samples of a batch, in a simulated run: no bit
-// depends on the number of devices or on a lost device. test/training/step/zoo.test.ts has the
-// other architectures.
+// Simulated runs with batch normalisation. Its means need the samples of all devices, so the test
+// checks that neither the number of devices nor a lost device changes a bit of the model.
+// test/training/step/zoo.test.ts tests the other architectures.
 
 import test from "ava";
 import { smallModel } from "../../helpers/clusters/clusters.ts";

@@ -1,5 +1,5 @@
-// Commands to the readers of a training run: those that cannot be executed are refused, and drains
-// at the same time are executed, which changes no bit and counts as no failure.
+// Commands to the readers of a training run. A command that cannot be executed is refused. Several
+// readers may be drained at once: the model keeps its bits, and no drain counts as a failure.
 
 import test from "ava";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";

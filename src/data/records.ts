@@ -118,7 +118,7 @@ export function createRecordEncoder(
   };
 
   return {
-    columns: transforms === undefined ? namesBy(columns, dense) : undefined,
+    columns: transforms === undefined ? namesBy(columns) : undefined,
     encode(given, only) {
       const records = dotted.length === 0 ? given : given.map((record) => flat(record, names));
       const shape = { dense, wide, weighted, means };
@@ -195,7 +195,7 @@ export function featureColumnsOf(
   tables: readonly TableShape[],
 ): EncodedColumns {
   const columns = columnsOf(data, tables);
-  const names = namesBy(columns, denseOf(data));
+  const names = namesBy(columns);
   const inputs = new Map(
     (transformsOf(data) ?? []).flatMap((one) => {
       if (!("input" in one)) return [];
@@ -207,9 +207,7 @@ export function featureColumnsOf(
     const input = inputs.get(name);
     return input === undefined || input === name ? name : sourceOf(input);
   };
-  // A column with an indicator of missing values also feeds the next feature.
-  const dense = names.dense.map((name, at) => sourceOf(name || (names.dense[at - 1] ?? "")));
-  return { dense, features: names.features.map(sourceOf) };
+  return { dense: names.dense.map(sourceOf), features: names.features.map(sourceOf) };
 }
 
 /** Whether a feature's column may hold a list. */
@@ -222,11 +220,12 @@ function isBagOf(
   return data.kind === "synthetic" || separator !== undefined || list !== undefined;
 }
 
-/** The column of each feature; empty for the indicator of a dense column. */
-function namesBy({ dense, categorical }: FieldColumns, count: number): EncodedColumns {
-  const names = new Array<string>(count).fill("");
-  for (const { name, at } of dense) names[at] = name;
-  return { dense: names, features: categorical.map(({ name }) => name) };
+/** The column of each feature. An indicator of missing values has the column before it. */
+function namesBy({ dense, categorical }: FieldColumns): EncodedColumns {
+  return {
+    dense: dense.flatMap(({ name, missing }) => (missing === "indicator" ? [name, name] : [name])),
+    features: categorical.map(({ name }) => name),
+  };
 }
 
 /** The names of a record's columns, each once: columns that features and transforms read. */

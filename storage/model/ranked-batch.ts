@@ -29,8 +29,13 @@ export function rankedBatch(
     const keys = Object.keys(candidate);
     return keys.length === firstKeys.length && keys.every((key) => named.has(key));
   };
-  // Candidates with different columns are merged with the user, which checks their names.
-  if (!candidates.every(isAlike)) return sharedIn(encoder.encode(candidates.map(merged)));
+  const isNested = (name: string) =>
+    name.includes(".") && firstKeys.some((key) => name.startsWith(`${key}.`));
+  // Candidates with different columns are merged with the user, which checks their names, and so
+  // are candidates whose nested objects have columns.
+  if (!candidates.every(isAlike) || [...columns.dense, ...columns.features].some(isNested)) {
+    return sharedIn(encoder.encode(candidates.map(merged)));
+  }
   const ofUser = encoder.encode([merged(first)]);
   const own = encoder.encode(candidates, named);
   const isDenseOfUser = !columns.dense.some((name) => named.has(name));

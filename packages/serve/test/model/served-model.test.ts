@@ -90,6 +90,32 @@ test("candidates may name different columns, each of which overrides the shared 
   t.deepEqual((await served.rank(user, many)).scores, whole.scores);
 });
 
+test("missing values and nested columns of candidates are ranked as they are predicted", async (t) => {
+  const directory = join(startDirectory(t), "checkpoints");
+  await drawModel({
+    model: { kind: "dlrm", dense: 3, tables, bottom: [5, 4], top: [6, 1] },
+    data: {
+      ...{ kind: "jsonl", paths: ["clicks.jsonl"], label: "clicked", batchSize: 8 },
+      dense: [{ column: "item.price", missing: "indicator" }, "age"],
+      categorical: [
+        { column: "item.id", table: "a", ids: "integer" },
+        { column: "b", ids: "integer" },
+      ],
+    },
+    checkpoint: { directory },
+  });
+  await using served = await ServedModel.open(directory);
+  const person = { age: 30, b: 7 };
+  for (const some of [
+    [{ "item.price": 2 }, { "item.price": null }, { "item.price": 5 }],
+    [{ item: { id: 1, price: 2 } }, { item: { id: 2, price: 3 } }, { item: { id: 3 } }],
+  ] as unknown as SampleRecord[][]) {
+    const whole = await served.predict(some.map((one) => ({ ...person, ...one })));
+    t.is(new Set(whole.scores).size, 3);
+    t.deepEqual((await served.rank(person, some)).scores, whole.scores);
+  }
+});
+
 test("a file that is no delta changes nothing, and a closed model refuses requests", async (t) => {
   const served = await ServedModel.open(await drawnDirectory(t));
   const { version } = served;

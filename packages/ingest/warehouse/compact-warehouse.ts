@@ -177,10 +177,11 @@ async function compactPartition(
     const made = names.map((name) => join(home, name));
     await verify(made, expected, home);
     const after = await factsOf(made);
-    const digest = expected.digest().slice(0, 12);
+    const own = finalNames(files, expected.digest(), names.length);
     const note: Note = {
-      made: names.map((name, i) => [name, `part-${digest}-${i}.parquet`]),
-      removed: files.map((path) => basename(path)),
+      made: names.map((name, i) => [name, own[i] ?? ""]),
+      // The same rows in other row groups have the same names: a new file replaces the old one.
+      removed: files.map((path) => basename(path)).filter((name) => !own.includes(name)),
     };
     options.signal?.throwIfAborted();
     onDisk("write", home, () => {
@@ -204,6 +205,18 @@ async function compactPartition(
     }
     throw error;
   }
+}
+
+/**
+ * Names of the new files, which readers sort: in the order of their rows, and before files that an
+ * ingestion adds behind the last one of `files`, `part-0000000000000401.parquet`.
+ */
+function finalNames(files: readonly string[], digest: string, count: number): string[] {
+  const [stem = "part"] = /^part-\d+(?=[-.])/.exec(basename(files.at(-1) ?? "")) ?? [];
+  const digits = String(count - 1).length;
+  return Array.from({ length: count }, (_, i) => {
+    return `${stem}-${digest.slice(0, 12)}-${String(i).padStart(digits, "0")}.parquet`;
+  });
 }
 
 async function factsOf(files: readonly string[]): Promise<Facts> {

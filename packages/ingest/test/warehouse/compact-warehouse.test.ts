@@ -11,6 +11,7 @@ import { fixtures } from "../../../../test/data/parquet/parquet-files.ts";
 import { stride } from "../../../../test/helpers/thinned.ts";
 import { compactWarehouse } from "../../warehouse/compact-warehouse.ts";
 import { inspectWarehouse } from "../../warehouse/inspect-warehouse.ts";
+import { writeWarehouse } from "../../warehouse/write-warehouse.ts";
 import { allFiles, contentsOf, mortalDisk } from "./tables.ts";
 
 const clicks = join(fixtures, "clicks.parquet");
@@ -47,6 +48,25 @@ test("compaction makes few files with large row groups, with the same rows in th
   t.is(rows, 2400);
   t.is(columns.find(({ name }) => name === "when")?.type, "TIMESTAMP");
   t.deepEqual((await compactWarehouse(table, { groupRows: 500, fileRows: 1000 })).partitions, []);
+});
+
+test("rows stay, and in their order, in other row groups, in many files and before later ones", async (t) => {
+  const home = startDirectory(t);
+  const table = startTable(home, [3]);
+  const before = await contentsOf(table);
+  await compactWarehouse(table, { groupRows: 100 });
+  await compactWarehouse(table, { groupRows: 1000 });
+  t.deepEqual(await contentsOf(table), before);
+  const text = join(home, "numbers.csv");
+  writeFileSync(text, `n\n${Array.from({ length: 26 }, (_, i) => `${i}\n`).join("")}`);
+  const ordered = join(home, "ordered");
+  await writeWarehouse([text], ordered, { groupRows: 1 });
+  const numbers = await contentsOf(ordered);
+  await compactWarehouse(ordered, { fileRows: 2, groupRows: 4 });
+  t.is(allFiles(ordered).length, 13);
+  t.deepEqual(await contentsOf(ordered), numbers);
+  writeFileSync(join(ordered, "part-1.parquet"), ""); // As an ingestion adds it.
+  t.is(allFiles(ordered).at(-1), "part-1.parquet");
 });
 
 test("a compaction note that names files outside the table moves and removes none", async (t) => {

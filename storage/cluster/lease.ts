@@ -126,6 +126,7 @@ export class LeaseDirectory implements Lease {
 
   /** Moves the beat of a term that the caller owns. False: there is a newer term. */
   renew(term: Term): boolean {
+    if (!this.isNewest(term)) return false; // The second successor has removed the file.
     const file = this.#disk.open(this.#pathOf(term.term), "update");
     try {
       file.write(encode(term), 0);

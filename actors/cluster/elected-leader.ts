@@ -146,7 +146,9 @@ export class ElectedLeader {
       mark,
       clock: network.clock,
       retryMs: options.leaseMs / 5,
-      isHeld: () => journal.isRemote || leadership.isHeld, // O1
+      assertLeading() {
+        if (!leadership.isHeld) assertLeading();
+      },
       confirm, // O3
       entries: () => registry.entries(),
       publish: (event, tenant) => {

@@ -16,6 +16,7 @@
 //   K5. A reset crash count is on the disk before the event that reset it is published: the old
 //       count may be on the disk already, and a power loss would restore it.
 
+import { LeadershipLostError } from "../../../src/errors/errors.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { Mark } from "../../../storage/cluster/kept-mark.ts";
 import type { Awaitable } from "../../../storage/cluster/lease.ts";
@@ -28,8 +29,8 @@ export interface RunKeeperOptions {
   readonly clock: Clock;
   /** Delay before a refused write is retried. */
   readonly retryMs: number;
-  /** Whether this process is still the leader, which alone may write. */
-  readonly isHeld: () => boolean;
+  /** @throws LeadershipLostError once this process knows that another one leads */
+  readonly assertLeading: () => void;
   /** Checks that no other process has become the leader. @throws LeadershipLostError */
   readonly confirm: () => Awaitable<void>;
   /** All entries of a new journal that replaces the present one. */
@@ -63,9 +64,9 @@ export function openRunKeeper(options: RunKeeperOptions): {
 
   const markWhole = markerOf(options);
   const write = () => {
-    // After losing the lease, nothing is written: the journal is the next leader's.
-    if (round.length > 0 && options.isHeld()) journal.append(round);
-    else if (round.length > 0) markWhole(false, "for good");
+    // Nothing is written once another process leads: if that one dies before it begins its journal,
+    // the next leader reads this one. Until then the lease, if not held, may be held again.
+    if (round.length > 0 && !isLost(options)) journal.append(round);
     round = [];
     return journal.isLong ? journal.begin(options.entries()) : undefined;
   };
@@ -156,12 +157,23 @@ function publishAll(options: RunKeeperOptions, events: readonly Parameters<Publi
   }
 }
 
-/** K4. Sets and drops the mark. Once an entry is left out for good, the mark is never set again. */
-function markerOf({ mark, onError }: RunKeeperOptions) {
-  let isForGood = false;
-  return (isWhole: boolean, howLong?: "for good") => {
-    isForGood ||= howLong !== undefined;
-    const error = thrownBy(() => (isWhole && !isForGood ? mark.set() : mark.drop()));
+/** Whether another process leads. @throws errors of the disk */
+function isLost({ assertLeading }: RunKeeperOptions): boolean {
+  try {
+    assertLeading();
+    return false;
+  } catch (error) {
+    if (error instanceof LeadershipLostError) return true;
+    throw error;
+  }
+}
+
+/** K4. Sets and drops the mark. */
+function markerOf(options: RunKeeperOptions) {
+  const { mark, onError } = options;
+  return (isWhole: boolean) => {
+    if (isWhole && isLost(options)) return; // The next leader has its own mark.
+    const error = thrownBy(() => (isWhole ? mark.set() : mark.drop()));
     if (error !== undefined) onError(error, "marking the journal as complete");
   };
 }

@@ -1,13 +1,11 @@
 // From a shell: sessions are generated, and rows clustered by session.
 
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { startDirectory } from "../../../../test/data/data-files.ts";
-import { testAll, testIf } from "../../../../test/helpers/needs.ts";
 import { runCli, runOk } from "../../../../test/helpers/processes/cli.ts";
-import { lastJson, startCli } from "../../../../test/helpers/processes/start-cli.ts";
-import { until } from "../../../../test/helpers/until.ts";
+import { lastJson } from "../../../../test/helpers/processes/start-cli.ts";
 
 test.serial("sessions are generated as JSON Lines, in the requested order", async (t) => {
   const directory = startDirectory(t);
@@ -54,61 +52,3 @@ test.serial("rows are clustered by session, and a bad flag is one sentence", asy
   const again = await runCli(["cluster-sessions", "rows.jsonl", "small", ...small], directory);
   t.like(lastJson(again), { report: "cluster-sessions", rows: 2000, codec: "gzip", files: 1 });
 });
-
-/** Resolves once `rows` rows are sorted, or the table exists. */
-async function sorted(table: string, rows: number): Promise<void> {
-  const stateOf = () => {
-    try {
-      return JSON.parse(readFileSync(join(`${table}.clustering`, "state.json"), "utf8")) as {
-        read: { rows: number };
-      };
-    } catch {
-      return undefined; // The file does not exist yet, or no longer.
-    }
-  };
-  const isSorted = () => existsSync(table) || (stateOf()?.read.rows ?? 0) >= rows;
-  await until(`${rows} sorted rows`, isSorted, 2);
-}
-
-// In `npm test`, test/storage kills and stops the sorting itself.
-testIf(testAll).serial(
-  "killed or interrupted clustering resumes, and writes the same bytes",
-  async (t) => {
-    const directory = startDirectory(t);
-    const generate = ["generate", "--sessions", "8", "--samples", "7000", "--out", "rows.jsonl"];
-    t.is((await runCli(generate, directory)).code, 0);
-    const args = (table: string) => ["cluster-sessions", "rows.jsonl", table, "--memory", "1MB"];
-    t.is((await runCli(args("calm"), directory)).code, 0);
-    const bytesOf = (table: string) => {
-      return readFileSync(join(directory, table, "part-00000.parquet"));
-    };
-    let stopped = 0;
-    const ends = [
-      ["SIGKILL", 4000],
-      ["SIGINT", 1],
-      ["SIGKILL", 1],
-      ["SIGINT", 7000],
-    ] as const;
-    for (const [signal, rows] of ends) {
-      const running = startCli(args("table"), directory);
-      await sorted(join(directory, "table"), rows);
-      running.kill(signal);
-      const { code, stderr } = await running.ended;
-      if (code === 0) continue; // It ended before the signal.
-      stopped++;
-      t.is(code, signal === "SIGINT" ? 130 : null);
-      if (signal === "SIGINT") {
-        t.regex(
-          stderr,
-          /: stopped; the same command continues from table\.clustering; remove it to give up\.$/m,
-        );
-      }
-      t.false(existsSync(join(directory, "table")));
-      const ended = await runCli([...args("table"), "--json"], directory);
-      t.true(lastJson<{ rowsResumed: number }>(ended).rowsResumed >= rows);
-      t.true(bytesOf("table").equals(bytesOf("calm")));
-      rmSync(join(directory, "table"), { recursive: true });
-    }
-    t.true(stopped > 0);
-  },
-);

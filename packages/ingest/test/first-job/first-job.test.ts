@@ -12,9 +12,7 @@ import { InputUnusableError, InvalidOptionError, type JobOptions } from "../../.
 import { resolveJob } from "../../../../src/job/job.ts";
 import { purposes, RandomStream } from "../../../../src/ports/random.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
-import { runJob } from "../../../../test/helpers/clusters/clusters.ts";
-import { startCluster } from "../../../../test/helpers/clusters/either-clusters.ts";
-import { dataFile, dataHome, testAll, testIf } from "../../../../test/helpers/needs.ts";
+import { dataFile, dataHome, testIf } from "../../../../test/helpers/needs.ts";
 import { thinned } from "../../../../test/helpers/thinned.ts";
 import { firstJob } from "../../first-job/write-first-job.ts";
 import {
@@ -182,28 +180,6 @@ async function jobOfShape(
 }
 
 const realFiles = ["frappe/test.csv.gz", "session/ml100k_u.data.gz"].map(dataFile);
-
-// On every change, packages/ingest/test/commands/init.test.ts covers that a first job trains.
-testIf(testAll, ...realFiles).serial(
-  "ten real files of different shapes give jobs that train",
-  async (t) => {
-    const home = startDirectory(t);
-    await using place = await startCluster(1);
-    for (const [i, [title, shape]] of Object.entries(shapes).entries()) {
-      const directory = join(home, `${i}`);
-      mkdirSync(directory);
-      const job = await jobOfShape(t, directory, { title, ...shape });
-      const { result } = await runJob(place, {
-        ...job,
-        data: { ...job.data, epochs: 1, cache: join(directory, "cache") } as JobOptions["data"],
-        checkpoint: { directory: join(directory, "run") },
-        stepDeadlineMs: 5000,
-      });
-      const measured = result.auc ?? result.rmse;
-      t.true(result.step > 0 && Number.isFinite(measured), `${title}: ${measured}`);
-    }
-  },
-);
 
 testIf(...realFiles)("first jobs of real files with different shapes are valid", async (t) => {
   const home = startDirectory(t);

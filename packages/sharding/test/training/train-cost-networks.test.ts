@@ -64,27 +64,6 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial(
-  "the three cost networks are trained and predict costs better than the mean",
-  async (t) => {
-    const names: string[] = [];
-    const { networks, reports } = await trainCostNetworks(drawnCosts(100, 2), {
-      ...{ epochs: 20, threads: 2 },
-      onNetwork: (name) => void names.push(name),
-    });
-    t.deepEqual(names, ["compute", "forward", "backward"]);
-    for (const [name, { samples, testMse, testVariance, digest }] of Object.entries(reports)) {
-      t.is(samples, 100);
-      t.log(`${name}: ${testMse} of ${testVariance}`);
-      t.true(testMse > 0);
-      t.regex(digest, /^sha256:[0-9a-f]{64}$/);
-    }
-    const { testMse, testVariance } = reports.compute;
-    t.true(testMse < testVariance, `${testMse} of ${testVariance}`);
-    t.is(networks.lateMax, 9);
-  },
-);
-
 testIf(testAll).serial("a plan's cost network predicts as the run's own model does", async (t) => {
   const home = startDirectory(t);
   const { compute } = drawnCosts(100, 2);

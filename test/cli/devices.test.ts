@@ -1,19 +1,18 @@
 // The number of devices that `osiris train` and `osiris plan` choose, by the constants of the
 // machine.
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { fastestDevices } from "../../cli/support/machine.ts";
 import type { JobOptions, JobPlan, JobSpec, PlanReport } from "../../internal.ts";
-import { machineConstants, resolveJob } from "../../internal.ts";
-import { defaultConstants } from "../../src/planner/cost/constants.ts";
+import { resolveJob } from "../../internal.ts";
 import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
 import { startDirectory } from "../data/data-files.ts";
 import { setEnvironment } from "../helpers/environment.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { runCli, runOk } from "../helpers/processes/cli.ts";
-import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
+import { lastJson } from "../helpers/processes/start-cli.ts";
 import { directoryWith, jobOf } from "./jobs.ts";
 
 /** Constants of a machine of two cores; each device adds `more` seconds to a step. */
@@ -110,39 +109,6 @@ test.serial(
     for (const job of large) {
       await t.throwsAsync(devicesOf(job), { message: /OSIRIS_CALIBRATION/ });
     }
-  },
-);
-
-// In `npm test`, test/actors/calibration covers that a machine is measured once, and then known
-// from its file.
-testIf(testAll).serial(
-  "without --constants the machine is measured once, and then known from its file",
-  async (t) => {
-    const directory = startDirectory(t);
-    const job = { ...jobOf("none"), arithmetic: "reference" };
-    writeFileSync(join(directory, "job.json"), JSON.stringify(job));
-    const path = join(directory, "cache", "osiris", "machine.json");
-    const plan = (...variables: string[]) => {
-      const cache = `XDG_CACHE_HOME=${join(directory, "cache")}`;
-      const env = ["env", "-u", "OSIRIS_CONSTANTS", cache, ...variables];
-      return startCli(["plan", "job.json"], directory, env).ended;
-    };
-    const wrong = await plan("OSIRIS_CALIBRATION=short");
-    t.is(wrong.code, 2);
-    t.regex(wrong.stderr, /Expected the variable `OSIRIS_CALIBRATION` to be `brief` or left out/);
-    const measured = await plan();
-    t.is(measured.code, 0, measured.stderr);
-    t.regex(measured.stderr, /^Measuring this machine, briefly, as it has not been measured /);
-    const [{ key, constants }] = JSON.parse(readFileSync(path, "utf8")).measured;
-    t.regex(key.arithmetic, /^reference/);
-    t.true(constants.steps.length > 0);
-    t.regex(measured.stdout, /\nPredicted with: .*, reference/);
-
-    const measure = async () => ({ ...defaultConstants, source: "kept before" });
-    await machineConstants({ path, arithmetic: "reference", isRenewed: true, measure });
-    const known = await plan();
-    t.is(known.stderr, "");
-    t.regex(known.stdout, /\nPredicted with: kept before\n/);
   },
 );
 

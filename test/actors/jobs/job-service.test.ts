@@ -1,8 +1,7 @@
 // The job service as NATS's official client sees it: service discovery finds it, and its answers
 // name every error of a request.
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { connect, type NatsConnection } from "nats";
 import {
@@ -16,7 +15,6 @@ import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { patient } from "../../helpers/nats/nats.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 
 /** No run of this cluster starts: each waits for more devices than the cluster has. */
 const onCluster = shared(() => Cluster.start({ devices: 1, minDevices: 2 }));
@@ -189,40 +187,3 @@ function waitingJob(t: ExecutionContext): JobOptions {
     checkpoint: { directory: join(directory, "checkpoints") },
   };
 }
-
-testIf(testAll).serial(
-  "a run that requests all devices gets the tenant's limit of devices",
-  async (t) => {
-    const tenants = { ads: { users: {}, devicesMax: 1 } };
-    const job = waitingJob(t);
-    const place = dirname(job.checkpoint?.directory ?? "");
-    const roots = { data: place, checkpoints: place };
-    await using cluster = await Cluster.start({ devices: 2, minDevices: 1, tenants, roots });
-    const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
-    await using ads = await connectTo({ ...at, tenant: "ads" });
-    const run = await ads.submit({ ...job, devices: 0, checkpoint: {} });
-    const devices: number[] = [];
-    for await (const event of run.events()) {
-      if (event.type === "run.started") devices.push(event.devices);
-    }
-    t.deepEqual(devices, [1]);
-  },
-);
-
-testIf(testAll).serial(
-  "a damaged journal is reported as an incident, and the rest is restored",
-  async (t) => {
-    const directory = startDirectory(t);
-    mkdirSync(join(directory, "runs"));
-    writeFileSync(join(directory, "runs", "00000000.jsonl"), "0badcafe {}\n0badcafe {}\n\n");
-    const codes: string[] = [];
-    await using cluster = await Cluster.start({
-      devices: 1,
-      state: { directory },
-      onIncident: ({ reason }) => codes.push(reason.code),
-    });
-    await cluster.leading;
-    t.deepEqual(codes, ["JOURNAL_DAMAGED"]);
-    t.deepEqual(await cluster.list(), []);
-  },
-);

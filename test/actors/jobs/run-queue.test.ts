@@ -112,8 +112,8 @@ onCluster.test(
   },
 );
 
-// In `npm test`, test/actors/jobs/job-service.test.ts restores a journal, and
-// test/cli/running.test.ts kills a cluster with `--state`.
+// In `npm test`, registry.test.ts continues the runs of a journal, and test/cli/running.test.ts
+// kills a cluster with `--state`.
 testIf(testAll).serial(
   "finished, running, paused and queued runs outlive the leader's process",
   async (t) => {

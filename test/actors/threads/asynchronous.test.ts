@@ -1,4 +1,4 @@
-// The threads of asynchronous training, with a real broker between them.
+// The threads of a trainer.
 
 import { join } from "node:path";
 import test from "ava";
@@ -7,7 +7,6 @@ import { trainerShapeOf } from "../../../actors/threads/asynchronous/trainer-sha
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
 import { sharedSpec } from "../../../actors/threads/generation-memory.ts";
 import { generationSpecOf } from "../../../actors/threads/generation-spec.ts";
-import { startAsyncThreads } from "../../../bench/step/async-threads.ts";
 import { abortTrainer, createTrainerMemory } from "../../../src/asynchronous/trainer-memory.ts";
 import { GenerationAbortedError } from "../../../src/errors/errors.ts";
 import { createAtomicCells, sleepTurning } from "../../../src/exchange/atomic-cells.ts";
@@ -15,10 +14,7 @@ import { createBatchIntake } from "../../../src/exchange/batch-intake.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realClock } from "../../../src/ports/clock.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { createPartTally } from "../../../src/training/checkpoint/part-names.ts";
-import type { Manifest } from "../../../storage/checkpoints/store/checkpoint-store.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 
 function jobIn(directory: string) {
   const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8, rowBlocks: 2 }));
@@ -36,48 +32,6 @@ function jobIn(directory: string) {
     stepDeadlineMs: 10_000,
   });
 }
-
-// In `npm test`, asynchronous-run.test.ts trains and saves with the same threads.
-testIf(testAll).serial(
-  "threads of two trainers share an epoch, and their checkpoint can be continued",
-  async (t) => {
-    const directory = startDirectory(t);
-    const job = jobIn(directory);
-    let saved: Pick<Manifest, "cut" | "generation" | "arithmetic" | "parts"> | undefined;
-    let after: unknown;
-    {
-      await using all = await startAsyncThreads(job, 2);
-      const { samples } = all.spec.data.training;
-      const steps = Math.ceil(samples / 32);
-      const before = await all.evaluate("evaluation");
-      const windows = [
-        { fromStep: 0, toStep: 9, plateau: 1 },
-        { fromStep: 9, toStep: steps, plateau: 1 },
-      ];
-      const reached = [];
-      for (const window of windows) reached.push(...(await all.run(window)));
-      t.is(
-        reached.reduce((sum, one) => sum + one.samples, 0),
-        samples,
-      );
-      const { pushes, exchanges } = all.updates();
-      t.is(pushes, 2 * steps); // Each batch has rows on both servers.
-      t.true(exchanges > steps / 8);
-      const parts = await all.save(steps);
-      const tally = createPartTally(job.model.tables);
-      for (const { name } of parts) tally.add(name);
-      t.true(tally.isWhole);
-      const { generation } = all.spec;
-      const { arithmetic } = all;
-      saved = { cut: steps, generation, arithmetic, parts };
-      after = await all.evaluate("evaluation");
-      t.true((before?.logLoss ?? 0) > 0.6 && (before?.samples ?? 0) > 250);
-      t.notDeepEqual(after, before);
-    }
-    await using all = await startAsyncThreads(job, 2, saved as Manifest);
-    t.deepEqual(await all.evaluate("evaluation"), after);
-  },
-);
 
 test("a thread of a trainer gets its batches while another thread takes none", async (t) => {
   const job = jobIn(startDirectory(t));

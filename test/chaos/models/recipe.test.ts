@@ -6,7 +6,6 @@ import { addJob } from "../../../chaos/simulation/jobs.ts";
 import { InvalidOptionError, type JobOptions } from "../../../internal.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData, storyOf } from "../../helpers/simulated.ts";
 
 const optimizer = {
@@ -37,21 +36,6 @@ test.serial(
   "simulated schedules, clipping and plateaus: one model on 1, 2 and 3 devices",
   async (t) => {
     const { generations } = await oneModelAfterLosses(simulated);
-    t.deepEqual(generations, [2, 2]);
-  },
-);
-
-// In `npm test`, test/training/step/quantised-exchange.test.ts compares them on several devices.
-testIf(testAll).serial(
-  "simulated gradients in bfloat16 and in buckets: one model on 1, 2 and 3 devices",
-  async (t) => {
-    const shardings = ["data-parallel", "auto", "auto"] as const;
-    const model = {
-      ...{ ...smallModel, bottom: [128, 128, 8], top: [128, 128, 1] },
-      tables: smallModel.tables.map((table, i) => ({ ...table, sharding: shardings[i] ?? "auto" })),
-    };
-    const exchange = { dense: "bfloat16", denseParts: 4 } as const;
-    const { generations } = await oneModelAfterLosses({ model, exchange, data: simulatedData });
     t.deepEqual(generations, [2, 2]);
   },
 );

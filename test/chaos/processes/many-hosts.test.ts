@@ -1,6 +1,6 @@
 // Several processes train the same model as one process, through kills, pauses and joins.
 
-import { rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import {
@@ -84,21 +84,6 @@ for (const arithmetic of ["auto", "reference"] as const) {
   );
 }
 
-testIf(testAll).serial(
-  "unequal hosts, and a leader that has a device itself, train the same model",
-  async (t) => {
-    await using place = await startTestCluster(1, { minDevices: 6 });
-    await startHost(t, place.cluster, { devices: 3 });
-    await startHost(t, place.cluster, { devices: 2 });
-    const { result, events } = await runJob(place, place.job({ readers: 2, devices: 5 }));
-    await equalsCalm(t, result, calmResult());
-    t.deepEqual(
-      only(events, "run.started")[0]?.hosts.map(({ devices }) => devices),
-      [1, 3, 1],
-    );
-  },
-);
-
 test.serial(
   "P2: hosts may be killed, and come back: the model is that of one process, with tiers",
   async (t) => {
@@ -140,24 +125,6 @@ test.serial(
     );
     const seconds = only(events, "run.recovered").map((event) => event.seconds.toFixed(1));
     t.log(`recovery, s: ${seconds.join(" ")}`);
-  },
-);
-
-testIf(testAll).serial(
-  "a device that exits on one host releases the waits on the other host at once",
-  async (t) => {
-    await using place = await startTestCluster(2, { minDevices: 4 });
-    const { cluster } = place;
-    const threads = breakableLauncher();
-    threads.plan([{ actor: "device:3", generation: 1, step: 17, point: 4, effect: "exit" }]);
-    await using host = await joinHere(cluster, { launcher: threads.launcher });
-    t.is(await host.joined, 1);
-    const { result, events } = await runJob(place, place.job({ stepDeadlineMs: 120_000 }));
-    t.is(result.digest, (await calmResult()).digest);
-    t.is(result.generation, 2);
-    t.like(only(events, "run.incident"), [{ offender: "device:3", supervisor: "host:1" }]);
-    const [recovered] = only(events, "run.recovered");
-    t.true((recovered?.seconds ?? Number.POSITIVE_INFINITY) < 30, `${recovered?.seconds} s`);
   },
 );
 
@@ -214,19 +181,6 @@ testIf(testAll).serial(
     t.deepEqual(only(events, "run.incident"), []);
     t.like(only(events, "run.scaled"), [{ from: 4, to: 2 }]);
     await untilHosts(cluster, [1]);
-  },
-);
-
-testIf(testAll).serial(
-  "a host that cannot see the checkpoint directory is named, with the path",
-  async (t) => {
-    await using place = await startTestCluster(0, { minDevices: 2 });
-    await startHost(t, place.cluster, { cwd: "/" });
-    const checkpoint = { directory: `nowhere-${process.pid}` };
-    t.teardown(() => rmSync(checkpoint.directory, { recursive: true, force: true }));
-    const run = await place.cluster.submit(place.job({ checkpoint }));
-    const error = await t.throwsAsync(run.result(), { code: "PATH_NOT_SHARED" });
-    t.regex(error?.message ?? "", /^host:1 does not see \/nowhere-\d+\/generations\/0+1\.json: /);
   },
 );
 

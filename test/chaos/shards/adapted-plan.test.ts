@@ -8,7 +8,6 @@ import { resolveJob } from "../../../src/job/job.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 
 const tables = Array.from({ length: 8 }, (_, i) => ({ name: `t${i}`, rows: 400, dim: 8 }));
 const model: JobOptions["model"] = { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] };
@@ -48,24 +47,6 @@ test.serial("a run adopts a plan derived from its meters, and no bit changes", a
   t.log(
     sought.map(({ step, gain, isTaken }) => `${step}: ${gain.toFixed(3)} ${isTaken}`).join("; "),
   );
-});
-
-// In `npm test`, seeds of simulated clusters move shards while devices die (test/chaos/simulation).
-testIf(testAll).serial("devices killed around a change of the plan change no bit", async (t) => {
-  await using place = await startCluster(2);
-  const calm = await runJob(place, jobOn(place));
-  const slow = { step: 1, point: 0, effect: "slow", actor: "device:1", slowMs: 20 } as const;
-  const dies = { point: 5, effect: "exit" } as const;
-  place.threads.plan([
-    ...[1, 2, 3, 4].map((generation) => ({ ...slow, generation })),
-    { ...dies, actor: "device:0", generation: 1, step: 9 },
-    { ...dies, actor: "device:0", generation: 3, step: 30 },
-  ]);
-  const adapt = { everySteps: 6, gainMin: 0, margin: 0 };
-  const { result, events } = await runJob(place, jobOn(place, { planner: { adapt } }));
-  t.is(result.digest, calm.result.digest);
-  t.true(only(events, "run.replanned").some(({ isTaken }) => isTaken));
-  t.true(only(events, "run.incident").length > 0);
 });
 
 test.serial("a plan that does not pay for the move to it is not adopted", async (t) => {

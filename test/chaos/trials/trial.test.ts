@@ -81,44 +81,6 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial("shards move and freeze between two deaths: the same model", async (t) => {
-  const trial = await chaos({ ...job(), sharding: "as-written" })
-    .moveShard(0, { device: 1 })
-    .at({ step: 8 })
-    .kill("device:1")
-    .at({ step: 16 })
-    .freezeShard(1)
-    .at({ step: 22 })
-    .moveShard(0, { device: 0 })
-    .at({ step: 26 })
-    .kill("leader")
-    .at({ step: 32 })
-    .verify();
-  t.is(trial.digest, trial.referenceDigest);
-  t.true(trial.faults.every(({ injected }) => injected));
-  t.true(trial.generations >= 4, `${trial.generations} generations: two moves, two deaths`);
-});
-
-testIf(testAll).serial(
-  "readers are drained and limited between two deaths: the model is the same",
-  async (t) => {
-    const trial = await chaos({ ...job(), readers: 2 })
-      .limitReaders(2000, { deadlines: 0.2 })
-      .at({ step: 6 })
-      .drainReader(1)
-      .at({ step: 10 })
-      .kill("device:1")
-      .at({ step: 16 })
-      .drainReader(0)
-      .at({ step: 26 })
-      .kill("leader")
-      .at({ step: 32 })
-      .verify();
-    t.is(trial.digest, trial.referenceDigest);
-    t.true(trial.faults.every(({ injected }) => injected));
-  },
-);
-
 testIf(testAll).serial(
   "a loss that is not finite fails a run; submitted again, it equals its reference run",
   async (t) => {
@@ -181,20 +143,6 @@ async function broken(t: { is: (a: unknown, b: unknown) => void }, options: Chao
   t.is("no error", "PROMISE_BROKEN");
   throw new TypeError("unreachable");
 }
-
-testIf(testAll).serial(
-  "a model that differs from the reference run's is reported with tables, blocks and steps",
-  async (t) => {
-    const reference = await chaos(job(1)).reference();
-    const error = await broken(t, { reference });
-    t.is(error.verdict, "safety");
-    const text = error.differences.join("\n");
-    t.regex(text, /^The model is sha256:\w+, its reference run sha256:\w+$/m);
-    t.regex(text, /^The bits of table a, block 0, quantum 0 differ$/m);
-    t.regex(text, /^Losses or metrics differ from step 10 on$/m);
-    t.like(error.schedule, { environment: { devices: 2, hosts: 0 }, faults: [{ what: "slow" }] });
-  },
-);
 
 testIf(testAll).serial(
   "a run that reports nothing within the patience does not pass as ended",

@@ -251,9 +251,19 @@ function outside(place: StorePlace, key: string, end: number, bytes: number): St
   return new StoreFailedError("read", addressOf(place, key), { cause });
 }
 
-/** @see ObjectStore.list */
+/** Most objects of one list. */
+const listedMax = 1_000_000;
+
+/**
+ * @see ObjectStore.list. A store that supports only ListObjects version 1 sends no token for the
+ * next page: the request for that page then names the last key as its `marker`.
+ */
 export function* list(place: StorePlace, below: string): Rule<string[]> {
   const keys: string[] = [];
+  const refuse = (why: string) => {
+    const address = addressOf(place, below);
+    return new InputUnusableError(address, `Cannot list ${address}: ${why}`);
+  };
   let next: Record<string, string> = {};
   for (;;) {
     const { body } = yield* ask(place, {
@@ -269,12 +279,17 @@ export function* list(place: StorePlace, below: string): Rule<string[]> {
     });
     const text = textOf(body);
     const decode = valuesOf(text, "EncodingType")[0] === "url" ? decoded : (key: string) => key;
-    keys.push(...valuesOf(text, "Key").map((key) => decode(key).slice(place.prefix.length)));
+    const page = valuesOf(text, "Key").map(decode);
+    keys.push(...page.map((key) => key.slice(place.prefix.length)));
+    if (keys.length > listedMax) throw refuse(`it has more than ${listedMax} objects`);
+    if (valuesOf(text, "IsTruncated")[0]?.trim().toLowerCase() !== "true") return keys.sort();
     const [token = ""] = valuesOf(text, "NextContinuationToken");
-    if (valuesOf(text, "IsTruncated")[0] !== "true" || token === "") break;
-    next = { "continuation-token": token };
+    const last = page.at(-1);
+    if (token !== "") next = { "continuation-token": token };
+    else if (last !== undefined && !page.includes(next.marker ?? "")) {
+      next = { marker: last, "start-after": last };
+    } else throw refuse("the store cuts the list of objects off, and sends no token for the rest");
   }
-  return keys.sort();
 }
 
 /** Most keys of one request, by the rules of S3. */

@@ -1,5 +1,5 @@
-// Requests for data in object stores: the request that reads an object or a list, signed with the
-// credentials of the environment, and the message for an error response.
+// Requests for data in object stores: the request that reads an object, signed with the credentials
+// of the environment, and the message for an error response.
 
 import { type Credentials, chainOf } from "../../objects/credentials.ts";
 import { siteOf, storeEnvironment } from "../../objects/environment.ts";
@@ -15,19 +15,17 @@ export interface S3Request {
   onExpired(): void;
 }
 
-/** The signed request for an object, or, with a query, for its bucket. */
+/** The signed request for an object. */
 export async function s3Request(
   address: string,
   headers: Readonly<Record<string, string>>,
-  query: Readonly<Record<string, string>>,
 ): Promise<S3Request> {
   const { bucket, key } = s3Parts(address);
   const env = storeEnvironment();
   const site = siteOf(env);
   const chain = chainOf(env);
   const credentials: Credentials | undefined = await chain.current();
-  const url = urlOf(site, bucket, Object.keys(query).length > 0 ? "" : key);
-  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  const url = urlOf(site, bucket, key);
   const signed = await signedHeaders({ method: "GET", url, headers: {} }, site, credentials);
   return {
     url: url.href,

@@ -42,8 +42,6 @@ export interface WebQuestion {
   readonly address: string;
   /** Headers of the next attempt. */
   readonly headers?: () => Headed;
-  /** Query parameters for the bucket of an object store. */
-  readonly query?: Readonly<Record<string, string>>;
   /** Aborts if the response is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -94,7 +92,7 @@ function pause(waitMs: number, clock: Clock, signal: AbortSignal | undefined): P
 }
 
 async function attemptOf<Answer>(
-  { address, headers = () => ({}), query = {}, signal }: WebQuestion,
+  { address, headers = () => ({}), signal }: WebQuestion,
   read: (response: Response) => Promise<Answer>,
   deadlineMs: number,
 ): Promise<Answer> {
@@ -105,7 +103,7 @@ async function attemptOf<Answer>(
   try {
     signal?.throwIfAborted();
     const own: WebRequest = isS3(address)
-      ? await s3Request(address, headers(), query)
+      ? await s3Request(address, headers())
       : webRequest(address, headers());
     const either = AbortSignal.any([deadline, ended.signal]);
     const { url, onExpired, ...init } = own;

@@ -55,8 +55,8 @@ const passes = ["forward", "dInput", "dWeight"] as const;
 const shortNames = { float32: "f32", bfloat16: "bf16" } as const;
 
 /**
- * Forward, input gradient and weight gradient of every layer of configurations a, b and c. The
- * limit of float32 is the best BLAS; bfloat16 is compared with our float32.
+ * Forward, input gradient and weight gradient of every layer of all configurations. The limit of
+ * float32 is the best BLAS; bfloat16 is compared with our float32.
  */
 function productMeasurements(
   batch: number,

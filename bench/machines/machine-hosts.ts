@@ -1,4 +1,4 @@
-// Hosts on machines that share nothing but a network (machines.ts), for a bench: a root with the
+// Hosts on machines that share nothing but a network (machines.ts), for a bench: a leader with the
 // checkpoints on a machine of its own, and one host with one device on each of the others, each on
 // one core. Two measurements are read on the machines: the bytes of their network devices, and the
 // processor time of their processes.
@@ -11,7 +11,7 @@ import { limitProgram } from "../limits/limits.ts";
 import { type BareMachine, type BareNetwork, type Cable, startBareNetwork } from "./machines.ts";
 
 /**
- * How frames of the exchange travel: `a` through one nats-server on the root's machine; `b` through
+ * How frames of the exchange travel: `a` through one nats-server on the leader's machine; `b` through
  * a nats-server on each host's machine, joined as a cluster; `c` over direct links.
  */
 export type Way = "a" | "b" | "c";
@@ -45,8 +45,8 @@ export interface TraceEvent {
 }
 
 const programOf = (path: string) => new URL(`../../${path}`, import.meta.url).pathname;
-const rootAddress = "10.99.0.1";
-const rootNats = `nats://${rootAddress}:4222`;
+const leaderAddress = "10.99.0.1";
+const leaderNats = `nats://${leaderAddress}:4222`;
 const usualWarmMs = 4000;
 /** A clock tick of the kernel's processor times. */
 const tickMs = 10;
@@ -74,8 +74,8 @@ export async function bareRate(cable: Cable, seconds: number): Promise<number> {
     const [one, two] = [await network.machine({}, "0"), await network.machine({}, "1")];
     const program = limitProgram();
     two.shell(`${program} tcpServe 5000 > rate 2>&1 &`);
-    const told = one.shell(`sleep 0.3; ${program} tcpSend ${two.address} 5000 ${seconds}`);
-    return (JSON.parse(told) as { readonly rate: number }).rate;
+    const printed = one.shell(`sleep 0.3; ${program} tcpSend ${two.address} 5000 ${seconds}`);
+    return (JSON.parse(printed) as { readonly rate: number }).rate;
   });
 }
 
@@ -113,18 +113,18 @@ export async function onMachines<Result>(
   use: (train: Train) => Promise<Result>,
 ): Promise<Result> {
   return await within(cable, async (network) => {
-    const root = await startRoot(network, hosts, flags);
+    const leader = await startLeader(network, hosts, flags);
     const machines: BareMachine[] = [];
     for (let host = 0; host < hosts; host++) {
       const machine = await network.machine(environment, `${host % cores}`);
       machines.push(machine);
       if (way === "b") startServer(machine, host + 2, hosts);
-      const nats = way === "b" ? `nats://${machine.address}:4222` : rootNats;
+      const nats = way === "b" ? `nats://${machine.address}:4222` : leaderNats;
       const started = osiris(machine, "host", "--nats", nats, "--devices", "1", "--json");
       await started.line('"report":"host"');
     }
     return await use((job, seconds, more) =>
-      measured({ root, machines, nats: rootNats, job, seconds, ...more }),
+      measured({ leader, machines, nats: leaderNats, job, seconds, ...more }),
     );
   });
 }
@@ -132,16 +132,16 @@ export async function onMachines<Result>(
 /** The same job on two devices of one process, on the cores of the machine. */
 export async function trainAlone(cores: number, seconds: number): Promise<MeasuredRun> {
   return await within({ bitsPerSecond: 1e10 }, async (network) => {
-    const root = await startBucket(network, `0-${cores - 1}`);
-    const up = osiris(root, "up", "--devices", "2", "--port", "4222", "--json");
+    const leader = await startBucket(network, `0-${cores - 1}`);
+    const up = osiris(leader, "up", "--devices", "2", "--port", "4222", "--json");
     await up.line('"up"');
     const job = jobOf(2e6);
-    return await measured({ root, machines: [], nats: "nats://127.0.0.1:4222", job, seconds });
+    return await measured({ leader, machines: [], nats: "nats://127.0.0.1:4222", job, seconds });
   });
 }
 
 const environment = {
-  AWS_ENDPOINT_URL_S3: `http://${rootAddress}:9000`,
+  AWS_ENDPOINT_URL_S3: `http://${leaderAddress}:9000`,
   AWS_REGION: "us-east-1",
   AWS_ACCESS_KEY_ID: "KEY",
   AWS_SECRET_ACCESS_KEY: "secret",
@@ -192,23 +192,23 @@ async function within<Result>(
 }
 
 async function startBucket(network: BareNetwork, cores?: string): Promise<BareMachine> {
-  const root = await network.machine(environment, cores);
-  const served = new Program(root, "bench/service/bucket-program.js", [rootAddress, "9000"]);
+  const leader = await network.machine(environment, cores);
+  const served = new Program(leader, "bench/service/bucket-program.js", [leaderAddress, "9000"]);
   await served.line("9000");
-  return root;
+  return leader;
 }
 
-async function startRoot(
+async function startLeader(
   network: BareNetwork,
   hosts: number,
   flags: readonly string[],
 ): Promise<BareMachine> {
-  const root = await startBucket(network);
-  startServer(root, 1, hosts);
+  const leader = await startBucket(network);
+  startServer(leader, 1, hosts);
   const up = osiris(
-    root,
+    leader,
     "up",
-    ...["--nats", rootNats],
+    ...["--nats", leaderNats],
     "--devices",
     "0",
     "--min-devices",
@@ -217,7 +217,7 @@ async function startRoot(
     "--json",
   );
   await up.line('"up"');
-  return root;
+  return leader;
 }
 
 /** Starts a nats-server that forms a cluster with the nats-servers of other machines. */
@@ -229,9 +229,9 @@ function startServer(machine: BareMachine, number: number, hosts: number): void 
 
 export type Progress = Extract<RunEvent, { readonly type: "run.progress" }>;
 
-/** Trains, and measures. `machines`: the machines of hosts, without the root's. */
+/** Trains, and measures. `machines`: the machines of hosts, without the leader's. */
 async function measured(options: {
-  readonly root: BareMachine;
+  readonly leader: BareMachine;
   readonly machines: readonly BareMachine[];
   readonly nats: string;
   readonly job: object;
@@ -239,9 +239,9 @@ async function measured(options: {
   readonly warmMs?: number;
   readonly traced?: number;
 }): Promise<MeasuredRun> {
-  const { root, machines, nats, job, seconds, warmMs = usualWarmMs, traced } = options;
-  root.write("job.json", JSON.stringify(job));
-  const running = osiris(root, "submit", "job.json", "--nats", nats, "--follow", "--json");
+  const { leader, machines, nats, job, seconds, warmMs = usualWarmMs, traced } = options;
+  leader.write("job.json", JSON.stringify(job));
+  const running = osiris(leader, "submit", "job.json", "--nats", nats, "--follow", "--json");
   const started = JSON.parse(await running.line('"type":"run.started"', '"type":"run.failed"'));
   if (started.type === "run.failed") throw new Error(started.error.message);
   let step = 0;
@@ -256,14 +256,14 @@ async function measured(options: {
     return events;
   };
   await untilMs(warmMs);
-  const [from, fromStep] = [sampled(root, machines), step];
+  const [from, fromStep] = [sampled(leader, machines), step];
   const events = await untilMs(1000 * seconds);
-  const to = sampled(root, machines);
+  const to = sampled(leader, machines);
   const steps = step - fromStep;
-  const trace = traced === undefined ? undefined : await traceOf(root, nats, started.run, traced);
+  const trace = traced === undefined ? undefined : await traceOf(leader, nats, started.run, traced);
   if (machines.length > 0) {
     // The next job may start when this one has ended.
-    osiris(root, "cancel", started.run, "--nats", nats, "--json");
+    osiris(leader, "cancel", started.run, "--nats", nats, "--json");
     await running.line('"type":"run.finished"', '"type":"run.failed"');
   }
   return {
@@ -281,24 +281,24 @@ async function measured(options: {
  * Traces the next steps: tasks, waits and the names of threads. Past steps are not traced, because
  * they shared the cores with the start of the command.
  */
-async function traceOf(root: BareMachine, nats: string, run: string, steps: number) {
+async function traceOf(leader: BareMachine, nats: string, run: string, steps: number) {
   const path = "/tmp/trace.json";
   const next = ["--steps", `${steps}`];
-  await osiris(root, "trace", run, "--nats", nats, "-o", path, ...next, "--json").line('"trace"');
-  const lines = root.shell(`grep -E '"cat":"(task|wait)"|"thread_name"' ${path}`).trim();
+  await osiris(leader, "trace", run, "--nats", nats, "-o", path, ...next, "--json").line('"trace"');
+  const lines = leader.shell(`grep -E '"cat":"(task|wait)"|"thread_name"' ${path}`).trim();
   return lines.split("\n").map((line) => JSON.parse(line.replace(/,$/, "")) as TraceEvent);
 }
 
 /** Bytes that the hosts' machines have sent, and processor time of all machines' processes. */
-function sampled(root: BareMachine, machines: readonly BareMachine[]) {
+function sampled(leader: BareMachine, machines: readonly BareMachine[]) {
   const atMs = performance.now();
   let [sentBytes, ticks] = [0, 0];
-  for (const machine of [root, ...machines]) {
+  for (const machine of [leader, ...machines]) {
     const text = machine.shell(
       "cat /proc/net/dev; echo; cat /proc/[0-9]*/stat 2>/dev/null || true",
     );
     const [devices = "", processes = ""] = text.split("\n\n");
-    if (machine !== root) sentBytes += Number(/eth0:\s*(?:\d+\s+){8}(\d+)/.exec(devices)?.[1]);
+    if (machine !== leader) sentBytes += Number(/eth0:\s*(?:\d+\s+){8}(\d+)/.exec(devices)?.[1]);
     for (const line of processes.trim().split("\n")) {
       const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
       ticks += Number(fields[11] ?? 0) + Number(fields[12] ?? 0);

@@ -80,7 +80,10 @@ function createFigures(
     steps: gauge("run_steps", "Steps of the whole run"),
     loss: gauge("run_loss", "Mean loss of the last reported step"),
     speed: gauge("run_samples_per_second", "Samples a second, of the last ten seconds"),
-    generation: gauge("run_generation", "Number of the generation: 1 until a failure or a scaling"),
+    generation: gauge(
+      "run_generation",
+      "Number of the generation: 1 until a failure or planned change",
+    ),
     devices: gauge("run_devices", "Devices that train it"),
     stepSeconds: gauge("step_seconds", "Mean time of a step"),
     batches: gauge("batches_ready", "Batches that were ready when a step began"),
@@ -127,7 +130,7 @@ function createFigures(
     alerts: counter("alerts", "Alerts of the run", "code"),
     scalings: counter(
       "scalings",
-      "Requested changes of the run's devices, or of the devices of its shards",
+      "Planned changes of the run's devices, or of the placement of its shards",
     ),
     checkpoints: counter("checkpoints", "Checkpoints committed"),
     bytes: counter("checkpoint_bytes", "Bytes of the parts of checkpoints"),

@@ -214,13 +214,13 @@ function isBad({ delayMs = 0, lossShare = 0 }: Cable): boolean {
 /** Resolves once a process has printed a word. */
 function said({ stdout, stderr }: ChildProcess, word: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    let told = "";
+    let errors = "";
     stderr?.on("data", (text) => {
-      told += text;
+      errors += text;
     });
     stdout?.on("data", (text) => {
       if (`${text}`.includes(word)) resolve();
     });
-    stdout?.on("close", () => reject(new Error(`It ended before it was ${word}: ${told}`)));
+    stdout?.on("close", () => reject(new Error(`It ended before it was ${word}: ${errors}`)));
   });
 }

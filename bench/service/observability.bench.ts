@@ -204,10 +204,10 @@ async function stepWorkMs(rounds: number): Promise<number[]> {
     ...{ everySteps, clock: realClock, timeline },
     report: (traced) => void structuredClone(traced),
   });
-  const there: Cells = { load: () => 0, store() {}, waitUntil: async () => {} };
+  const openCells: Cells = { load: () => 0, store() {}, waitUntil: async () => {} };
   const waits = waitedFor
     .filter((what) => what !== "checkpoint")
-    .map((what) => meter.cellsFor(what, there));
+    .map((what) => meter.cellsFor(what, openCells));
   const column = new Float64Array(new SharedArrayBuffer(8 * columnWords * cachedTables));
   const counts = { distinct: 9, missed: 3, conflicts: 1, left: 2 };
   const caches = Array.from({ length: cachedTables }, () => ({ counts, cache: { rowOf: [] } }));

@@ -86,8 +86,8 @@ async function threadMs(files: readonly string[]): Promise<number> {
 /** Processor time of a process that loads these files and ends. */
 function processMs(files: readonly string[]): number {
   const code = `${loading(files)} console.log(JSON.stringify(process.cpuUsage()));`;
-  const told = execFileSync(process.execPath, ["--input-type=module", "-e", code]);
-  const { user, system } = JSON.parse(told.toString()) as NodeJS.CpuUsage;
+  const output = execFileSync(process.execPath, ["--input-type=module", "-e", code]);
+  const { user, system } = JSON.parse(output.toString()) as NodeJS.CpuUsage;
   return (user + system) / 1000;
 }
 

@@ -153,14 +153,14 @@ async function trainTurns(
   const startMs = performance.now();
   // Device 0 requests the end as it would request a pause: all devices stop after the same step,
   // which is the next one if that has already begun.
-  const asked = () => {
+  const requestedPause = () => {
     const isOver = performance.now() - startMs > 1000 * seconds;
     return rank === 0 && (isOver || stepMs.length + 2 >= steps) ? 0 : -1;
   };
   busy.begin();
   for (let isOver = false; !isOver; ) {
     const beginMs = performance.now();
-    const { stopAfter } = await run(asked);
+    const { stopAfter } = await run(requestedPause);
     isOver = stopAfter >= 0;
     stepMs.push(performance.now() - beginMs);
     heap.look();

@@ -24,7 +24,7 @@ export interface LargeCluster {
 
 /** Serves the dashboard of the simulated cluster. */
 export async function openLargeCluster(): Promise<LargeCluster> {
-  const told: object[] = [];
+  const events: object[] = [];
   let receive: (frame: Frame) => void = () => {};
   const frameOf = (subject: string, body: unknown): Frame => ({
     subject,
@@ -37,11 +37,11 @@ export async function openLargeCluster(): Promise<LargeCluster> {
       return { unsubscribe() {} };
     },
     async request(subject: string, payload: Uint8Array) {
-      const asked = JSON.parse(new TextDecoder().decode(payload)) as Record<string, number>;
+      const request = JSON.parse(new TextDecoder().decode(payload)) as Record<string, number>;
       const method = subject.split(".").slice(2).join(".");
-      const { since = 0, most = 500 } = asked;
-      if (method !== "jobs.events") return frameOf(subject, answerTo(method, asked));
-      return frameOf(subject, { events: told.slice(since, since + most) });
+      const { since = 0, most = 500 } = request;
+      if (method !== "jobs.events") return frameOf(subject, answerTo(method, request));
+      return frameOf(subject, { events: events.slice(since, since + most) });
     },
   } as unknown as Transport;
   const network = { transport, cluster: "c1", clock: realClock, faultsAllowed: false };
@@ -50,7 +50,7 @@ export async function openLargeCluster(): Promise<LargeCluster> {
   let seq = 0;
   const publish = (event: object) => {
     const whole = { ...event, seq: seq++, run, generation: 1 };
-    told.push(whole);
+    events.push(whole);
     receive(frameOf(`osiris.c1.runs.${run}.events`, whole));
   };
   publish({ type: "run.queued", name: "large" });
@@ -77,8 +77,8 @@ function progressAt(step: number): object {
   const shares = Object.fromEntries(names.map((name) => [name, share]));
   const loss = 0.3 + 1 / Math.sqrt(step) + 0.02 * Math.sin(step);
   const times = { steps: 10, stepMs: 10 + Math.sin(step / 50), readMs: 1, batchesThere: 2, shares };
-  const told = { step, steps: 1_000_000, loss, samplesPerSecond: 2e5, repairedIds: [], times };
-  return { type: "run.progress", ...told };
+  const progress = { step, steps: 1_000_000, loss, samplesPerSecond: 2e5, repairedIds: [], times };
+  return { type: "run.progress", ...progress };
 }
 
 function answerTo(method: string, { first = 0, most = 1e9 }: Record<string, number>): unknown {
@@ -118,8 +118,8 @@ function overviewNow(): object {
 }
 
 function actor(name: string, state: string, children: object[]): object {
-  const own = name.startsWith("process") ? {} : { run, generation: 1 };
-  return { actor: name, ...own, state, depth: beat % 3, children };
+  const ofRun = name.startsWith("process") ? {} : { run, generation: 1 };
+  return { actor: name, ...ofRun, state, depth: beat % 3, children };
 }
 
 function shardAt(at: number): object {

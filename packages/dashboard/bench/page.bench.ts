@@ -116,8 +116,8 @@ function longestTaskMs(trace: Buffer): number {
       .filter(({ args }) => args?.name === "CrRendererMain")
       .map(({ pid, tid }) => `${pid} ${tid}`),
   );
-  const own = traceEvents.filter(({ pid, tid }) => main.has(`${pid} ${tid}`));
-  return own.reduce((most, { tdur = 0 }) => Math.max(most, tdur / 1000), 0);
+  const mainEvents = traceEvents.filter(({ pid, tid }) => main.has(`${pid} ${tid}`));
+  return mainEvents.reduce((most, { tdur = 0 }) => Math.max(most, tdur / 1000), 0);
 }
 
 interface TraceEvent {
@@ -141,7 +141,7 @@ async function framesOf(page: Page, view: string, large: LargeCluster, events: n
   await page.waitForSelector("main h2");
   await page.evaluate(watchFrames);
   const some = (eventsASecond * tellEveryMs) / 1000;
-  for (let told = 0; told < events; told += some) {
+  for (let published = 0; published < events; published += some) {
     large.tell(some);
     await pause(tellEveryMs);
   }

@@ -206,8 +206,8 @@ export class Chart extends Component<ChartProps> {
           ...(isStacked === true ? { fill: stroke } : {}),
           // The plot of a stacked curve has sums: the legend shows the curve's own value.
           value: (_: uPlot, value: number | null, at: number, index: number | null) => {
-            const own = this.props.curves.at(-at);
-            return `${short(isStacked === true ? own?.values[index ?? -1] : value)}${unit}`;
+            const curve = this.props.curves.at(-at);
+            return `${short(isStacked === true ? curve?.values[index ?? -1] : value)}${unit}`;
           },
         })),
       ],
@@ -340,11 +340,11 @@ export function joined(
   );
   const places = new Map(xs.map((x, at) => [x, at]));
   const values = curves.map(({ points }) => {
-    const own: (number | null)[] = xs.map(() => null);
+    const ys: (number | null)[] = xs.map(() => null);
     for (const [x = 0, y = Number.NaN] of points) {
-      own[places.get(x) ?? 0] = Number.isFinite(y) ? y : null;
+      ys[places.get(x) ?? 0] = Number.isFinite(y) ? y : null;
     }
-    return own;
+    return ys;
   });
   return { xs, values };
 }

@@ -20,13 +20,13 @@ const spaced = new WeakMap<TemplateStringsArray, TemplateStringsArray>();
 
 /** A template of elements, with blanks at line breaks as in an HTML file. */
 export const html: Template = (strings, ...values) => {
-  let own = spaced.get(strings);
-  if (own === undefined) {
+  let template = spaced.get(strings);
+  if (template === undefined) {
     // htm reads only the strings, never `raw`, which the type requires.
-    own = withBlanks(strings) as unknown as TemplateStringsArray;
-    spaced.set(strings, own);
+    template = withBlanks(strings) as unknown as TemplateStringsArray;
+    spaced.set(strings, template);
   }
-  return bound(own, ...values);
+  return bound(template, ...values);
 };
 
 export function Moment({ atMs }: { readonly atMs: number }) {

@@ -238,16 +238,16 @@ export class Store {
 
   #noteFigures({ event }: TimedEvent): void {
     const { run, type } = event;
-    const own = this.figures.get(run) ?? {};
+    const former = this.figures.get(run) ?? {};
     if (type === "run.progress") {
       const { step, steps, samplesPerSecond, secondsLeft } = event;
-      this.figures.set(run, { ...own, step, steps, samplesPerSecond, secondsLeft });
+      this.figures.set(run, { ...former, step, steps, samplesPerSecond, secondsLeft });
     } else if (type === "run.evaluated") {
-      this.figures.set(run, { ...own, auc: event.metrics.auc });
+      this.figures.set(run, { ...former, auc: event.metrics.auc });
     } else if (type === "run.incident" && event.end === undefined) {
-      this.figures.set(run, { ...own, samplesPerSecond: 0, state: "recovering" });
+      this.figures.set(run, { ...former, samplesPerSecond: 0, state: "recovering" });
     } else if (type === "run.started" || type === "run.recovered") {
-      this.figures.set(run, { ...own, state: "running" });
+      this.figures.set(run, { ...former, state: "running" });
     }
   }
 }

@@ -49,9 +49,10 @@ export function visitorWith(given: string | undefined, access: Access): Visitor 
   const { token, tenantTokens, allow } = access;
   if (given === undefined || token === undefined) return undefined;
   if (isSameToken(given, token)) return { tenant: undefined, allow };
-  for (const [tenant, own] of tenantTokens) {
+  for (const [tenant, token] of tenantTokens) {
     // D3: faults are for the operator only.
-    if (isSameToken(given, own)) return { tenant, allow: allow.filter((one) => one === "control") };
+    if (isSameToken(given, token))
+      return { tenant, allow: allow.filter((one) => one === "control") };
   }
   return undefined;
 }

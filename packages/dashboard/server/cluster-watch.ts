@@ -78,9 +78,9 @@ const restMsMax = 5000;
 export function reportFor(report: OverviewReport, tenant: string | undefined): OverviewReport {
   if (tenant === undefined) return report;
   const runs = report.runs.filter((one) => one.tenant === tenant);
-  const own = new Set(runs.map(({ run }) => run));
+  const visible = new Set(runs.map(({ run }) => run));
   const processes = report.processes.flatMap((one) => {
-    const actors = ownActors(one.actors, own);
+    const actors = ownActors(one.actors, visible);
     return actors === undefined ? [] : [{ ...one, pid: 0, actors }];
   });
   return { cluster: report.cluster, runs, processes, unresponsive: [] };

@@ -82,7 +82,7 @@ export class EventRing {
 
   /** When the events of a run were received, by their sequence numbers. */
   timesOf(run: string): ReadonlyMap<number, number> {
-    const own = this.#events.filter((one) => one.run === run);
-    return new Map(own.map(({ seq, atMs }) => [seq, atMs]));
+    const events = this.#events.filter((one) => one.run === run);
+    return new Map(events.map(({ seq, atMs }) => [seq, atMs]));
   }
 }

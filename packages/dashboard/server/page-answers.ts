@@ -111,17 +111,17 @@ export class PageAnswers {
       if (host !== undefined && host !== String(tree.host ?? "leader")) continue;
       const found = actorIn(tree.actors, actor, run);
       if (found === undefined) continue;
-      const { children, ...own } = found;
+      const { children, ...actorReport } = found;
       const waits = runs
         .filter((one) => one.run === run)
         .flatMap((one) => one.waitsFor.waits)
         .filter(({ waiter, awaited }) => waiter === actor || awaited === actor);
-      const about = { ...own, host: tree.host, children: children.length, waits };
+      const about = { ...actorReport, host: tree.host, children: children.length, waits };
       if (found.mailbox === undefined) return { ...about, messages: [] };
-      const asked = { host: tree.host, actor: found.actor, run: found.run };
+      const request = { host: tree.host, actor: found.actor, run: found.run };
       const ask = (client: Client) =>
-        client.inspectActor<Pick<ActorDetail, "messages">>("messages", asked);
-      const { messages } = (await this.#fresh(`messages ${JSON.stringify(asked)}`, ask)) as Pick<
+        client.inspectActor<Pick<ActorDetail, "messages">>("messages", request);
+      const { messages } = (await this.#fresh(`messages ${JSON.stringify(request)}`, ask)) as Pick<
         ActorDetail,
         "messages"
       >;
@@ -159,8 +159,8 @@ export class PageAnswers {
     if (tenant === undefined) return all;
     const list = () => this.#clientOf(tenant).list();
     const runs = (await this.#fresh(`runs of ${tenant}`, list)) as readonly RunLine[];
-    const own = new Set(runs.map(({ run }) => run));
-    return all.filter(({ run }) => own.has(run));
+    const visible = new Set(runs.map(({ run }) => run));
+    return all.filter(({ run }) => visible.has(run));
   }
 
   #fresh(what: string, ask: (client: Client) => Promise<unknown>): Promise<unknown> {

@@ -124,10 +124,10 @@ export class PageStreams {
     }
     stream.last = this.#ring.last;
     const all = missed.filter((one) => isSeenBy(one, stream.visitor));
-    const own = seenTogether(all, progressMax);
-    if (own.length === 0) return;
+    const thinned = seenTogether(all, progressMax);
+    if (thinned.length === 0) return;
     const id = `${this.#hello.epoch}:${stream.last}`; // S1
-    write(stream, "events", `[${own.map(({ text }) => text).join(",")}]`, id);
+    write(stream, "events", `[${thinned.map(({ text }) => text).join(",")}]`, id);
   }
 
   #beat(): void {

@@ -193,8 +193,8 @@ export class RunStory {
 
   #noteProgress(event: EventOf<"run.progress">, atMs: number | undefined): void {
     const { step, steps, loss, losses = [], samplesPerSecond, times } = event;
-    for (const own of losses) {
-      if (own.step !== step) this.#noteLoss(own.step, own.loss);
+    for (const entry of losses) {
+      if (entry.step !== step) this.#noteLoss(entry.step, entry.loss);
     }
     if (!this.#noteLoss(step, loss).isAgain) this.loss.add([step, loss]);
     const { learningRates: rates } = event;

@@ -29,8 +29,8 @@ export function HostsView({ store }: { readonly store: Store }) {
 type Actors = NonNullable<Store["report"]>["processes"][number]["actors"];
 
 function devicesIn(actor: Actors): number {
-  const own = actor.actor.startsWith("device:") ? 1 : 0;
-  return actor.children.reduce((sum, child) => sum + devicesIn(child), own);
+  const itself = actor.actor.startsWith("device:") ? 1 : 0;
+  return actor.children.reduce((sum, child) => sum + devicesIn(child), itself);
 }
 
 /** Actors of a run that may be made to throw. */

@@ -66,12 +66,12 @@ function figures(curve: MetricCurve | undefined): string {
 function curvesBeside(pair: Pair) {
   const found = pair.map(({ evaluations }) => metricsOf(evaluations));
   return shownMetrics.flatMap(({ name, id, title }) => {
-    const own = found.map((all) => all.find((one) => one.name === name)?.curves ?? []);
-    const tasks = [...new Set(own.flat().map(({ task }) => task))];
+    const curvesOfRuns = found.map((all) => all.find((one) => one.name === name)?.curves ?? []);
+    const tasks = [...new Set(curvesOfRuns.flat().map(({ task }) => task))];
     return tasks.map((task) => ({
       id: task === "" ? id : `${id}-${task}`,
       title: task === "" ? title : `${title}, ${task}`,
-      curves: own.map((curves) => curves.find((one) => one.task === task)),
+      curves: curvesOfRuns.map((curves) => curves.find((one) => one.task === task)),
     }));
   });
 }

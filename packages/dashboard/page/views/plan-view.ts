@@ -94,11 +94,11 @@ function sumsOf(shards: readonly ShardReport[], devices: number): readonly Devic
   const sums = Array.from({ length: devices }, (_, device): DeviceSum => {
     return { device, shards: 0, bytes: 0, lookups: 0 };
   });
-  for (const { device, bytes: own, lookupsPerStep } of shards) {
+  for (const { device, bytes: shardBytes, lookupsPerStep } of shards) {
     const sum = sums[device];
     if (sum === undefined) continue;
     sum.shards++;
-    sum.bytes += own;
+    sum.bytes += shardBytes;
     sum.lookups += lookupsPerStep;
   }
   return sums;

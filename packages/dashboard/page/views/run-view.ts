@@ -99,8 +99,8 @@ function lossChart(story: RunStory) {
   const { xs, values } = joined(curves);
   const mark = replaySummary(story.replays);
   const shown = curves.map(({ label }, at): Curve => {
-    const own = { label, values: values[at] ?? [] };
-    return at === 0 ? own : { ...own, isDots: true };
+    const curve = { label, values: values[at] ?? [] };
+    return at === 0 ? curve : { ...curve, isDots: true };
   });
   return html`<${Chart} id="loss" title="Training loss" xLabel="step" xs=${xs} curves=${shown} mark=${mark} ...${happened(story)} />`;
 }

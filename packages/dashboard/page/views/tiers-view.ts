@@ -70,8 +70,8 @@ const columns = [
 ];
 
 function rowsOf(tiers: readonly TierReport[], run: string): readonly TierRow[] {
-  const own = tiers.filter((tier) => tier.run === run);
-  return own.flatMap((tier) => tier.tables.map((table) => ({ tier, table })));
+  const tiersOfRun = tiers.filter((tier) => tier.run === run);
+  return tiersOfRun.flatMap((tier) => tier.tables.map((table) => ({ tier, table })));
 }
 
 const keyOf = ({ tier, table }: TierRow) => `${tier.actor} ${table.table}`;

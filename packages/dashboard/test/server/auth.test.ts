@@ -103,16 +103,16 @@ test("of many simultaneous events, only so much progress is sent as a page can s
   ring.add({ ...progress("r1", 1000), type: "run.incident" } as RunEvent, undefined, 0);
   ring.add(progress("r2", 0), undefined, 0);
   const all = ring.after(0) ?? [];
-  const told = seenTogether(all, 50).map(({ run, seq }) => `${run} ${seq}`);
-  t.true(told.length >= 40 && told.length <= 52, `${told.length}`);
-  for (const one of ["r1 999", "r1 1000", "r2 0"]) t.true(told.includes(one), one);
+  const thinned = seenTogether(all, 50).map(({ run, seq }) => `${run} ${seq}`);
+  t.true(thinned.length >= 40 && thinned.length <= 52, `${thinned.length}`);
+  for (const one of ["r1 999", "r1 1000", "r2 0"]) t.true(thinned.includes(one), one);
   t.is(seenTogether(all.slice(0, 50), 50).length, 50);
 });
 
 test("a long history is thinned of progress beyond a chart's resolution, and of nothing else", (t) => {
-  const told = Array.from({ length: 9000 }, (_, seq) => ({ event: progress("r1", seq) }));
+  const published = Array.from({ length: 9000 }, (_, seq) => ({ event: progress("r1", seq) }));
   const incident = { event: { ...progress("r1", 4001), type: "run.incident" } as RunEvent };
-  const all = [...told.slice(0, 4001), incident, ...told.slice(4001)];
+  const all = [...published.slice(0, 4001), incident, ...published.slice(4001)];
   const { events, thinned: left } = thinned(all);
   t.true(events.length < 1600, `${events.length} events`);
   t.is(events.length + left, all.length);
@@ -131,12 +131,12 @@ test("a thinned history keeps every loss of replayed steps, so that they can be 
   const before = Array.from({ length: 4000 }, (_, at) => lossAt(at, 2 * at + 2));
   const after = Array.from({ length: 4000 }, (_, at) => lossAt(4001 + at, 7002 + 2 * at));
   const { events } = thinned([...before, started(4000, 7000), ...after]);
-  const told = events.flatMap(({ event }) => {
+  const steps = events.flatMap(({ event }) => {
     return event.type === "run.progress"
       ? [event.step, ...(event.losses ?? []).map(({ step }) => step)]
       : [];
   });
-  const times = (step: number) => told.filter((one) => one === step).length;
+  const times = (step: number) => steps.filter((one) => one === step).length;
   t.true(events.length < 1600);
   for (let step = 7001; step <= 8000; step++) t.is(times(step), 2, `step ${step}`);
 });
@@ -171,16 +171,16 @@ test("a tenant sees only its own runs and their actors", (t) => {
 });
 
 test("only the changed parts of a report are sent", (t) => {
-  const told = new Map<string, string>();
+  const sent = new Map<string, string>();
   const report = { cluster: "c1", runs: [], processes: [], unresponsive: [] };
-  t.deepEqual(Object.keys(changesOf(report, told)), [
+  t.deepEqual(Object.keys(changesOf(report, sent)), [
     "cluster",
     "runs",
     "processes",
     "unresponsive",
   ]);
-  t.deepEqual(changesOf({ ...report }, told), {});
-  t.deepEqual(changesOf({ ...report, unresponsive: [1] }, told), { unresponsive: [1] });
+  t.deepEqual(changesOf({ ...report }, sent), {});
+  t.deepEqual(changesOf({ ...report, unresponsive: [1] }, sent), { unresponsive: [1] });
 });
 
 test("the server polls the cluster only for open pages, and waits 200 times an answer's time", async (t) => {

@@ -186,8 +186,9 @@ function inputsLine({
   vectors,
   withoutVectors: why,
 }: NonNullable<ModelExportReport["inputs"]>) {
-  const own = why === undefined ? plural(vectors, "test vector") : `no test vectors (${why})`;
-  return `${file}: how to make them from the data's columns, with ${own}`;
+  const vectorsText =
+    why === undefined ? plural(vectors, "test vector") : `no test vectors (${why})`;
+  return `${file}: how to make them from the data's columns, with ${vectorsText}`;
 }
 
 /** Lines that list the features whose inputs are not raw ids, grouped by the reason. */

@@ -45,9 +45,9 @@ export function foreignTensors(
   model: ModelSpec,
   tables?: readonly string[],
 ): ForeignTensor[] {
-  const own = checked(kind, model);
-  const order = orderOf(kind, own, tables);
-  return kind === "dlrm" ? ofDlrm(own, order) : ofTorchRec(own, order);
+  const supported = checked(kind, model);
+  const order = orderOf(kind, supported, tables);
+  return kind === "dlrm" ? ofDlrm(supported, order) : ofTorchRec(supported, order);
 }
 
 function checked(kind: ForeignKind, model: ModelSpec): Counterpart {
@@ -131,12 +131,12 @@ function layersOf(
   columns?: Int32Array,
 ): ForeignTensor[] {
   return widths.flatMap((outputs, i): ForeignTensor[] => {
-    const [own, there] = [`${names.own}.${i}`, names.there(i)];
+    const [name, foreign] = [`${names.own}.${i}`, names.there(i)];
     const permuted = i === 0 && columns !== undefined ? { columns } : {};
     const shape = [outputs, i === 0 ? inputs : (widths[i - 1] ?? 0)];
     return [
-      { name: `${there}.weight`, shape, own: { parameter: `${own}.weight` }, ...permuted },
-      { name: `${there}.bias`, shape: [outputs], own: { parameter: `${own}.bias` } },
+      { name: `${foreign}.weight`, shape, own: { parameter: `${name}.weight` }, ...permuted },
+      { name: `${foreign}.bias`, shape: [outputs], own: { parameter: `${name}.bias` } },
     ];
   });
 }
@@ -278,11 +278,11 @@ export function recognise(names: readonly string[]): NamesKind | undefined {
  * kept unchanged.
  */
 export function unwrapped(kind: NamesKind, names: readonly string[]): Recognised {
-  const own = new Map<string, string>();
+  const namesByForeign = new Map<string, string>();
   for (const name of names) {
     const found = roots[kind].exec(name)?.[1] ?? name;
     const plain = kind === "dlrm" ? found.replaceAll(wrapper, "") : found;
-    own.set(own.has(plain) ? name : plain, name);
+    namesByForeign.set(namesByForeign.has(plain) ? name : plain, name);
   }
-  return { kind, names: own };
+  return { kind, names: namesByForeign };
 }

@@ -161,9 +161,9 @@ function pytorch(kind: ForeignKind): Writer {
   return async (disk, path, model, options) => {
     const { pytorchMark, writePyTorch } = await import("./pytorch-model.ts");
     const { of, ...making } = makingOf(model, options);
-    const own = { ...making, of: { ...of, kind }, mark: pytorchMark };
+    const pytorch = { ...making, of: { ...of, kind }, mark: pytorchMark };
     const progress = progressOf(options);
-    const made = await writeResumable(disk, path, own, (unfinished) =>
+    const made = await writeResumable(disk, path, pytorch, (unfinished) =>
       writePyTorch(unfinished, model, progress, {
         ...{ kind, withOptimizer: options.withOptimizer ?? false },
         everyBytes: options.markBytes,

@@ -29,11 +29,11 @@ export function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Ui
 
 /** A piece with the bytes of these numbers. */
 export function numbersPiece(numbers: ArrayBufferView): FilePiece {
-  const own = bytesOf(numbers);
+  const bytes = bytesOf(numbers);
   async function* read(_: Progress, begin: number) {
-    yield own.subarray(begin);
+    yield bytes.subarray(begin);
   }
-  return { bytes: own.length, sourceBytes: 0, read };
+  return { bytes: bytes.length, sourceBytes: 0, read };
 }
 
 /** A piece with all rows of a table, in float32. */
@@ -76,7 +76,7 @@ export async function writePieces(
     let at = Math.max(first, begun);
     progress.skip(at - first);
     for await (const bytes of piece.read(progress, at - first)) {
-      for (const own of progress.count([bytes])) file.write(own, at);
+      for (const counted of progress.count([bytes])) file.write(counted, at);
       at += bytes.length;
       if (at - marked < everyBytes) continue;
       await save({ at });

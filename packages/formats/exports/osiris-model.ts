@@ -106,9 +106,9 @@ export async function writeOsiris(
   for (const [table, { dynamic }] of specs.entries()) {
     if (dynamic === undefined) continue;
     const sources = partsOfTable(manifest, specs, table).ids;
-    const own = sources.map((source) => store.readWholePart(manifest, source));
+    const parts = sources.map((source) => store.readWholePart(manifest, source));
     const name = idsPartNameOf(wholeTable(table, specs), specs);
-    const joined = joinIds(own, name);
+    const joined = joinIds(parts, name);
     put(name, joined, idLeavesOfPart(joined, name));
   }
   for (const { stored } of tables) {
@@ -130,8 +130,8 @@ export async function writeOsiris(
   }
   const digests = specs.map((_, table) => {
     const tile = wholeTable(table, specs);
-    const own = leaves.get(partNameOf(tile, specs)) ?? [];
-    return store.statedDigests?.[table] ?? tableDigest([{ ...tile, leaves: own }]);
+    const tileLeaves = leaves.get(partNameOf(tile, specs)) ?? [];
+    return store.statedDigests?.[table] ?? tableDigest([{ ...tile, leaves: tileLeaves }]);
   });
   const proof = {
     parts: parts.map(({ name, chunks }) => ({ name, chunks })),
@@ -172,8 +172,8 @@ async function writeTable(
     for await (const chunk of regrouped(source, after)) {
       if (writer.bytes - marked >= everyBytes) {
         marked = writer.bytes;
-        const own = { part: writer.part(), after, sums: [...sums] };
-        await unfinished.save({ parts: [...to.parts], open: own });
+        const open = { part: writer.part(), after, sums: [...sums] };
+        await unfinished.save({ parts: [...to.parts], open });
       }
       for (let i = 0; i < chunk.rows.length; i++) addSum(sums, hashing.of(chunk, i));
       after = chunk.rows.at(-1) ?? after;
@@ -312,9 +312,9 @@ function withoutElementState(
   { perElement, perRow }: StateShape,
 ): RowRecords {
   const width = perElement * dim + perRow;
-  const own = new Float32Array(rows.length * perRow);
+  const rowState = new Float32Array(rows.length * perRow);
   for (let i = 0; i < rows.length; i++) {
-    own.set(state.subarray((i + 1) * width - perRow, (i + 1) * width), i * perRow);
+    rowState.set(state.subarray((i + 1) * width - perRow, (i + 1) * width), i * perRow);
   }
-  return { rows, weights, state: own };
+  return { rows, weights, state: rowState };
 }

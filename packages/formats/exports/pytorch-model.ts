@@ -75,10 +75,10 @@ export async function writePyTorch(
     let crc = i === last?.sums.length ? last.sum : 0;
     let at = Math.min(Math.max(marked, place.start), place.start + bytes);
     progress.skip(at - place.start);
-    for await (const own of piece.read(progress, at - place.start)) {
-      for (const counted of progress.count([own])) file.write(counted, at);
-      if (own.length > 0) crc = crc32(own, crc); // Node's crc32 of no bytes is 0.
-      at += own.length;
+    for await (const bytes of piece.read(progress, at - place.start)) {
+      for (const counted of progress.count([bytes])) file.write(counted, at);
+      if (bytes.length > 0) crc = crc32(bytes, crc); // Node's crc32 of no bytes is 0.
+      at += bytes.length;
       if (at - marked < everyBytes) continue;
       await save({ at, sums: written.map((one) => one.crc), sum: crc });
       marked = at;

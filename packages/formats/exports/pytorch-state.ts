@@ -58,15 +58,15 @@ export function optimizerState(
     });
   };
   const states = tensors.flatMap((tensor, i) => {
-    const own = stateOf(tensor);
+    const entries = stateOf(tensor);
     // SGD with momentum has no step count, as in PyTorch.
-    const isCounted = own.length > 0 && own[0]?.[0] !== "momentum_buffer";
+    const isCounted = entries.length > 0 && entries[0]?.[0] !== "momentum_buffer";
     const state = new Map<string, StateValue>([
       ...(isCounted ? ([["step", manifest.cut]] as const) : []),
-      ...own,
+      ...entries,
     ]);
     const key = kind === "dlrm" ? i : tensor.name;
-    return own.length === 0 ? [] : [[key, state] as const];
+    return entries.length === 0 ? [] : [[key, state] as const];
   });
   const params = tensors.map(({ name }, i) => (kind === "dlrm" ? i : name));
   return {
@@ -143,13 +143,13 @@ function statePiece(
   const { width } = stored;
   const { rows, dim } = stored.spec;
   const initial = initialRowState(checkpoint.job.optimizer.sparse, dim);
-  const own = initial.subarray(column, column + columns);
+  const columnState = initial.subarray(column, column + columns);
 
   async function* read(progress: Progress, begin: number): AsyncGenerator<Uint8Array> {
     const most = Math.max(1, Math.floor(chunkBytes / (4 * columns)));
     const untouched = (count: number) => {
       const values = new Float32Array(count * columns);
-      for (let i = 0; i < count; i++) values.set(own, i * columns);
+      for (let i = 0; i < count; i++) values.set(columnState, i * columns);
       return values;
     };
     let first = begin / (4 * columns);

@@ -128,9 +128,9 @@ export function createBirths(): Births {
       return {
         rowsMax: places.length,
         at(first, count) {
-          const own = places.subarray(0, count);
-          const rows = own.map((place) => first + place);
-          kernels.bornAt(made, own, rows, key, purpose, scale, 0);
+          const untrained = places.subarray(0, count);
+          const rows = untrained.map((place) => first + place);
+          kernels.bornAt(made, untrained, rows, key, purpose, scale, 0);
           return kernels.readRows(made, 0, count);
         },
       };

@@ -76,17 +76,17 @@ async function wholeOf(
 
 /** The part with a table's dynamic ids; undefined: the table has none. */
 export function idsPart({ job, ids, state }: ReadModel, table: number) {
-  const own = ids[table];
+  const tableIds = ids[table];
   const spec = job.model.tables[table];
-  if (own === undefined || spec === undefined) return undefined;
+  if (tableIds === undefined || spec === undefined) return undefined;
   const { rowBlocks: blocks } = spec;
   const name = idsPartNameOf(wholeTable(table, job.model.tables), job.model.tables);
   const blockRows = blockRowsOf(spec);
   const byBlock = Array.from({ length: blocks }, (_, block) => {
     const isOfBlock = (row: number) => Math.floor(row / blockRows) === block;
     return {
-      rows: own.rows.filter(isOfBlock).map((row) => row - block * blockRows),
-      ids: own.ids.filter((_id, i) => isOfBlock(own.rows[i] ?? -1)),
+      rows: tableIds.rows.filter(isOfBlock).map((row) => row - block * blockRows),
+      ids: tableIds.ids.filter((_id, i) => isOfBlock(tableIds.rows[i] ?? -1)),
     };
   });
   return { name, bytes: encodeNewIds(byBlock, state.step) };
@@ -153,11 +153,11 @@ function withIds(
 ): RowRecords {
   const taken = [...rows.keys()].filter((i) => known.has(rows[i] ?? -1));
   const of = (values: Float32Array, columns: number) => {
-    const own = new Float32Array(taken.length * columns);
+    const takenValues = new Float32Array(taken.length * columns);
     for (const [to, i] of taken.entries()) {
-      own.set(values.subarray(i * columns, (i + 1) * columns), to * columns);
+      takenValues.set(values.subarray(i * columns, (i + 1) * columns), to * columns);
     }
-    return own;
+    return takenValues;
   };
   return {
     rows: Int32Array.from(taken, (i) => rows[i] ?? 0),

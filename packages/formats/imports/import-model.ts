@@ -156,7 +156,7 @@ async function write(
   const { source, job, state, kind } = model;
   const progress = progressOf(options);
   const counts: Counts & { roundedRows: number } = { rounded: 0, notFinite: 0, roundedRows: 0 };
-  const own: Importing = { ...model, progress, counts };
+  const importing: Importing = { ...model, progress, counts };
   const { step } = state;
   checkStep(job, step);
   const { arithmetic, set } = openKernels(job.arithmetic);
@@ -173,10 +173,10 @@ async function write(
   };
   const made = { job, jobIdentity: jobIdentity(job), jobText: JSON.stringify(job), fields };
   const manifest = await newCheckpoint(out, made, { disk, progress }, async (part) => {
-    await part(densePart, densePieces(own));
+    await part(densePart, densePieces(importing));
     for (const table of job.model.tables.keys()) {
-      await part(tablePartOf(job, table), tablePieces(own, table));
-      const ids = idsPart(own, table);
+      await part(tablePartOf(job, table), tablePieces(importing, table));
+      const ids = idsPart(importing, table);
       if (ids !== undefined) await part(ids.name, [ids.bytes]);
     }
   });

@@ -70,8 +70,8 @@ export function tableNames(kind: ForeignKind, shapes: Shapes): string[] {
 /** The embedding tables, in the other program's order. */
 function tablesOf(kind: ForeignKind, shapes: Shapes) {
   const named = [...shapes].flatMap(([name, [rows = 0, dim = 0]]) => {
-    const own = (kind === "dlrm" ? numbered : bags).exec(name)?.[1];
-    return own === undefined ? [] : [{ name: own, rows, dim }];
+    const table = (kind === "dlrm" ? numbered : bags).exec(name)?.[1];
+    return table === undefined ? [] : [{ name: table, rows, dim }];
   });
   if (kind === "torchrec") return named;
   return named
@@ -149,12 +149,12 @@ export async function writeJob(
 }
 
 function textOf(job: JobOptions, { file, directory, isMade }: About): string {
-  const own = {
+  const continued = {
     ...job,
     checkpoint: { ...job.checkpoint, directory: `${directory}-trained` },
     warmStart: { from: directory },
   };
-  const document = new Document(own);
+  const document = new Document(continued);
   const made =
     ` Made by \`osiris import\` of ${file}: layers and tables by the shapes of its tensors. Name\n` +
     " your own data, where ids are rows of the tables, and a learning rate; docs/jobs.md has every option.\n";

@@ -185,9 +185,9 @@ function checkAll(
   found: ReadModel["wanted"],
   known: ReadonlyMap<string, string>,
 ): void {
-  const there = new Set(found.map(({ name }) => name));
-  const missing = wanted.filter(({ name }) => !there.has(name)).map(({ name }) => name);
-  const left = [...known].filter(([name]) => !there.has(name)).map(([, name]) => name);
+  const present = new Set(found.map(({ name }) => name));
+  const missing = wanted.filter(({ name }) => !present.has(name)).map(({ name }) => name);
+  const left = [...known].filter(([name]) => !present.has(name)).map(([, name]) => name);
   const others = found.flatMap(({ name, shape, tensor }) => {
     if (`${tensor.shape}` !== `${shape}`) {
       return [`\`${name}\` of (${tensor.shape.join(", ")}), not (${shape.join(", ")})`];

@@ -45,9 +45,9 @@ export function openOnnx(file: DiskFile, path: string, disk: Disk): TensorSource
       const message = `Expected the tables of ${path} in a file beside it, got ${JSON.stringify(name)}`;
       throw new InputUnusableError(path, message);
     }
-    const own = others.get(name) ?? openBeside(place, path, disk);
-    others.set(name, own);
-    return own;
+    const opened = others.get(name) ?? openBeside(place, path, disk);
+    others.set(name, opened);
+    return opened;
   };
   const close = () => {
     for (const one of [file, ...others.values()]) one.close();
@@ -60,9 +60,9 @@ export function openOnnx(file: DiskFile, path: string, disk: Disk): TensorSource
         notes[key] = value;
       }
       if (field.number !== 7) continue;
-      for (const own of walk.fields(field.start, field.end)) {
-        if (own.number !== 5) continue;
-        const { name, tensor } = tensorOf(walk, own, file, path, beside);
+      for (const member of walk.fields(field.start, field.end)) {
+        if (member.number !== 5) continue;
+        const { name, tensor } = tensorOf(walk, member, file, path, beside);
         if (!constant.test(name)) tensors.set(name, tensor);
       }
     }
@@ -71,7 +71,7 @@ export function openOnnx(file: DiskFile, path: string, disk: Disk): TensorSource
       throw new InputUnusableError(path, `${message}: import its state dict instead`);
     }
   } catch (error) {
-    for (const own of others.values()) own.close();
+    for (const opened of others.values()) opened.close();
     throw error;
   }
   return { path, format: "ONNX", tensors, notes, optimizer: undefined, close };
@@ -94,25 +94,25 @@ function tensorOf(
   const shape: number[] = [];
   let [name, type, start, bytes] = ["", 0, 0, 0];
   const place = new Map<string, string>();
-  for (const own of walk.fields(field.start, field.end)) {
-    if (own.number === 1) shape.push(Number(own.value));
-    if (own.number === 2) type = Number(own.value);
-    if (own.number === 8) name = walk.text(own);
-    if (own.number === 9) [start, bytes] = [own.start, own.end - own.start];
-    if (own.number === 13) place.set(...walk.entry(own));
+  for (const member of walk.fields(field.start, field.end)) {
+    if (member.number === 1) shape.push(Number(member.value));
+    if (member.number === 2) type = Number(member.value);
+    if (member.number === 8) name = walk.text(member);
+    if (member.number === 9) [start, bytes] = [member.start, member.end - member.start];
+    if (member.number === 13) place.set(...walk.entry(member));
   }
   const external = place.get("location");
   const from = external === undefined ? file : beside(external);
   if (external !== undefined) {
     [start, bytes] = [Number(place.get("offset") ?? 0), Number(place.get("length"))];
   }
-  const [own = `type ${type}`, size = 0] = types[type] ?? [];
+  const [typeName = `type ${type}`, size = 0] = types[type] ?? [];
   const wanted = shape.reduce((product, extent) => product * extent, size);
   if (size > 0 && !(bytes === wanted && start >= 0 && start + bytes <= from.size())) {
     const message = `Expected \`${name}\` of ${path} to have ${wanted} bytes in ${from.path}`;
     throw new InputUnusableError(path, `${message}, got ${bytes} from ${start} on: it is damaged`);
   }
-  return { name, tensor: tensorAt(from, start, { type: own, size, shape }) };
+  return { name, tensor: tensorAt(from, start, { type: typeName, size, shape }) };
 }
 
 type Walker = ReturnType<typeof createWalker>;
@@ -165,9 +165,9 @@ function createWalker(file: DiskFile, path: string) {
   };
   const entry = (field: Field): [string, string] => {
     let [key, value] = ["", ""];
-    for (const own of fields(field.start, field.end)) {
-      if (own.number === 1) key = text(own);
-      if (own.number === 2) value = text(own);
+    for (const member of fields(field.start, field.end)) {
+      if (member.number === 1) key = text(member);
+      if (member.number === 2) value = text(member);
     }
     return [key, value];
   };

@@ -60,10 +60,10 @@ export function takeState(
   const take = (kind: string, forms: readonly StateForm[], tensors: readonly ForeignTensor[]) => {
     if (forms.length === 0 && kind !== "ftrl") return none;
     if (typeof stateOf === "string") return fresh(stateOf);
-    const own = tensors.map((tensor) => ({ tensor, state: stateOf(tensor.name) }));
-    const form = forms.find((one) => own.every(({ tensor, state }) => fits(one, tensor, state)));
+    const pairs = tensors.map((tensor) => ({ tensor, state: stateOf(tensor.name) }));
+    const form = forms.find((one) => pairs.every(({ tensor, state }) => fits(one, tensor, state)));
     if (form === undefined) return fresh(`the file has no state of \`${kind}\` for each of them`);
-    const counted = new Set(own.map(({ state }) => state?.step));
+    const counted = new Set(pairs.map(({ state }) => state?.step));
     const [step] = counted;
     const isCounted = counted.size === 1 && step !== undefined;
     const agrees = isCounted && (steps.size === 0 || steps.has(step));
@@ -73,7 +73,7 @@ export function takeState(
       );
     }
     if (isCounted) steps.add(step);
-    for (const { tensor, state } of own) {
+    for (const { tensor, state } of pairs) {
       const found = form.names.map((name) => state?.tensors.get(name));
       states.set(
         tensor.name,
@@ -124,8 +124,8 @@ export function optimizersOf(
   stateOf: (name: string) => ParameterState | undefined,
 ) {
   const has = (forms: readonly StateForm[], isTable: boolean) => {
-    const own = wanted.filter((tensor) => "table" in tensor.own === isTable);
-    return forms.some((form) => own.every((one) => fits(form, one, stateOf(one.name))));
+    const tensors = wanted.filter((tensor) => "table" in tensor.own === isTable);
+    return forms.some((form) => tensors.every((one) => fits(form, one, stateOf(one.name))));
   };
   const rows = (["rowWiseAdagrad", "adagrad", "partialRowWiseAdam", "adam"] as const).find((kind) =>
     has(rowFormsOf(kind), true),

@@ -50,8 +50,8 @@ function stateIn(value: Pickled, path: string): Map<string, PickledTensor> {
   const state = (inner ?? value) as PickledDict;
   const tensors = new Map<string, PickledTensor>();
   const others: string[] = [];
-  for (const [key, own] of state) {
-    if (own instanceof PickledTensor) tensors.set(String(key), own);
+  for (const [key, value] of state) {
+    if (value instanceof PickledTensor) tensors.set(String(key), value);
     else others.push(String(key));
   }
   if (tensors.size === 0) {
@@ -70,9 +70,9 @@ function optimizerIn(torch: TorchFile): OptimizerRecord | undefined {
   const state = found instanceof Map ? found.get("state") : undefined;
   if (!(state instanceof Map)) return undefined;
   const record = new Map<number | string, ParameterState>();
-  for (const [key, own] of state) {
-    if ((typeof key !== "number" && typeof key !== "string") || !(own instanceof Map)) continue;
-    record.set(key, parameterStateOf(torch, own));
+  for (const [key, value] of state) {
+    if ((typeof key !== "number" && typeof key !== "string") || !(value instanceof Map)) continue;
+    record.set(key, parameterStateOf(torch, value));
   }
   return record;
 }

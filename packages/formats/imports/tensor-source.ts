@@ -89,11 +89,11 @@ export function floatsOf(
 ): Float32Array {
   const bytes = tensor.read(first, count);
   const floats = decoded(tensor.type as FloatType, bytes, (value) => {
-    const own = Math.fround(value);
-    if (own === value || Number.isNaN(value)) return own;
-    if (Number.isFinite(own)) {
+    const rounded = Math.fround(value);
+    if (rounded === value || Number.isNaN(value)) return rounded;
+    if (Number.isFinite(rounded)) {
       counts.rounded++;
-      return own;
+      return rounded;
     }
     const message = `Expected numbers within the range of float32 in \`${name}\` of ${path}, got ${value}`;
     throw new InputUnusableError(path, message);

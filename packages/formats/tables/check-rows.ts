@@ -56,8 +56,8 @@ export async function checkRows(
       isAscending &&= row > before;
       before = row;
       const vector = vectors.subarray(i * dim, (i + 1) * dim);
-      const own = state?.subarray(i * width, (i + 1) * width) ?? [];
-      if (!vector.every(Number.isFinite) || !own.every(Number.isFinite)) {
+      const rowState = state?.subarray(i * width, (i + 1) * width) ?? [];
+      if (!vector.every(Number.isFinite) || !rowState.every(Number.isFinite)) {
         throw refuse("finite numbers, got NaN or an infinity");
       }
       const stored = storedAs(vector, precision);
@@ -112,18 +112,18 @@ export async function* ascendingRows(
     const found = new Int32Array(fileRowsMax);
     const record = new Float32Array(floats);
     for (let count = rows.list(0, found); count > 0; ) {
-      const own = found.slice(0, count);
+      const chunk = found.slice(0, count);
       const weights = new Float32Array(count * dim);
       const state = new Float32Array(count * width);
-      for (const [i, row] of own.entries()) {
+      for (const [i, row] of chunk.entries()) {
         const bytes = new Uint8Array(record.buffer);
         onDisk("read", scratch, () => sorted.read(bytes, 4 * floats * row));
         weights.set(record.subarray(0, dim), i * dim);
         state.set(record.subarray(dim), i * width);
       }
       await progress.breathe();
-      yield { rows: own, weights, state };
-      count = rows.list((own[count - 1] ?? 0) + 1, found);
+      yield { rows: chunk, weights, state };
+      count = rows.list((chunk[count - 1] ?? 0) + 1, found);
     }
   } finally {
     sorted.close();

@@ -26,8 +26,8 @@ function openWriter(file: DiskFile, { dim, width }: FileShape): RowFileWriter {
       for (const [i, id] of ids.entries()) {
         text += String(id);
         for (const value of vectors.subarray(i * dim, (i + 1) * dim)) text += `,${show(value)}`;
-        const own = state?.subarray(i * width, (i + 1) * width) ?? [];
-        for (const value of own) text += `,${show(value)}`;
+        const rowState = state?.subarray(i * width, (i + 1) * width) ?? [];
+        for (const value of rowState) text += `,${show(value)}`;
         text += "\n";
       }
       append(text);

@@ -79,8 +79,8 @@ export async function tableIds(
   let before = 0;
   for (const [place, path] of paths.entries()) {
     const some = columnTexts(path, data, shapes, features);
-    for await (const { columns: own, rows, texts, bytesRead } of some) {
-      columns = own;
+    for await (const { columns: found, rows, texts, bytesRead } of some) {
+      columns = found;
       lines += rows;
       for (const [column, text] of texts) countTexts(counts, text, column);
       if (counts.size > textsMax) throw tooMany(path, namesOf(columns));

@@ -111,10 +111,10 @@ function pickleOf<T>(value: ValueToWrite<T>, tensors: TensorToWrite<T>[]): Uint8
   };
   const dict = (entries: Iterable<[string | number, ValueToWrite<T>]>) => {
     put(0x28);
-    for (const [key, own] of entries) {
+    for (const [key, value] of entries) {
       if (typeof key === "number") number(key);
       else text(key);
-      any(own);
+      any(value);
     }
     put(0x75);
   };

@@ -77,8 +77,8 @@ export function openTorchFile(file: DiskFile, path: string): TorchFile {
     return bytes;
   };
   const textOf = (name: string) => {
-    const own = entry(name);
-    return own && new TextDecoder().decode(bytesOf(own, noteBytesMax));
+    const note = entry(name);
+    return note && new TextDecoder().decode(bytesOf(note, noteBytesMax));
   };
   const order = textOf("byteorder")?.trim();
   if (order !== undefined && order !== "little") {
@@ -92,32 +92,32 @@ export function openTorchFile(file: DiskFile, path: string): TorchFile {
   const checked = new Set<string>();
   /** The entry with a tensor's numbers, after checking its length against the storage. */
   const numbersOf = ({ storage }: PickledTensor): ZipEntry => {
-    const own = entry(`data/${storage.key}`);
+    const stored = entry(`data/${storage.key}`);
     const bytes = storage.count * torchBytes[storage.type];
-    if (own === undefined) throw refuse(`its entry \`data/${storage.key}\` is missing`);
-    if (own.bytes === bytes) return own;
-    const said = `${storage.count} numbers of ${storage.type}, which are ${bytes} bytes`;
+    if (stored === undefined) throw refuse(`its entry \`data/${storage.key}\` is missing`);
+    if (stored.bytes === bytes) return stored;
+    const needed = `${storage.count} numbers of ${storage.type}, which are ${bytes} bytes`;
     throw refuse(
-      `its pickle gives entry \`${own.name}\` ${said}, but the entry has ${own.bytes} bytes`,
+      `its pickle gives entry \`${stored.name}\` ${needed}, but the entry has ${stored.bytes} bytes`,
     );
   };
   return {
     value,
     note: textOf,
     async check(tensor, progress) {
-      const own = numbersOf(tensor);
-      if (checked.has(own.name)) return;
-      checked.add(own.name);
-      progress.expect(own.bytes);
-      const buffer = new Uint8Array(Math.min(checkedBytes, own.bytes));
+      const numbers = numbersOf(tensor);
+      if (checked.has(numbers.name)) return;
+      checked.add(numbers.name);
+      progress.expect(numbers.bytes);
+      const buffer = new Uint8Array(Math.min(checkedBytes, numbers.bytes));
       let sum = 0;
-      for (let at = 0; at < own.bytes; at += buffer.length) {
-        const piece = buffer.subarray(0, Math.min(buffer.length, own.bytes - at));
-        onDisk("read", path, () => file.read(piece, own.start + at));
+      for (let at = 0; at < numbers.bytes; at += buffer.length) {
+        const piece = buffer.subarray(0, Math.min(buffer.length, numbers.bytes - at));
+        onDisk("read", path, () => file.read(piece, numbers.start + at));
         for (const bytes of progress.count([piece])) sum = crc32(bytes, sum);
         await progress.breathe();
       }
-      if (sum !== own.crc) throw refuse(damaged(own));
+      if (sum !== numbers.crc) throw refuse(damaged(numbers));
     },
     read(tensor, first, count) {
       const rows = readRows(file, path, tensor, numbersOf(tensor), first, count);
@@ -177,9 +177,9 @@ function readRows(
   const axes: { readonly count: number; readonly from: number; readonly to: number }[] = [];
   let inner = 1;
   for (let i = shape.length - 1; i >= 0; i--) {
-    const own = i === 0 ? count : (shape[i] ?? 0);
-    if (own !== 1) axes.push({ count: own, from: strides[i] ?? 0, to: inner });
-    inner *= own;
+    const extent = i === 0 ? count : (shape[i] ?? 0);
+    if (extent !== 1) axes.push({ count: extent, from: strides[i] ?? 0, to: inner });
+    inner *= extent;
   }
   const out = new Uint8Array(size * inner);
   if (out.length === 0) return out;
@@ -203,10 +203,10 @@ function readRows(
   for (let index = 0; index < runs; index++) {
     let [rest, from, to] = [index, 0, 0];
     for (const axis of others) {
-      const own = rest % axis.count;
+      const index = rest % axis.count;
       rest = Math.floor(rest / axis.count);
-      from += own * axis.from;
-      to += own * axis.to;
+      from += index * axis.from;
+      to += index * axis.to;
     }
     if (isNear) take(window, start + size * from);
     for (let i = 0; i < run.count; i++) {

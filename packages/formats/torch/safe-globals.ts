@@ -81,13 +81,13 @@ export function called({ name }: Global, args: readonly Pickled[]): Pickled {
 /** The storage of a persistent id: ('storage', type, key, device, count). @throws CallRefused */
 export function storageOf(id: Pickled): Storage {
   const [kind, type, key, , count] = id instanceof Tuple ? id.items : [];
-  const own = type instanceof Global ? storageTypes[type.name] : undefined;
-  if (kind !== "storage" || own === undefined)
+  const elementType = type instanceof Global ? storageTypes[type.name] : undefined;
+  if (kind !== "storage" || elementType === undefined)
     throw new CallRefused("a persistent id that is no storage of numbers");
   if (typeof key !== "string" || !/^\w{1,32}$/.test(key)) {
     throw new CallRefused("a storage whose key is not a short name");
   }
-  return new Storage(own, key, natural(count, "a storage whose count"));
+  return new Storage(elementType, key, natural(count, "a storage whose count"));
 }
 
 /** `_rebuild_tensor_v2`: (storage, offset, size, strides, requires_grad, hooks, metadata) */
@@ -133,9 +133,10 @@ function isNegated({ type }: Storage, metadata: Pickled | undefined): boolean {
     if (value === false || (name === "neg" && value === true)) continue;
     throw new CallRefused(`a tensor whose metadata have \`${String(name).slice(0, 40)}\``);
   }
-  const own = metadata.get("neg") === true;
-  if (own && !/float/.test(type)) throw new CallRefused(`a tensor of ${type} that is negated`);
-  return own;
+  const isNegated = metadata.get("neg") === true;
+  if (isNegated && !/float/.test(type))
+    throw new CallRefused(`a tensor of ${type} that is negated`);
+  return isNegated;
 }
 
 /** A NumPy scalar: (dtype, bytes), little-endian, as on every machine on which PyTorch runs. */
@@ -153,11 +154,11 @@ function scalarOf([type, bytes]: readonly Pickled[]): Pickled {
     u4: () => view.getUint32(0, true),
     b1: () => view.getUint8(0) !== 0,
   };
-  const own = Object.hasOwn(read, type.code) ? read[type.code] : undefined;
-  if (own === undefined || bytes.length !== Number(type.code.slice(1))) {
+  const readNumber = Object.hasOwn(read, type.code) ? read[type.code] : undefined;
+  if (readNumber === undefined || bytes.length !== Number(type.code.slice(1))) {
     throw new CallRefused(`a NumPy number of type ${type.code} in ${bytes.length} bytes`);
   }
-  return own();
+  return readNumber();
 }
 
 function natural(value: Pickled | undefined, what: string): number {

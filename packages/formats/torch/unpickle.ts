@@ -340,9 +340,9 @@ class Machine {
     const bytes = this.#slice(count);
     let value = 0n;
     for (const [i, byte] of bytes.entries()) value |= BigInt(byte) << BigInt(8 * i);
-    const own = count === 0 ? 0n : BigInt.asIntN(8 * count, value);
-    const small = Number(own);
-    return Number.isSafeInteger(small) ? small : own;
+    const integer = count === 0 ? 0n : BigInt.asIntN(8 * count, value);
+    const small = Number(integer);
+    return Number.isSafeInteger(small) ? small : integer;
   }
 }
 

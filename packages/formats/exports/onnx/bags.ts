@@ -75,8 +75,8 @@ export function lookUp(
   const bags = bagsOf(to, given, lengths);
   const ids = to.op("Min", [lengths, to.integers([positions])]);
   if (pooling === "none") {
-    const own = { ...bags, given, lengths, vectors, positions, kept, dim };
-    return { vectors: byPosition(to, own), lengths, ids };
+    const sequence = { ...bags, given, lengths, vectors, positions, kept, dim };
+    return { vectors: byPosition(to, sequence), lengths, ids };
   }
   const sums = addedUp(to, bags.samples, bags.sampleOf, vectors, dim);
   if (pooling === "sum") return { vectors: sums, lengths, ids };
@@ -118,8 +118,8 @@ function checkedLengths(
     to.op("ReduceSum", [to.op("Abs", [inputLengths])]),
   ];
   const counts = [...sums, ...(weights === undefined ? [] : [to.op("Shape", [weights])])];
-  const own = counts.map((count) => to.op("Equal", [count, ids]));
-  const fits = [...own, to.op("Equal", [to.op("Shape", [inputLengths]), samples])];
+  const equal = counts.map((count) => to.op("Equal", [count, ids]));
+  const fits = [...equal, to.op("Equal", [to.op("Shape", [inputLengths]), samples])];
   const all = fits.reduce((one, other) => to.op("And", [one, other]));
   // Gather from a tensor of one element: index 0 yields 0, and index 1 makes the runtime fail.
   const index = to.op("Where", [all, to.integers([0]), to.integers([1])]);
@@ -139,8 +139,8 @@ function bagsOf(to: Operators, given: Name, lengths: Name) {
   const scattered = { axis: 0, reduction: "add" };
   const marks = to.op("ScatterElements", [none, starts, ones], scattered);
   const began = to.op("CumSum", [marks, axis]);
-  const own = to.op("Slice", [began, to.integers([0]), ids, to.integers([0])]);
-  return { samples, starts, sampleOf: to.op("Sub", [own, to.integers([1])]) };
+  const ofIds = to.op("Slice", [began, to.integers([0]), ids, to.integers([0])]);
+  return { samples, starts, sampleOf: to.op("Sub", [ofIds, to.integers([1])]) };
 }
 
 /** (B): the number of ids of each sample for which `has` (n) is true. */

@@ -73,9 +73,9 @@ function idRule(
     const input = "1 + murmur3_32(UTF-8 bytes of the text, seed) % (rows - 1)";
     return { kind: "hash", seed, input };
   }
-  const own = { kind: "integer", bits: isWide ? 64 : 32, offset };
-  if (isDynamic) return { ...own, input: "id - offset" };
-  return { ...own, beyond, input: beyondRules[beyond](isWide) };
+  const rule = { kind: "integer", bits: isWide ? 64 : 32, offset };
+  if (isDynamic) return { ...rule, input: "id - offset" };
+  return { ...rule, beyond, input: beyondRules[beyond](isWide) };
 }
 
 /** The rule of raw ids: the accepted range, and what the model computes from them. */

@@ -54,8 +54,8 @@ export async function writeInputs(
   const about = { version, model: basename(path), opset, step: Number(step), digest, manifest };
   const vectors = vectorsOf(model, inputs, rowReader(disk, written));
   const isMade = typeof vectors !== "string";
-  const own = isMade ? { tolerance, ...vectors } : { leftOut: vectors };
-  const text = `${linesOf({ ...about, ...inputRulesOf(model, inputs), vectors: own }, 2)}\n`;
+  const content = isMade ? { tolerance, ...vectors } : { leftOut: vectors };
+  const text = `${linesOf({ ...about, ...inputRulesOf(model, inputs), vectors: content }, 2)}\n`;
   await writeWhole(disk, file, async (out) => out.write(new TextEncoder().encode(text), 0));
   return {
     file,
@@ -104,12 +104,12 @@ function vectorsOf(
 
 function rowReader(disk: Disk, written: readonly WrittenTable[]): ReadRow {
   return (table, row) => {
-    const own = written.find((one) => one.table === table);
-    if (own === undefined) throw new RangeError(`Table ${table.stored.spec.name} is in no file`);
+    const stored = written.find((one) => one.table === table);
+    if (stored === undefined) throw new RangeError(`Table ${table.stored.spec.name} is in no file`);
     const values = new Float32Array(table.stored.spec.dim);
-    const file = disk.open(own.file, "read");
+    const file = disk.open(stored.file, "read");
     try {
-      file.read(new Uint8Array(values.buffer), own.first + row * values.byteLength);
+      file.read(new Uint8Array(values.buffer), stored.first + row * values.byteLength);
     } finally {
       file.close();
     }

@@ -126,10 +126,10 @@ export function graphBytes(graph: {
 function portBytes({ name, type, shape }: Port): Uint8Array {
   const extents = new BinaryWriter();
   for (const extent of shape) {
-    const own = new BinaryWriter();
-    if (typeof extent === "number") own.tag(1, WireType.Varint).int64(extent);
-    else own.tag(2, WireType.LengthDelimited).string(extent);
-    extents.tag(1, WireType.LengthDelimited).bytes(own.finish());
+    const dimension = new BinaryWriter();
+    if (typeof extent === "number") dimension.tag(1, WireType.Varint).int64(extent);
+    else dimension.tag(2, WireType.LengthDelimited).string(extent);
+    extents.tag(1, WireType.LengthDelimited).bytes(dimension.finish());
   }
   const tensor = new BinaryWriter().tag(1, WireType.Varint).int32(types[type]);
   tensor.tag(2, WireType.LengthDelimited).bytes(extents.finish());

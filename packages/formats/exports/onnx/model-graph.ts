@@ -69,8 +69,8 @@ export function translateModel(model: ExportedModel, inputs: readonly FeatureInp
       names.push("dense");
       continue;
     }
-    const own = features.filter((feature) => feature.node === index);
-    const lookups = own.map(({ vectors, column }) => ({ name: vectors, column }));
+    const featuresOfNode = features.filter((feature) => feature.node === index);
+    const lookups = featuresOfNode.map(({ vectors, column }) => ({ name: vectors, column }));
     const { numbers, integers, op } = operators;
     names.push(
       translated(node, checkpoint.job.model.kind, {
@@ -99,15 +99,22 @@ function placedFeatures(
   const weighted = weightedOf(job.data, shapesOf(job.model));
   let lookup = 0;
   return featuresOf(job.model).map((feature, i): PlacedFeature => {
-    const own = tables[feature.table];
+    const table = tables[feature.table];
     const place = graph.places[lookup];
     const input = inputs[i];
-    if (own === undefined || place === undefined || input === undefined) {
+    if (table === undefined || place === undefined || input === undefined) {
       throw new RangeError(`No lookup ${lookup}`);
     }
-    const { dim, rows } = own.stored.spec;
-    const ids = idsPlaceOf(own);
-    const at = { table: rowsNameOf(own), dim, rows, isWeighted: weighted[i] === true, ids, input };
+    const { dim, rows } = table.stored.spec;
+    const ids = idsPlaceOf(table);
+    const at = {
+      table: rowsNameOf(table),
+      dim,
+      rows,
+      isWeighted: weighted[i] === true,
+      ids,
+      input,
+    };
     const first = lookup;
     lookup += feature.positions;
     return { ...lookUp(operators, feature, at, samples), ...place, lookup: first };
@@ -147,8 +154,8 @@ function inputOf(
 
 /** Adds the outputs for all labels. Returns their names and the number of labels. */
 function addOutputs(to: Operators, { graph, checkpoint, calibration }: ExportedModel, all: Name) {
-  const own = graph.objectives.filter(({ target }) => target.of === "label");
-  const columns = own
+  const labelled = graph.objectives.filter(({ target }) => target.of === "label");
+  const columns = labelled
     .toSorted((a, b) => a.target.column - b.target.column)
     .map(({ logit }) => logit);
   const flat = to.op("Reshape", [all, to.integers([-1, sizeOf(graph.output)])]);

@@ -38,9 +38,9 @@ export function createOperators(): Operators {
   ) => {
     const bytes = new Uint8Array(array.buffer);
     const key = `${type} ${shape} ${Buffer.from(bytes).toString("base64")}`;
-    const own = constants.get(key) ?? { name: `constant.${constants.size}`, type, shape, bytes };
-    constants.set(key, own);
-    return own.name;
+    const found = constants.get(key) ?? { name: `constant.${constants.size}`, type, shape, bytes };
+    constants.set(key, found);
+    return found.name;
   };
   return {
     nodes,

@@ -79,8 +79,8 @@ export function rowsOfRawIds(
     // The remainder has the sign of the modulus.
     id = to.op("Mod", [hashed, to.integers([isHash ? transform.max : transform.modulus])]);
   }
-  const own = raw.offset === 0 ? id : to.op("Sub", [id, to.integers([raw.offset])]);
-  const row = place === undefined ? rowOf(to, own, raw) : findRows(to, own, place);
+  const shifted = raw.offset === 0 ? id : to.op("Sub", [id, to.integers([raw.offset])]);
+  const row = place === undefined ? rowOf(to, shifted, raw) : findRows(to, shifted, place);
   const isTaken = within(to, id, raw.least, raw.most);
   return to.op("Where", [isTaken, row, to.integers([raw.rows])]);
 }
@@ -103,10 +103,10 @@ function rowOf(to: Operators, id: Name, { rows, beyond, bits }: RawIds): Name {
  */
 function word32(to: Operators, id: Name, word: Name): Name {
   const isShort = within(to, id, -(2n ** 31n), 2n ** 31n - 1n);
-  const own = signed(to, after(to, word, [low32]));
+  const upper = signed(to, after(to, word, [low32]));
   const lower = signed(to, after(to, word, [...fmix64, low32]));
   const mixed = to.op("BitwiseOr", [lower, to.integers([0x8000_0000])]);
-  return unsigned(to, to.op("Where", [isShort, own, mixed]));
+  return unsigned(to, to.op("Where", [isShort, upper, mixed]));
 }
 
 /** (n): whether least <= id <= most. */

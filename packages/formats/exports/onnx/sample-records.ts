@@ -76,8 +76,8 @@ function idOf(stream: RandomStream, field: Field, known: readonly bigint[] | und
   if (ids === "hash") return `text ${stream.below(1000)}`;
   const drawn = BigInt(stream.below(rows) + offset);
   if (known !== undefined) {
-    const own = known[stream.below(known.length + 1)];
-    return String(own === undefined ? drawn : own + BigInt(offset));
+    const knownId = known[stream.below(known.length + 1)];
+    return String(knownId === undefined ? drawn : knownId + BigInt(offset));
   }
   const isBeyond = beyond !== "reject" && stream.below(4) === 0;
   return String(isBeyond ? drawn + BigInt(rows) : drawn);

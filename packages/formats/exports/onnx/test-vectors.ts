@@ -142,15 +142,15 @@ function inputsOf(
   for (const [i, { name, table }] of features.entries()) {
     const [first = 0, end = 0] = [starts[i], starts[i + 1]];
     const isDynamic = tables[table]?.ids !== undefined;
-    const own = Array.from({ length: end - first }, (_, at) => {
+    const bag = Array.from({ length: end - first }, (_, at) => {
       const row = rows[first + at] ?? 0;
       return isDynamic ? wholeId(row, batch.highs?.[first + at] ?? 0) : BigInt(row);
     });
-    for (const id of own) lookups[table]?.set(id, isDynamic ? -1 : Number(id));
+    for (const id of bag) lookups[table]?.set(id, isDynamic ? -1 : Number(id));
     const { name: input = "", raw } = of[i] ?? {};
     inputs[input] =
       raw === undefined
-        ? own.map((id) => (isDynamic ? String(id) : Number(id)))
+        ? bag.map((id) => (isDynamic ? String(id) : Number(id)))
         : records.flatMap((record) => rawIdsIn(record, raw));
     inputs[`${name}.lengths`] = [...lengths.subarray(i * batch.samples, (i + 1) * batch.samples)];
     if (weighted[i] === true) {
@@ -228,8 +228,8 @@ function servedTable(
   const most = Math.max(1, ...byBlock.map(({ length }) => length));
   const rows = kernels.rows({ rows: rowBlocks * most, dim, pooling, rowBlocks, stateWidth: 0 });
   const places = new Map<number, number>();
-  for (const [block, own] of byBlock.entries()) {
-    for (const [i, row] of own.entries()) {
+  for (const [block, rowsOfBlock] of byBlock.entries()) {
+    for (const [i, row] of rowsOfBlock.entries()) {
       places.set(row, block * most + i);
       kernels.writeRows(rows, block * most + i, readRow(table, row));
     }

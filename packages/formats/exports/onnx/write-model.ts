@@ -115,11 +115,11 @@ function layOut(model: ExportedModel, of: readonly FeatureInput[], data: string 
   const { operators, outputs } = translateModel(model, of);
   const { nodes, inputs, constants } = operators;
   const graph = { name: model.checkpoint.job.model.kind, nodes, inputs, outputs };
-  const own = [numbersPiece(graphBytes(graph))];
+  const pieces = [numbersPiece(graphBytes(graph))];
   const add = (head: Uint8Array, numbers: FilePiece | undefined) => {
     const raw = numbers === undefined ? [] : [numbersPiece(rawField(numbers.bytes)), numbers];
     const tensor = [numbersPiece(head), ...raw];
-    own.push(numbersPiece(initializerField(total(tensor))), ...tensor);
+    pieces.push(numbersPiece(initializerField(total(tensor))), ...tensor);
   };
   for (const { name, type, shape, bytes } of constants) {
     add(tensorBytes(name, type, shape), numbersPiece(bytes));
@@ -149,8 +149,8 @@ function layOut(model: ExportedModel, of: readonly FeatureInput[], data: string 
     }
     large(rowsNameOf(table), "float32", [rows, dim], rowsPiece(table));
   }
-  const head = [modelBytes(model.notes), graphField(total(own))].map(numbersPiece);
-  return { pieces: [...head, ...own], beside };
+  const head = [modelBytes(model.notes), graphField(total(pieces))].map(numbersPiece);
+  return { pieces: [...head, ...pieces], beside };
 }
 
 function total(pieces: readonly FilePiece[]): number {

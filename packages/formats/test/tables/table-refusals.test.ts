@@ -109,12 +109,12 @@ test("an export or import stopped at any point leaves no partial file", async (t
   const states: number[] = [];
   const ended = (after: number) => {
     const controller = new AbortController();
-    let told = 0;
+    let reports = 0;
     return {
       signal: controller.signal,
       onProgress: (done: number, total: number) => {
         states.push(done / total);
-        if (++told === after) controller.abort(new Error("enough"));
+        if (++reports === after) controller.abort(new Error("enough"));
       },
     };
   };

@@ -22,10 +22,10 @@ export interface FeatureBatch {
 
 /** The features that the measured job reads. */
 export function featuresOfJob({ features, job }: Logged): JobFeatures {
-  const own = job.flatMap((key) => features[key] ?? []);
+  const wanted = job.flatMap((key) => features[key] ?? []);
   return {
-    numbers: own.filter(({ values }) => values.kind === "number"),
-    lists: own.filter(({ values }) => values.kind === "list"),
+    numbers: wanted.filter(({ values }) => values.kind === "number"),
+    lists: wanted.filter(({ values }) => values.kind === "list"),
   };
 }
 

@@ -65,12 +65,12 @@ export function batchOfRows(rows: readonly LoggedRow[], of: JobFeatures): Featur
   }
   const lists = of.lists.map(({ key }) => {
     const offsets = new Int32Array(rows.length + 1);
-    for (const [row, { lists: own }] of rows.entries()) {
-      offsets[row + 1] = (offsets[row] ?? 0) + (own.get(key)?.length ?? 0);
+    for (const [row, { lists: listsOfRow }] of rows.entries()) {
+      offsets[row + 1] = (offsets[row] ?? 0) + (listsOfRow.get(key)?.length ?? 0);
     }
     const ids = new BigInt64Array(offsets[rows.length] ?? 0);
-    for (const [row, { lists: own }] of rows.entries()) {
-      const list = own.get(key);
+    for (const [row, { lists: listsOfRow }] of rows.entries()) {
+      const list = listsOfRow.get(key);
       if (list !== undefined) ids.set(list, offsets[row]);
     }
     return { offsets, ids };

@@ -63,8 +63,8 @@ function columnCells(columns: readonly ColumnReport[], total: number): string[][
     const { name, type, values, bytes: size, rawBytes, encodings, codecs, isRead } = column;
     const share = percent(total === 0 ? 0 : size / total);
     const sizes = [count(values), bytes(size), share, bytes(rawBytes)];
-    const own = [name, type, ...sizes, encodings.join(" "), codecs.join(" ")];
-    return hasJob ? [...own, isRead ? "read" : "-"] : own;
+    const cells = [name, type, ...sizes, encodings.join(" "), codecs.join(" ")];
+    return hasJob ? [...cells, isRead ? "read" : "-"] : cells;
   });
   return [hasJob ? [...titles, "job"] : titles, ...cells];
 }

@@ -99,14 +99,14 @@ export function knownLabel(data: DataProfile, { label }: RoleOptions): string | 
 export function assignRoles(data: DataProfile, options: RoleOptions = {}): AssignedColumn[] {
   const names = data.columns.map(({ name }) => name);
   const { ignored = [], features = [], time } = options;
-  for (const [option, own] of [
+  for (const [option, column] of [
     ["label", options.label],
     ["time", time],
     ...ignored.map((name) => ["ignore", name] as const),
     ...features.map((name) => ["feature", name] as const),
   ] as const) {
-    if (own === undefined || names.includes(own)) continue;
-    throw expected(option, `one of the columns ${names.join(", ")}`, own);
+    if (column === undefined || names.includes(column)) continue;
+    throw expected(option, `one of the columns ${names.join(", ")}`, column);
   }
   const label = knownLabel(data, options);
   const [file = ""] = data.files;

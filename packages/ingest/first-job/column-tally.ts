@@ -145,13 +145,13 @@ export class ColumnTally {
     else if (otherNumber.test(decodeText(text))) this.#odd.otherNumbers++;
     else if (otherTime.test(text)) this.#odd.otherTimes++;
     else if (/^[[(].*[\])]$/.test(text)) this.#odd.pythonLists++;
-    for (const [i, own] of this.#separated.entries()) {
+    for (const [i, tally] of this.#separated.entries()) {
       const parts = raw.split(separators[i] ?? "");
-      if (parts.length > 1) own.texts++;
+      if (parts.length > 1) tally.texts++;
       // Words of one name, such as `New York` or `Smith, John`, are not ids.
       if (parts.length > 1 && parts.some((part) => part === "" || /^[\sA-Z(]/.test(part)))
-        own.words++;
-      for (const part of parts) if (part !== "") own.parts.add(part);
+        tally.words++;
+      for (const part of parts) if (part !== "") tally.parts.add(part);
     }
   }
 
@@ -160,15 +160,15 @@ export class ColumnTally {
     const { all, threes } = this.#commas;
     const decimalComma = threes < all && this.#kinds.texts === all;
     const texts = decimalComma ? 0 : this.#kinds.texts;
-    const hasIds = ({ texts: own, words }: { texts: number; words: number }, i: number) => {
-      const isWord = words > own / 4 && ` ,`.includes(separators[i] ?? "");
-      return own > 0 && own >= texts / 2 && !isWord;
+    const hasIds = ({ texts: counted, words }: { texts: number; words: number }, i: number) => {
+      const isWord = words > counted / 4 && ` ,`.includes(separators[i] ?? "");
+      return counted > 0 && counted >= texts / 2 && !isWord;
     };
     const at = texts === 0 || this.#odd.times === texts ? -1 : this.#separated.findIndex(hasIds);
     const separated = this.#separated[at];
     const counts = separated?.parts ?? this.#counts;
     const areIntegers = this.#areIntegers && this.#items > 0;
-    const own = areIntegers ? counts.asIntegers() : counts;
+    const counted = areIntegers ? counts.asIntegers() : counts;
     return {
       ...{ name, form: this.#form, present: this.#present, missing: rows - this.#present },
       ...{ integers, fractions: decimalComma ? fractions + all : fractions, texts },
@@ -176,8 +176,8 @@ export class ColumnTally {
       ...{ decimalComma, areIntegers },
       ...{ min: this.#min, max: this.#max, mean: this.#mean },
       deviation: Math.sqrt(this.#squares / Math.max(1, this.#numbers)),
-      ...{ seen: own.seen, distinct: isWhole ? own.seen : own.estimated },
-      ...{ values: own.few.map(decodeText), counts: own.counts },
+      ...{ seen: counted.seen, distinct: isWhole ? counted.seen : counted.estimated },
+      ...{ values: counted.few.map(decodeText), counts: counted.counts },
       meanLength: this.#present === 0 ? 0 : this.#items / this.#present,
       maxLength: this.#maxLength,
       separator: separators[at],

@@ -95,19 +95,19 @@ export function encodeIds(
   const files = new Set<string>();
   const owners = columns.map((own) => ownerOf(own, columns));
   const encoded = new Map<string, EncodedColumn>();
-  for (const [i, own] of columns.entries()) {
-    if (owners[i] !== own) continue;
-    const users = columns.filter((_, other) => owners[other] === own);
-    const whole = { ...own, profile: together(own.profile, users) };
+  for (const [i, owner] of columns.entries()) {
+    if (owners[i] !== owner) continue;
+    const users = columns.filter((_, other) => owners[other] === owner);
+    const whole = { ...owner, profile: together(owner.profile, users) };
     const vocabulary = directory === undefined ? undefined : vocabularyOf(whole.profile);
-    const path = vocabulary && join(directory ?? "", freeFile(own.profile.name, files));
+    const path = vocabulary && join(directory ?? "", freeFile(owner.profile.name, files));
     for (const user of users) {
       const column = { ...user, profile: { ...whole.profile, ...nameAndForm(user.profile) } };
       const found =
         vocabulary === undefined || path === undefined
           ? hashed(column, encoded.size)
           : byVocabulary(column, names, { path, ...vocabulary });
-      encoded.set(user.profile.name, user === own ? found : sharing(found, own.profile.name));
+      encoded.set(user.profile.name, user === owner ? found : sharing(found, owner.profile.name));
     }
   }
   return columns.flatMap(({ profile }) => encoded.get(profile.name) ?? []);

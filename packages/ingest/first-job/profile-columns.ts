@@ -132,12 +132,12 @@ async function* rowsIn(
   }
   for (const file of files) {
     let names: readonly string[] = [];
-    const [own, given] = kind === "criteo-tsv" ? (["tsv", criteoNames] as const) : [kind];
+    const [format, given] = kind === "criteo-tsv" ? (["tsv", criteoNames] as const) : [kind];
     const options = {
       ...{ given, delimiter },
       onBad: (line: number, why: string) => onBad(file, line, why),
     };
-    for await (const { names: header, row } of textRows(file, own, options)) {
+    for await (const { names: header, row } of textRows(file, format, options)) {
       if (header !== undefined) names = namedBy(file, header);
       else yield [...names.map((name) => [name, undefined] as const), ...row];
     }

@@ -180,8 +180,8 @@ function columnsOf(
 }
 
 function delimiterOf({ kind, delimiter }: DataProfile) {
-  const own = delimiter ?? (kind === "tsv" ? "\t" : ",");
-  return (kind === "csv" || kind === "tsv") && own !== "," ? { delimiter: own } : {};
+  const separator = delimiter ?? (kind === "tsv" ? "\t" : ",");
+  return (kind === "csv" || kind === "tsv") && separator !== "," ? { delimiter: separator } : {};
 }
 
 /** Puts each column on one line, with its reason as a comment. */

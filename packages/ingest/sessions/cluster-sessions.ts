@@ -159,9 +159,9 @@ function withoutSlash(out: string): string {
 async function fill(table: SessionTable, sort: SessionSort, onRow: () => void): Promise<void> {
   let session: Buffer | undefined;
   for await (const { key, row } of sort.rows()) {
-    const own = key.subarray(timeBytes, key.length - timeBytes);
-    const isFirst = session === undefined || !own.equals(session);
-    if (isFirst) session = Buffer.from(own);
+    const rowSession = key.subarray(timeBytes, key.length - timeBytes);
+    const isFirst = session === undefined || !rowSession.equals(session);
+    if (isFirst) session = Buffer.from(rowSession);
     table.add(row, isFirst);
     onRow();
   }

@@ -20,12 +20,12 @@ export class Merge {
     { bytes, from = [] }: { readonly bytes: number; readonly from?: readonly number[] },
   ) {
     const each = Math.floor(bytes / Math.max(1, paths.length));
-    const own = Math.max(readBytesMin, Math.min(readBytesMax, each));
+    const readBytes = Math.max(readBytesMin, Math.min(readBytesMax, each));
     const readers: RunReader[] = [];
     this.#readers = readers;
     try {
       for (const [i, path] of paths.entries()) {
-        readers.push(new RunReader(disk, path, { from: from[i] ?? 0, bytes: own }));
+        readers.push(new RunReader(disk, path, { from: from[i] ?? 0, bytes: readBytes }));
         if (readers[i]?.head !== undefined) this.#heap.push(i);
       }
     } catch (error) {
@@ -87,9 +87,9 @@ export class Merge {
 
   #isBefore(one: number, other: number): boolean {
     const [a = 0, b = 0] = [this.#heap[one], this.#heap[other]];
-    const [own, others] = [this.#readers[a]?.head?.key, this.#readers[b]?.head?.key];
-    if (own === undefined || others === undefined) return false;
-    const order = Buffer.compare(own, others);
+    const [first, others] = [this.#readers[a]?.head?.key, this.#readers[b]?.head?.key];
+    if (first === undefined || others === undefined) return false;
+    const order = Buffer.compare(first, others);
     return order < 0 || (order === 0 && a < b);
   }
 }

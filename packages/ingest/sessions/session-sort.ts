@@ -86,14 +86,14 @@ export class SessionSort {
         const key = keys.keyOf(chunk, row);
         writer.clear();
         for (const column of values) writer.add(column[row]);
-        const own = writer.bytes;
-        if (this.#arena.isFullFor(key.length + own.length)) {
+        const rowBytes = writer.bytes;
+        if (this.#arena.isFullFor(key.length + rowBytes.length)) {
           spill(false);
           await this.#place.breathe();
         }
-        this.#arena.add(key, own);
-        sum.add(own);
-        bytes += own.length;
+        this.#arena.add(key, rowBytes);
+        sum.add(rowBytes);
+        bytes += rowBytes.length;
         this.#rowsDone++;
       }
       await this.#place.breathe();
@@ -118,13 +118,13 @@ export class SessionSort {
     };
     try {
       for (; merge.head !== undefined; merge.next()) {
-        const { key: own, row } = merge.head;
-        if (this.#arena.isFullFor(timeBytes + own.length + row.length)) {
+        const { key: sessionKey, row } = merge.head;
+        if (this.#arena.isFullFor(timeBytes + sessionKey.length + row.length)) {
           spill(false);
           await this.#place.breathe();
         }
-        const ofSession = own.subarray(0, own.length - timeBytes);
-        const time = own.subarray(own.length - timeBytes);
+        const ofSession = sessionKey.subarray(0, sessionKey.length - timeBytes);
+        const time = sessionKey.subarray(sessionKey.length - timeBytes);
         if (rows === 0 || !ofSession.equals(session)) {
           session = Buffer.from(ofSession);
           key = Buffer.concat([time, session, time]);
@@ -173,8 +173,8 @@ export class SessionSort {
       if (runs.length <= this.#fanIn) return;
       const count = Math.min(this.#fanIn, runs.length - this.#fanIn + 1);
       const from = smallestOf(runs, count);
-      const own = runs.slice(from, from + count);
-      const merge = this.#mergeOf(own);
+      const group = runs.slice(from, from + count);
+      const merge = this.#mergeOf(group);
       let merged: Run;
       try {
         merged = await this.#written(async (writer) => {

@@ -22,13 +22,13 @@ export async function shuffledBytes(
 ): Promise<number> {
   const { disk } = place;
   const home = join(place.home, "shuffled");
-  const own = { ...place, home };
+  const shuffledPlace = { ...place, home };
   onDisk("remove", home, () => disk.remove(home));
   const state = onDisk("write", home, () => openState(disk, home, "shuffled"));
   try {
-    const shuffled = new SessionSort(own, state);
+    const shuffled = new SessionSort(shuffledPlace, state);
     await shuffled.fill(keyed(sort.rows()));
-    const { bytes } = await write(own, async (table) => {
+    const { bytes } = await write(shuffledPlace, async (table) => {
       for await (const { row } of shuffled.rows()) table.add(row, true);
     });
     return bytes;

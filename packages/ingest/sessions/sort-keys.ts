@@ -47,10 +47,10 @@ function columnOf(
 ): TableColumn {
   const found = columns.find((column) => column.name === name);
   if (found !== undefined) return found;
-  const there = columns.slice(0, 20).map((column) => `\`${column.name}\``);
+  const names = columns.slice(0, 20).map((column) => `\`${column.name}\``);
   const more = columns.length > 20 ? ` and ${columns.length - 20} more` : "";
   const message = `Expected \`${option}\` to name a column of ${file}, and it has no \`${name}\``;
-  throw new InvalidOptionError(option, `${message}; it has ${there.join(", ")}${more}`);
+  throw new InvalidOptionError(option, `${message}; it has ${names.join(", ")}${more}`);
 }
 
 function refuseMany(column: TableColumn, option: string): void {

@@ -87,14 +87,14 @@ export class FeatureColumns {
   /** The columns of the files. Call it after `fix`. */
   columns(): TableColumn[] {
     const { id, time, label, values } = this.#spec;
-    const own: [string, ColumnType][] = [
+    const fixed: [string, ColumnType][] = [
       [id, "STRING"],
       [time, "INT64"],
       [sequenceColumn, "INT64"],
       [label, "DOUBLE"],
       ...values.map((name): [string, ColumnType] => [name, "DOUBLE"]),
     ];
-    const all = [...own, ...Object.entries(this.#fixed ?? {})];
+    const all = [...fixed, ...Object.entries(this.#fixed ?? {})];
     return all.map(([name, type]) => ({ name, elements: elementsOf(name, type) }));
   }
 

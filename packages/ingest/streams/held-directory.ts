@@ -40,36 +40,36 @@ function lastHeldMs(disk: Disk, path: string): number | undefined {
  * @throws InputUnusableError where another process holds the lock
  */
 export function holdDirectory(disk: Disk, home: string, clock: Clock): HeldDirectory {
-  const own = join(home, `${lockPrefix}${disk.writer}`);
-  onDisk("write", home, () => disk.open(own, "write").close());
+  const lock = join(home, `${lockPrefix}${disk.writer}`);
+  onDisk("write", home, () => disk.open(lock, "write").close());
   for (const name of disk.list(home)) {
     const path = join(home, name);
-    if (!name.startsWith(lockPrefix) || path === own) continue;
+    if (!name.startsWith(lockPrefix) || path === lock) continue;
     const heldMs = lastHeldMs(disk, path);
     if (heldMs === undefined) continue;
-    if (disk.modifiedMs(own) - heldMs > silentMsMax || disk.isGone(name.slice(lockPrefix.length)))
+    if (disk.modifiedMs(lock) - heldMs > silentMsMax || disk.isGone(name.slice(lockPrefix.length)))
       disk.remove(path);
     else {
-      disk.remove(own);
+      disk.remove(lock);
       const message = `Cannot ingest into ${home}: another process ingests into it, or just did`;
       throw new InputUnusableError(home, `${message}; try again in ${silentMsMax / 1000} s`);
     }
   }
   const say = (): Cancel =>
     clock.after(sayMs, () => {
-      if (disk.exists(own)) disk.touch(own);
+      if (disk.exists(lock)) disk.touch(lock);
       cancel = say();
     });
   let cancel = say();
   return {
     check() {
-      if (disk.exists(own)) return;
+      if (disk.exists(lock)) return;
       throw new IngestForeignError(home, "another process has taken it over");
     },
     [Symbol.dispose]() {
       cancel();
       try {
-        disk.remove(own);
+        disk.remove(lock);
       } catch {
         // The next process detects the abandoned lock, and this error must not hide an earlier one.
       }

@@ -101,9 +101,9 @@ export class HeldEvents {
     this.#queue.push(event);
     this.#earliest.push(event);
     this.#bytes += bytesOf(eventBytes, event.id) + 8 * event.numbers.length;
-    const own = this.#byId.get(event.id);
-    if (own === undefined) this.#byId.set(event.id, [event]);
-    else own.push(event);
+    const events = this.#byId.get(event.id);
+    if (events === undefined) this.#byId.set(event.id, [event]);
+    else events.push(event);
   }
 
   /** Removes and yields the events whose times are before `timeMs`. */
@@ -114,9 +114,9 @@ export class HeldEvents {
       this.#earliest.shift();
       event.isGone = true;
       this.#bytes -= bytesOf(eventBytes, event.id) + 8 * event.numbers.length;
-      const own = this.#byId.get(event.id) ?? [];
-      if (own.length <= 1) this.#byId.delete(event.id);
-      else own.splice(own.indexOf(event), 1);
+      const events = this.#byId.get(event.id) ?? [];
+      if (events.length <= 1) this.#byId.delete(event.id);
+      else events.splice(events.indexOf(event), 1);
       yield event;
     }
     while (this.#queue.first?.isGone === true) this.#queue.shift();

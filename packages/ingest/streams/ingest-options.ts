@@ -82,20 +82,20 @@ export type IngestSpec = z.output<typeof schema>;
 /** Completes and checks the options. @throws InvalidOptionError */
 export function resolveIngest(options: IngestJoinOptions): IngestSpec {
   const spec = checkOptions(schema, options);
-  const own = [spec.id, spec.time, spec.label, "sequence", ...spec.values];
+  const names = [spec.id, spec.time, spec.label, "sequence", ...spec.values];
   checkAll([
     () => {
       if (spec.features !== spec.events) return;
       throw expected("events", "another stream than `features`", spec.events);
     },
     () => {
-      const twice = own.find((one, i) => own.indexOf(one) !== i);
+      const twice = names.find((one, i) => names.indexOf(one) !== i);
       if (twice === undefined) return;
       const what = "the names of different columns (a row has a column `sequence`, too)";
       throw expected("id, time, label, values", what, twice);
     },
     () => {
-      const taken = Object.keys(spec.columns).find((one) => own.includes(one));
+      const taken = Object.keys(spec.columns).find((one) => names.includes(one));
       if (taken === undefined) return;
       throw expected("columns", "types of features, and no others", taken);
     },

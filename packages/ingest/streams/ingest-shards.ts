@@ -43,14 +43,14 @@ export async function ingestShards(
       shares.set(shard, progress);
       run.onProgress?.({ ...summed([...shares.values()]), finished });
     };
-    const own = {
+    const shardOptions = {
       ...options,
       features: logShard(options.features, shard).stream,
       events: logShard(options.events, shard).stream,
       out: join(out, directory),
       stateBytes: Math.max(1024, Math.floor(stateBytes / shards)),
     };
-    return ingestStreams(source, own, { ...run, signal: inner.signal, onProgress }).catch(
+    return ingestStreams(source, shardOptions, { ...run, signal: inner.signal, onProgress }).catch(
       (error) => {
         stop();
         throw error;

@@ -311,9 +311,9 @@ async function* behind(
 /** Checks that the position belongs to these options and streams. @throws IngestForeignError */
 function checkPosition({ home, spec, position, facts, disk }: IngestionInput): void {
   if (position === undefined) return;
-  const asked = Object.entries(settingsOf(spec));
+  const requested = Object.entries(settingsOf(spec));
   const settings: Readonly<Record<string, unknown>> = position.settings;
-  const other = asked.find(([name, value]) => {
+  const other = requested.find(([name, value]) => {
     return JSON.stringify(settings[name]) !== JSON.stringify(value);
   });
   if (other !== undefined) {

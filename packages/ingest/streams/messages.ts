@@ -50,10 +50,10 @@ export function featuresIn(stored: StoredMessage, named: Named): Decoded<Feature
   const read = headIn(stored, named);
   if (read.kind !== "head") return read;
   const { object, id, timeMs } = read;
-  const own = new Set([named.id, named.time, named.label, sequenceColumn, ...named.values]);
+  const reserved = new Set([named.id, named.time, named.label, sequenceColumn, ...named.values]);
   const features: (readonly [string, Loose])[] = [];
   for (const [name, value] of Object.entries(object)) {
-    if (own.has(name) || value === null || value === undefined) continue;
+    if (reserved.has(name) || value === null || value === undefined) continue;
     const loose = looseOf(value);
     if (loose === undefined) {
       const kind = `expected \`${name}\` to be a value, a list of values, or weights by id`;

@@ -159,10 +159,10 @@ function carryOut(
       touched.add(dirname(join(home, path)));
     }
     for (const { path } of [...files, ...(open?.files ?? [])]) {
-      const [hidden, own] = [join(home, hiddenName(path)), join(home, path)];
+      const [hidden, visible] = [join(home, hiddenName(path)), join(home, path)];
       if (!disk.exists(hidden)) continue;
-      disk.rename(hidden, own);
-      touched.add(dirname(own));
+      disk.rename(hidden, visible);
+      touched.add(dirname(visible));
     }
     for (const directory of touched) disk.syncDirectory(directory);
   });

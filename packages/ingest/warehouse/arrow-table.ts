@@ -148,12 +148,12 @@ function decimalStore(field: ArrowField): (bytes: Buffer) => Buffer {
   return (bytes) => {
     const isNegative = ((bytes[0] ?? 0) & 0x80) !== 0;
     const sign = isNegative ? 0xff : 0;
-    const own = bytes.subarray(Math.max(0, bytes.length - length));
-    const isKept = bytes.subarray(0, bytes.length - own.length).every((one) => one === sign);
-    if (!isKept || (((own[0] ?? 0) & 0x80) !== 0) !== isNegative) {
+    const lowest = bytes.subarray(Math.max(0, bytes.length - length));
+    const isKept = bytes.subarray(0, bytes.length - lowest.length).every((one) => one === sign);
+    if (!isKept || (((lowest[0] ?? 0) & 0x80) !== 0) !== isNegative) {
       throw new CorruptFile(`a decimal has more than its ${field.size} digits`);
     }
-    return Buffer.concat([Buffer.alloc(length - own.length, sign), own]);
+    return Buffer.concat([Buffer.alloc(length - lowest.length, sign), lowest]);
   };
 }
 

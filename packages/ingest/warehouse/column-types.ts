@@ -7,8 +7,8 @@ import { leafKey } from "../../../internal.ts";
 export function typeOf(node: SchemaTree): string {
   const { element, children } = node;
   if (children.length === 0) {
-    const own = leafType(element);
-    return element.repetition_type === "REPEATED" ? `list<${own}>` : own;
+    const type = leafType(element);
+    return element.repetition_type === "REPEATED" ? `list<${type}>` : type;
   }
   const [only] = children;
   const kind = element.logical_type?.type ?? element.converted_type;

@@ -144,8 +144,8 @@ function isOf(leaf: LeafType, value: string | number | boolean): boolean {
 
 function leafNamed(type: LeafType) {
   return (name: string, repetition: "OPTIONAL" | "REQUIRED"): SchemaElement => {
-    const own = { name, type, repetition_type: repetition };
-    return type === "BYTE_ARRAY" ? { ...own, converted_type: "UTF8" } : own;
+    const leaf = { name, type, repetition_type: repetition };
+    return type === "BYTE_ARRAY" ? { ...leaf, converted_type: "UTF8" } : leaf;
   };
 }
 

@@ -180,9 +180,9 @@ class Summary {
     plan.files++;
     plan.rowGroups += groups.length;
     for (const { chunks } of groups) {
-      const own = leaves.flatMap((leaf) => chunks.get(leaf) ?? []);
-      const reads = plannedReads(own);
-      plan.wanted += bytesIn(own);
+      const readChunks = leaves.flatMap((leaf) => chunks.get(leaf) ?? []);
+      const reads = plannedReads(readChunks);
+      plan.wanted += bytesIn(readChunks);
       plan.read += bytesIn(reads);
       plan.reads += reads.length;
     }

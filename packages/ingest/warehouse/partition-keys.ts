@@ -16,9 +16,11 @@ export function withPartitionKeys(source: TableSource, files: readonly string[])
   const types = new Map(names.map((name) => [name, new InferredType()]));
   const found = files.map((file) => {
     const keys = partitionsOf(file);
-    const own = [...keys.keys()].filter((name) => !inFiles.has(name));
-    if (own.join() !== names.join()) {
-      const both = [names, own].map((some) => (some.length === 0 ? "none" : some.join(", ")));
+    const keysOfFile = [...keys.keys()].filter((name) => !inFiles.has(name));
+    if (keysOfFile.join() !== names.join()) {
+      const both = [names, keysOfFile].map((some) =>
+        some.length === 0 ? "none" : some.join(", "),
+      );
       const message = `Expected files in partitions of the same keys, got ${both.join(" and ")}`;
       throw new InputUnusableError(file, `${message}: ${first} and ${file}`);
     }
@@ -37,12 +39,12 @@ export function withPartitionKeys(source: TableSource, files: readonly string[])
     async *chunks(from) {
       for await (const chunk of source.chunks(from)) {
         const keys = keysOf.get(chunk.file);
-        const own = [...types].map(([name, type]): [string, unknown[]] => {
+        const keyColumns = [...types].map(([name, type]): [string, unknown[]] => {
           const loose = looseKey(keys?.get(name));
           const value = loose && type.stored(loose);
           return [name, new Array(chunk.rows).fill(value)];
         });
-        yield new WithKeys(chunk, own);
+        yield new WithKeys(chunk, keyColumns);
       }
     },
   };

@@ -49,8 +49,11 @@ test.serial("init makes a job file from a data file, and the job trains", async 
     ["copy.csv", ["EVALUATION_EQUALS_TRAINING"]],
     ["more.csv", []],
   ] as const) {
-    const told = await runCli(["eval", "checkpoints/clicks", "--data", file, "--json"], directory);
-    const { warnings } = lastJson<{ warnings: { code: string }[] }>(told);
+    const evaluated = await runCli(
+      ["eval", "checkpoints/clicks", "--data", file, "--json"],
+      directory,
+    );
+    const { warnings } = lastJson<{ warnings: { code: string }[] }>(evaluated);
     t.deepEqual(
       warnings.map(({ code }) => code),
       codes,
@@ -87,8 +90,8 @@ test.serial("init makes a program from a data file, and it compiles and trains",
   // TypeScript 6 and later refuse to compile a single file beside a tsconfig.json without a flag.
   writeFileSync(join(directory, "tsconfig.json"), "{}");
   const besides = ["init", "clicks.csv", "--out", "job.ts", "--force"];
-  const { stdout: told } = await runCli(besides, directory);
-  t.regex(told, /Train it with: npx tsc --ignoreConfig --module /);
+  const { stdout: printed } = await runCli(besides, directory);
+  t.regex(printed, /Train it with: npx tsc --ignoreConfig --module /);
   rmSync(join(directory, "tsconfig.json"));
   // In `npm test`, test/examples compiles every program of the documents, which have the same form.
   if (leavesOut(t, testAll) || leavesOut(t, packageTypes)) return;

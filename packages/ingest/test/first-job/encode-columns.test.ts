@@ -110,14 +110,14 @@ test("times, Python lists and prices with `$` are ignored, with a reason, and no
   }).replaceAll("New York,1", "San José,1");
   writeFileSync(join(directory, "a.csv"), `click,price,last,dt,event_ts,city,item_id\n${rows}\n`);
   const found = assignRoles(await profileColumns([join(directory, "a.csv")]));
-  const told = Object.fromEntries(
+  const reasons = Object.fromEntries(
     found.map(({ profile, role, why }) => [profile.name, `${role}: ${why}`]),
   );
-  t.regex(told.price ?? "", /^ignored: numbers with signs or commas/);
-  t.regex(told.last ?? "", /^ignored: lists in Python's notation/);
-  t.regex(told.dt ?? "", /^ignored: times in another form than ISO 8601/);
-  t.regex(told.event_ts ?? "", /^time: a time, as numbers/);
-  t.regex(told.city ?? "", /^categorical: text, 2 different$/);
+  t.regex(reasons.price ?? "", /^ignored: numbers with signs or commas/);
+  t.regex(reasons.last ?? "", /^ignored: lists in Python's notation/);
+  t.regex(reasons.dt ?? "", /^ignored: times in another form than ISO 8601/);
+  t.regex(reasons.event_ts ?? "", /^time: a time, as numbers/);
+  t.regex(reasons.city ?? "", /^categorical: text, 2 different$/);
 });
 
 test("hashed columns of few texts have enough rows that each value has its own", async (t) => {

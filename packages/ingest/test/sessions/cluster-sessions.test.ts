@@ -54,7 +54,7 @@ test("a table has its rows in the order of sessions and times, stable, for any s
 });
 
 /** A disk that reports each file written, with its bytes. */
-function watchedDisk(told: (name: string, bytes: number) => void): Disk {
+function watchedDisk(onClose: (name: string, bytes: number) => void): Disk {
   return {
     ...realDisk,
     open(path, mode) {
@@ -63,7 +63,7 @@ function watchedDisk(told: (name: string, bytes: number) => void): Disk {
       return {
         ...file,
         close() {
-          told(basename(path), file.size());
+          onClose(basename(path), file.size());
           file.close();
         },
       };

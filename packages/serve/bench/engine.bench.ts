@@ -49,9 +49,9 @@ export function engineMeasurements(options: EngineOptions): Measurement[] {
 /** The model of a configuration with tables of `rows` rows. */
 export function modelOf(config: (typeof configs)[number], rows: number): JobOptions["model"] {
   const { model } = configuration(config);
-  const { features: _, ...own } = model as typeof model & { features?: unknown };
+  const { features: _, ...others } = model as typeof model & { features?: unknown };
   const tables = model.tables.map(({ name, dim }) => ({ name, dim, rows }));
-  return { ...own, tables } as JobOptions["model"];
+  return { ...others, tables } as JobOptions["model"];
 }
 
 async function predictionRows(
@@ -71,8 +71,8 @@ async function predictionRows(
       const theirs: typeof ours = [];
       const torch: number[] = [];
       for (let round = 0; round < rounds; round++) {
-        const own = await latencies(requests, seconds, (one) => served.predictBatch(one));
-        ours.push(figuresOf(own));
+        const measured = await latencies(requests, seconds, (one) => served.predictBatch(one));
+        ours.push(figuresOf(measured));
         theirs.push(figuresOf(await latencies(fed, seconds, (one) => peer.session.run(one))));
         if (config === "b") torch.push(...(await torchRate(rows, batch, seconds)));
       }

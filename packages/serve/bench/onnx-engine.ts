@@ -32,11 +32,13 @@ export async function openOnnx(directory: string) {
       feeds.dense = new Tensor("float32", dense, [samples, job.model.dense]);
       let first = 0;
       for (const [i, { name }] of features.entries()) {
-        const own = lengths.subarray(i * samples, (i + 1) * samples);
-        const end = first + own.reduce((sum, length) => sum + length, 0);
+        const featureLengths = lengths.subarray(i * samples, (i + 1) * samples);
+        const end = first + featureLengths.reduce((sum, length) => sum + length, 0);
         const rows = BigInt64Array.from(ids.subarray(first, end), BigInt);
         feeds[`${name}.rows`] = new Tensor("int64", rows, [rows.length]);
-        feeds[`${name}.lengths`] = new Tensor("int64", BigInt64Array.from(own, BigInt), [samples]);
+        feeds[`${name}.lengths`] = new Tensor("int64", BigInt64Array.from(featureLengths, BigInt), [
+          samples,
+        ]);
         first = end;
       }
       return feeds;

@@ -117,9 +117,9 @@ async function gapsUntil(
 function writeDelta(directory: string, path: string, share: number, round: number): void {
   const checkpoint = openCheckpoint(directory);
   const { job, manifest } = checkpoint;
-  const own = versionOf(manifest);
+  const first = versionOf(manifest);
   const version = (at: number) =>
-    at === 0 ? own : { ...own, digest: `sha256:${at}`, step: 1 + at };
+    at === 0 ? first : { ...first, digest: `sha256:${at}`, step: 1 + at };
   const file = realDisk.open(path, "write");
   try {
     const writer = new DeltaWriter(file);

@@ -44,16 +44,16 @@ export async function* changedRecords(
   const maker = () =>
     new RecordMaker(kernels, later.spec, servedStateWidth(sparse, later.spec.dim));
   const initial = { spec: later.spec, table: later.table, key: keyOf(to.job.seed) };
-  const own = maker();
+  const reader = maker();
   const between = incrementsBetween(both);
   const { table, from } = both;
   const known = between?.known ?? (between ? [] : rowsOfTable(from, table, progress));
   const found = between?.found ?? rowsOfTable(to, later, progress);
-  const before = new Cursor(recordsOf(maker(), known, progress), own.recordBytes);
-  const rest = new Cursor(recordsOf(maker(), found, progress), own.recordBytes);
+  const before = new Cursor(recordsOf(maker(), known, progress), reader.recordBytes);
+  const rest = new Cursor(recordsOf(maker(), found, progress), reader.recordBytes);
   // Increments do not show which rows lost their ids, so these rows are found by the ids.
   const gone = between && freedRows(both)[Symbol.iterator]();
-  const out = new Chunk(own.recordBytes);
+  const out = new Chunk(reader.recordBytes);
   await rest.next();
   await before.next();
   const nextGone = () => gone?.next().value ?? Number.POSITIVE_INFINITY;
@@ -61,7 +61,7 @@ export async function* changedRecords(
   for (;;) {
     const row = Math.min(before.row, rest.row, freed);
     if (row === Number.POSITIVE_INFINITY) break;
-    if (rest.row !== row) out.add(row, own.initialRecords(Int32Array.of(row), initial));
+    if (rest.row !== row) out.add(row, reader.initialRecords(Int32Array.of(row), initial));
     else if (before.row !== row || !before.isSame(rest)) out.add(row, rest.record());
     if (freed === row) freed = nextGone();
     if (before.row === row) await before.next();
@@ -90,18 +90,18 @@ function incrementsBetween({ from, to, later }: TwoCheckpoints): Increments | un
   const [found, known]: [Iterable<RowRecords>[], Iterable<RowRecords>[]] = [[], []];
   for (const { tiles } of later.runs) {
     const [tile, second] = tiles;
-    const [own, before] = [partOf(to, tile?.name), partOf(from, tile?.name)];
-    if (tile === undefined || second !== undefined || !own || !before) return undefined;
-    const at = own.base.findIndex(({ sha256, cut }) => {
+    const [after, before] = [partOf(to, tile?.name), partOf(from, tile?.name)];
+    if (tile === undefined || second !== undefined || !after || !before) return undefined;
+    const at = after.base.findIndex(({ sha256, cut }) => {
       return sha256 === before.sha256 && cut === from.manifest.cut;
     });
     const isSibling =
       to.job.checkpoint.differential !== "consecutive" &&
-      own.base.length === 1 &&
+      after.base.length === 1 &&
       before.base.length === 1 &&
-      own.base[0]?.sha256 === before.base[0]?.sha256;
+      after.base[0]?.sha256 === before.base[0]?.sha256;
     if (at < 0 && !isSibling) return undefined;
-    found.push(newestOf(to, later, tile.name, at < 0 ? 1 : own.base.length - at));
+    found.push(newestOf(to, later, tile.name, at < 0 ? 1 : after.base.length - at));
     if (at < 0) known.push(newestOf(from, later, tile.name, 1));
   }
   return { found: joined(found), known: known.length === 0 ? undefined : joined(known) };

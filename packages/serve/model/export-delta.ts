@@ -125,11 +125,11 @@ async function putTable(
   }
   const width = servedStateWidth(to.job.optimizer.sparse, spec.dim);
   const { recordBytes } = new RecordMaker(kernels, spec, width);
-  const own = { name: spec.name, recordBytes, changed, at, chunkRows: sliceRows };
+  const entry = { name: spec.name, recordBytes, changed, at, chunkRows: sliceRows };
   const [before, after] = [idsOfTable(from, table), idsOfTable(to, table)];
   return before === undefined || after === undefined
-    ? own
-    : { ...own, ids: putIds(writer, before, after) };
+    ? entry
+    : { ...entry, ids: putIds(writer, before, after) };
 }
 
 /** Appends rows with a new id, these ids, and rows that lost their id. */

@@ -56,8 +56,8 @@ export async function exportServed(
   const about = { cut, modelDigest: digest.replace(/^sha256:/, ""), arithmetic, means };
   const calibration = store.calibration(about.modelDigest);
   const notes = notesOf(store.jobText, about, manifest, calibration);
-  const own = { checkpoint: opened, graph, tables, calibration, notes };
-  const model = { ...own, dense: denseTensors(graph, dense) };
+  const shared = { checkpoint: opened, graph, tables, calibration, notes };
+  const model = { ...shared, dense: denseTensors(graph, dense) };
   const progress = progressOf(options);
   await writeWhole(options.disk ?? disk, path, (file) => {
     return writeSafetensors({ file, last: undefined, save: async () => {} }, model, progress);
@@ -83,13 +83,13 @@ async function* servedRows(
   const average = sparse.ema && { decay: sparse.ema.decay, steps };
   // Each row is pooled as a bag of one id by sum, whatever the table's pooling. Only the row's own
   // block contributes to the sum over row blocks.
-  const own = tier === undefined ? undefined : new SliceReader(kernels, memory, tier);
-  const rows = [own?.rows ?? { ...memory, pooling: "sum" as const }];
+  const slices = tier === undefined ? undefined : new SliceReader(kernels, memory, tier);
+  const rows = [slices?.rows ?? { ...memory, pooling: "sum" as const }];
   for (let first = 0; first < spec.rows; first += sliceRows) {
     const count = Math.min(sliceRows, spec.rows - first);
-    await own?.read(first, count);
+    await slices?.read(first, count);
     const ids = Int32Array.from({ length: count }, (_, i) => {
-      return own === undefined ? (places?.[first + i] ?? first + i + base) : i;
+      return slices === undefined ? (places?.[first + i] ?? first + i + base) : i;
     });
     const offsets = Int32Array.from({ length: count + 1 }, (_, i) => i);
     const out = kernels.tensor([count, spec.dim]);

@@ -173,8 +173,8 @@ async function eachSlice(
 }
 
 async function readIds({ checkpoint, progress }: Loading, { spec, table }: StoredTable) {
-  const own = idsOfTable(checkpoint, table);
-  return own && (await servedIds(spec, [...own.all()].reverse(), progress));
+  const ids = idsOfTable(checkpoint, table);
+  return ids && (await servedIds(spec, [...ids.all()].reverse(), progress));
 }
 
 /** Builds the id map. The highest row should come first, so that memory is allocated once. */

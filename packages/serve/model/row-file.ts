@@ -128,10 +128,10 @@ export class RowFile {
     const records = new Uint8Array(rows.length * recordBytes);
     const seals = new DataView(bytes.buffer);
     const read = async (row: number, i: number) => {
-      const own = bytes.subarray(i * stride, (i + 1) * stride);
-      const record = own.subarray(4);
+      const read = bytes.subarray(i * stride, (i + 1) * stride);
+      const record = read.subarray(4);
       try {
-        await this.#file.readLater(own, this.#offsetOf(row, copies.of(row) === 1 ? 1 : 0));
+        await this.#file.readLater(read, this.#offsetOf(row, copies.of(row) === 1 ? 1 : 0));
       } catch (error) {
         throw this.#refusal("read", this.#file.path, error);
       }

@@ -88,12 +88,12 @@ export class RecordMaker {
 
 /** Extracts the moving average's lag and steps (n, width) from all state (n, ·): first and last. */
 function servedState(state: Float32Array, count: number, width: number): Float32Array {
-  const own = state.length / count;
-  if (own === width) return state;
+  const stored = state.length / count;
+  if (stored === width) return state;
   const served = new Float32Array(count * width);
   for (let row = 0; row < count; row++) {
-    served.set(state.subarray(row * own, row * own + width - 1), row * width);
-    served[(row + 1) * width - 1] = state[(row + 1) * own - 1] ?? 0;
+    served.set(state.subarray(row * stored, row * stored + width - 1), row * width);
+    served[(row + 1) * width - 1] = state[(row + 1) * stored - 1] ?? 0;
   }
   return served;
 }

@@ -121,11 +121,11 @@ export class TieredTable {
     const waiting: Promise<void>[] = [];
     for (const [block, cache] of this.indexes.entries()) {
       const first = block * this.#blockRows;
-      const own = this.indexes.length === 1 ? rows : rowsIn(rows, first, this.#blockRows);
-      if (own.length === 0) continue;
-      const places = new Int32Array(own.length);
+      const blockRows = this.indexes.length === 1 ? rows : rowsIn(rows, first, this.#blockRows);
+      if (blockRows.length === 0) continue;
+      const places = new Int32Array(blockRows.length);
       const memory = this.#memories[block];
-      const placed = this.#kernels.placeRows(cache, places, own, this.#tick, memory);
+      const placed = this.#kernels.placeRows(cache, places, blockRows, this.#tick, memory);
       this.#placed[block] = placed;
       this.#hits += placed.lookups - placed.missed.length;
       this.#misses += placed.missed.length;

@@ -74,8 +74,8 @@ export function lineInput(
   data: TextData,
   { keep, isCopied, added }: LineOptions,
 ): PredictionInput {
-  let own = data;
-  let transforms = transformsFor(own);
+  let options = data;
+  let transforms = transformsFor(options);
   let firstHeader: string | undefined;
   let rowCount = 0;
   return {
@@ -84,19 +84,19 @@ export function lineInput(
       let columns: Columns | undefined;
       let encoder: RowEncoder | undefined;
       let places: readonly number[] = [];
-      for await (const chunk of readLines(file, delimiterOf(own))) {
+      for await (const chunk of readLines(file, delimiterOf(options))) {
         const lines = numberedLines(chunk, path);
         let header: string | undefined;
         const [first] = lines;
         if (columns === undefined && first !== undefined) {
-          if (own.kind === "jsonl" && trained.kind !== "jsonl") {
-            own = asInLine(own, first.text);
-            transforms = transformsFor(own);
+          if (options.kind === "jsonl" && trained.kind !== "jsonl") {
+            options = asInLine(options, first.text);
+            transforms = transformsFor(options);
           }
-          columns = columnsOf({ data: own, model }, first.text, path, added);
+          columns = columnsOf({ data: options, model }, first.text, path, added);
           encoder = createRowEncoder(columns, columns.header, undefined, transforms);
-          places = placesOf(own, keep, first.text, path);
-          if (own.kind === "csv") {
+          places = placesOf(options, keep, first.text, path);
+          if (options.kind === "csv") {
             lines.shift();
             header = firstHeader === undefined ? first.text : undefined;
             firstHeader ??= first.text;
@@ -172,15 +172,17 @@ function keptOf(
     if (columns.json !== undefined) {
       const value = objectIn(line) ?? {};
       return keep.map((name) => {
-        const own = Object.hasOwn(value, name) ? value[name] : null;
-        if (own === null) return null;
-        return typeof own === "string" ? own : shownJson(own);
+        const member = Object.hasOwn(value, name) ? value[name] : null;
+        if (member === null) return null;
+        return typeof member === "string" ? member : shownJson(member);
       });
     }
     const fields = fieldsOf(line, columns);
     return places.map((place) => {
-      const own = Array.isArray(fields) ? fields[place] : undefined;
-      return own === undefined || own === "" ? null : Buffer.from(own, "latin1").toString("utf8");
+      const field = Array.isArray(fields) ? fields[place] : undefined;
+      return field === undefined || field === ""
+        ? null
+        : Buffer.from(field, "latin1").toString("utf8");
     });
   };
   return () => {

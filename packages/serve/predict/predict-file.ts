@@ -73,16 +73,16 @@ export async function predictFile(
   const { disk = realDisk, onProgress, signal, column, keep = [] } = options;
   const { job, tasks } = model;
   const files = await filesNamed(job.data, typeof data === "string" ? [data] : data);
-  const own = dataOf(job.data, files);
+  const section = dataOf(job.data, files);
   const { format: named, packed } = outputFormatOf(out);
-  const format = formatFor(own, named);
+  const format = formatFor(section, named);
   const isCopied = format === "lines";
   if (isCopied && options.keep !== undefined) throw keepWithLines(out);
   const calibrations = options.calibrations ?? model.calibrations;
   const names = predictedColumns(tasks, column ?? defaultColumn(job), calibrations);
-  const input = isTable(own)
-    ? (await import("./table-input.ts")).tableInput(job, own, keep)
-    : lineInput(job, own, { keep, isCopied, added: names });
+  const input = isTable(section)
+    ? (await import("./table-input.ts")).tableInput(job, section, keep)
+    : lineInput(job, section, { keep, isCopied, added: names });
   const facts = await factsOfAll(files);
   const size = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   const scorer = new SampleScorer(model, calibrations);

@@ -59,9 +59,9 @@ export function predictedColumns(
   column: string,
   calibrations: Calibrations = [],
 ): string[] {
-  const own = tasks.length === 1 ? [column] : tasks.map((task) => `${column}.${task}`);
-  const calibrated = own.filter((_, task) => calibrations[task] !== undefined);
-  return [...own, ...calibrated.map((name) => `${name}.calibrated`)];
+  const names = tasks.length === 1 ? [column] : tasks.map((task) => `${column}.${task}`);
+  const calibrated = names.filter((_, task) => calibrations[task] !== undefined);
+  return [...names, ...calibrated.map((name) => `${name}.calibrated`)];
 }
 
 export class SampleScorer {
@@ -134,13 +134,13 @@ export class SampleScorer {
 
   /** The values of the prediction columns for the logits (T) of a row. */
   #valuesOf(logits: Float32Array): number[] {
-    const own = Array.from(logits, (logit, task) => {
+    const predictions = Array.from(logits, (logit, task) => {
       return this.#model.numeric[task] === true ? logit : Math.fround(probabilityOf(logit));
     });
     const calibrated = this.#calibrations.flatMap((one, task) => {
       return one === undefined ? [] : Math.fround(probabilityOf(logits[task] ?? Number.NaN, one));
     });
-    return [...own, ...calibrated];
+    return [...predictions, ...calibrated];
   }
 }
 

@@ -24,10 +24,10 @@ export function tableInput(
   let rowsBefore = 0;
   return {
     async *read(file, bytes) {
-      const { opened, data: own } = await openRows(file, data, shapesOf(model), keep);
+      const { opened, data: resolved } = await openRows(file, data, shapesOf(model), keep);
       const { path, columns, header, rows } = opened;
       try {
-        const encoder = createRowEncoder(columns, header, undefined, transformsFor(own));
+        const encoder = createRowEncoder(columns, header, undefined, transformsFor(resolved));
         for await (const { batch } of wantedRows(opened)) {
           const { firstRow, rows: count } = batch;
           encoder.begin(batch);

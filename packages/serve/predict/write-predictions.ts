@@ -138,9 +138,9 @@ function csvWriter(target: DiskFile, { kept, names }: WrittenColumns, pack: Pack
   return {
     write({ rows, kept, values }) {
       const lines = rows.map((row, i) => {
-        const own = kept.map((column) => csvField(column[i] ?? ""));
+        const texts = kept.map((column) => csvField(column[i] ?? ""));
         const numbers = values.map((column) => shownNumber(column[i]));
-        return `${[row, ...own, ...numbers].join(",")}\n`;
+        return `${[row, ...texts, ...numbers].join(",")}\n`;
       });
       write(lines.join(""));
     },
@@ -153,11 +153,11 @@ function jsonWriter(target: DiskFile, columns: WrittenColumns, pack: Pack): RowW
   return {
     write({ rows, kept, values }) {
       const lines = rows.map((row, i) => {
-        const own = columns.kept.map((name, c) => [name, JSON.stringify(kept[c]?.[i] ?? null)]);
+        const texts = columns.kept.map((name, c) => [name, JSON.stringify(kept[c]?.[i] ?? null)]);
         const numbers = columns.names.map((name, c) => {
           return [name, shownNumber(values[c]?.[i]) || "null"];
         });
-        const members = [["row", String(row)], ...own, ...numbers];
+        const members = [["row", String(row)], ...texts, ...numbers];
         return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}\n`;
       });
       write(lines.join(""));

@@ -92,8 +92,8 @@ export async function serve(
     for (const [name, { backlog }] of models) yield [name, backlog.samples] as const;
   });
   for (const [name, model] of Object.entries(spec.models)) {
-    const own = { name, spec: model, limits: spec, clock, metrics };
-    models.set(name, new ModelVersions({ ...own, nextTurn: dependencies.nextTurn ?? nextTurn }));
+    const base = { name, spec: model, limits: spec, clock, metrics };
+    models.set(name, new ModelVersions({ ...base, nextTurn: dependencies.nextTurn ?? nextTurn }));
   }
   const router = new RequestRouter(models, { spec, clock, metrics });
   const started = { spec, models, metrics, clock, log, dependencies };

@@ -162,8 +162,8 @@ export class BatchQueue {
     backlog.take(samples, work.bytes, Math.ceil(backlog.samples * this.#sampleMs)); // Q2
     const { call, bytes, untilMs, deadlineMs, isGone } = work;
     const result = new Promise<ScoringResult>((resolve, reject) => {
-      const own = { samples, fromMs: clock.now(), resolve, reject };
-      this.#waiting.push({ call, bytes, untilMs, deadlineMs, isGone, ...own });
+      const entry = { samples, fromMs: clock.now(), resolve, reject };
+      this.#waiting.push({ call, bytes, untilMs, deadlineMs, isGone, ...entry });
     });
     if (!this.#isRunning) {
       this.#isRunning = true;
@@ -372,11 +372,11 @@ function mergeBatches(batches: readonly EncodedBatch[], features: number): Encod
   let id = 0;
   for (let feature = 0; feature < features; feature++) {
     for (const [i, batch] of batches.entries()) {
-      const own = batch.lengths.subarray(feature * batch.samples, (feature + 1) * batch.samples);
-      lengths.set(own, sample);
-      sample += own.length;
+      const counts = batch.lengths.subarray(feature * batch.samples, (feature + 1) * batch.samples);
+      lengths.set(counts, sample);
+      sample += counts.length;
       const from = taken[i] ?? 0;
-      const end = own.reduce((all, length) => all + length, from);
+      const end = counts.reduce((all, length) => all + length, from);
       ids.set(batch.ids.subarray(from, end), id);
       if (batch.highs !== undefined) highs?.set(batch.highs.subarray(from, end), id);
       if (batch.weights !== undefined) weights?.set(batch.weights.subarray(from, end), id);

@@ -89,13 +89,13 @@ export class ModelWatch {
     if (`sha256:${modelDigest}` === version.digest) this.#base = sha256;
     if (sha256 === this.#base) return undefined;
     // W1: a replaced file may have the same manifest, without the damage of the former file.
-    const own = this.#isFile() ? `${sha256} ${sign}` : sha256;
-    const update: ModelUpdate = { kind: "checkpoint", manifest: sha256, sign: own };
+    const signed = this.#isFile() ? `${sha256} ${sign}` : sha256;
+    const update: ModelUpdate = { kind: "checkpoint", manifest: sha256, sign: signed };
     if (this.#isDue(update)) {
       this.#calibration = { digest: "", at: this.#timeOf(this.#directory) };
       return update;
     }
-    if (Number.isFinite(this.#tried.get(own))) this.#seen = ""; // Its retry is still due.
+    if (Number.isFinite(this.#tried.get(signed))) this.#seen = ""; // Its retry is still due.
     return undefined;
   }
 

@@ -168,9 +168,9 @@ export class RequestRouter {
   #sideOf({ model, key, call }: Request): string {
     const { split } = this.#spec.models[model] ?? {};
     if (split === undefined) return model;
-    const own = split.key === undefined ? key : keyIn(call, split.key);
+    const splitKey = split.key === undefined ? key : keyIn(call, split.key);
     const place =
-      own === undefined ? scattered(this.#turn++) : murmurHash3(latin1(own), 0) % shares;
+      splitKey === undefined ? scattered(this.#turn++) : murmurHash3(latin1(splitKey), 0) % shares;
     const to = place < (split.percent * shares) / 100 ? split.model : model;
     this.#metrics.split(model, to);
     return to;

@@ -96,9 +96,9 @@ function modelRoute(context: RouteContext, request: HttpRequest, path: string): 
   if (api === "v1" && mark === ":" && method !== undefined) {
     return scoring(request, (body) => plain(context, request, { ...target, method }, body));
   }
-  const there = "`/v2/models/NAME/infer` and `/v1/models/NAME:predict`";
+  const paths = "`/v2/models/NAME/infer` and `/v1/models/NAME:predict`";
   const shown = path.slice(0, 100);
-  throw new RequestUnusableError(`Unknown path ${shown}: models are at ${there}`, 404);
+  throw new RequestUnusableError(`Unknown path ${shown}: models are at ${paths}`, 404);
 }
 
 interface Target {
@@ -175,8 +175,8 @@ async function infer(
   const engine = router.engineOf(name, version);
   const read = readInfer(body, request.header(jsonLengthHeader), engine, router.samplesMax);
   const { call, deadlineMs, key } = read;
-  const own = { call, deadlineMs, key };
-  const response = await router.answer(requestFrom(request, { name, version }, own, body));
+  const settings = { call, deadlineMs, key };
+  const response = await router.answer(requestFrom(request, { name, version }, settings, body));
   const { body: text, jsonBytes } = inferAnswer(response, read);
   if (jsonBytes === undefined) return { status: 200, type: "application/json", body: text };
   const headers = { [jsonLengthHeader]: String(jsonBytes) };

@@ -118,8 +118,8 @@ function isBinaryOutput(outputs: unknown, all: boolean): boolean {
       const got = typeof name === "string" ? name.slice(0, 100) : typeof name;
       throw new RequestUnusableError(`Expected the output \`${outputName}\`, got \`${got}\``);
     }
-    const { binary_data: own } = (parameters ?? {}) as { binary_data?: unknown };
-    if (typeof own === "boolean") isBinary = own;
+    const { binary_data: requested } = (parameters ?? {}) as { binary_data?: unknown };
+    if (typeof requested === "boolean") isBinary = requested;
   }
   return isBinary;
 }

@@ -133,10 +133,10 @@ export function plainAnswer({
   const about = { model, version: digest, step, ...(calibrated && { calibrated }) };
   const scoreOf = (at: number): number | Record<string, number> => {
     if (tasks.length === 1) return scores[at] ?? Number.NaN;
-    const own = tasks.map(
+    const byTask = tasks.map(
       (task, i) => [task, scores[at * tasks.length + i] ?? Number.NaN] as const,
     );
-    return Object.fromEntries(own);
+    return Object.fromEntries(byTask);
   };
   if (order === undefined) {
     const count = scores.length / tasks.length;

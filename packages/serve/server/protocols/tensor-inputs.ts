@@ -86,8 +86,9 @@ function valuesOf(
       return values.slice(at - length, at);
     });
   }
-  const [own = 0, width = 1, ...more] = shape;
-  if (own !== count) refuse(name, `to have ${count} records, as the other inputs have, got ${own}`);
+  const [records = 0, width = 1, ...more] = shape;
+  if (records !== count)
+    refuse(name, `to have ${count} records, as the other inputs have, got ${records}`);
   if (more.length > 0) refuse(name, "to have the shape [B], [B,1] or [B,L]");
   if (shape.length === 1 || width === 1) return values;
   return Array.from({ length: count }, (_, i) => values.slice(i * width, (i + 1) * width));
@@ -137,10 +138,10 @@ function encodedOf(
   const samples = parts[0]?.lengths.shape[0] ?? given?.shape[0] ?? 0;
   checkSamples(samples, samplesMax);
   const lengths = parts.map((part) => {
-    const own = lengthsIn(part.lengths, samples);
-    checkSum(part.rows, own);
-    if (part.weights !== undefined) checkSum(part.weights, own);
-    return own;
+    const lengths = lengthsIn(part.lengths, samples);
+    checkSum(part.rows, lengths);
+    if (part.weights !== undefined) checkSum(part.weights, lengths);
+    return lengths;
   });
   const isWeighted = parts.some(({ weights }) => weights !== undefined);
   const total = lengths.flat().reduce((all, length) => all + length, 0);

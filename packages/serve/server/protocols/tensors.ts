@@ -95,9 +95,9 @@ export function tensorsOf(inputs: unknown, binary: Uint8Array): InputTensor[] {
     if (at + bytes > binary.length) {
       refuse(about.name, `to have ${bytes} bytes after the JSON, got ${binary.length - at}`);
     }
-    const own = binary.subarray(at, at + bytes);
+    const bytesOfTensor = binary.subarray(at, at + bytes);
     at += bytes;
-    return { ...about, elements: unpacked(about, own) };
+    return { ...about, elements: unpacked(about, bytesOfTensor) };
   });
   if (at === binary.length) return tensors;
   const left = binary.length - at;

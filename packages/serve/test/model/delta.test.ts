@@ -91,10 +91,10 @@ test("deltas give the full export byte for byte, and increments name the same ro
   const compared = await isTheLater(t, (home) => jobOf(home, "none"));
   t.deepEqual(await isTheLater(t, (home) => jobOf(home, "one-shot")), compared);
   // Increments between consecutive cuts also have rows that a step touched but left unchanged.
-  const told = await isTheLater(t, (home) => jobOf(home, "consecutive"));
-  for (const [i, count] of told.entries()) {
+  const counts = await isTheLater(t, (home) => jobOf(home, "consecutive"));
+  for (const [i, count] of counts.entries()) {
     const differ = compared[i] ?? 0;
-    t.true(count >= differ && count <= differ + 2, `${told}, ${compared}`);
+    t.true(count >= differ && count <= differ + 2, `${counts}, ${compared}`);
   }
 });
 

@@ -194,10 +194,10 @@ test("each row gets its probability, and a bad row none", async (t) => {
   const lines = join(home, "scored.jsonl");
   const keep = ["colour", "tags"];
   await predictFile(model, join(fixtures, "clicks.parquet"), lines, { column: "click", keep });
-  const told = readFileSync(lines, "utf8").trimEnd().split("\n");
+  const written = readFileSync(lines, "utf8").trimEnd().split("\n");
   const kept = await readColumns(join(fixtures, "clicks.parquet"), keep, true);
   t.deepEqual(
-    told.map((line) => JSON.parse(line)),
+    written.map((line) => JSON.parse(line)),
     click.map((value, i) => {
       const number = value === null ? null : Number(Number(value).toPrecision(9));
       const tags = (kept.tags?.[i] ?? []) as readonly unknown[];

@@ -161,12 +161,12 @@ test("a request is not scored after its deadline, or if its caller has disconnec
   const { submit, settle, batches, clock } = startQueue();
   const late = submit([1], { untilMs: clock.now() });
   const gone = submit([2], { isGone: () => true });
-  const there = submit([3]);
+  const submitted = submit([3]);
   await settle();
   t.deepEqual(batches, [[3]]);
   await t.throwsAsync(late, { instanceOf: RequestExpiredError });
   await t.throwsAsync(gone, { instanceOf: RequestExpiredError });
-  t.deepEqual([...(await there).scores], [3]);
+  t.deepEqual([...(await submitted).scores], [3]);
 });
 
 test("an invalid request fails alone: the others of its batch are scored", async (t) => {

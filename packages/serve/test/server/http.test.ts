@@ -122,9 +122,9 @@ withModel.test("tensors of columns are read as records, in JSON or as binary dat
   t.is(response.status, 200);
   const bytes = Buffer.from(await response.arrayBuffer());
   const split = Number(response.headers.get("inference-header-content-length"));
-  const told = JSON.parse(bytes.subarray(0, split).toString());
-  t.like(told, { id: "42", model_name: "ctr", model_version: server.versions.ctr?.digest });
-  t.like(told.outputs[0], { shape: [2, 1], parameters: { binary_data_size: 8 } });
+  const head = JSON.parse(bytes.subarray(0, split).toString());
+  t.like(head, { id: "42", model_name: "ctr", model_version: server.versions.ctr?.digest });
+  t.like(head.outputs[0], { shape: [2, 1], parameters: { binary_data_size: 8 } });
   t.deepEqual([bytes.readFloatLE(split), bytes.readFloatLE(split + 4)], expected);
 
   const ragged = await post("/v2/models/ctr/infer", {
@@ -233,22 +233,22 @@ withModel.test("requests need a token of the server; health probes need none", a
 withModel.test("a request with a foreign Host header is refused (DNS rebinding)", async (t) => {
   const { server } = await start(t);
   const { port } = new URL(server.url);
-  const told = await rawAnswer(Number(port), "GET /v2 HTTP/1.1\r\nHost: evil.example\r\n\r\n");
-  t.regex(told, /^HTTP\/1\.1 403 /);
+  const answer = await rawAnswer(Number(port), "GET /v2 HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  t.regex(answer, /^HTTP\/1\.1 403 /);
 });
 
 /** The head of the server's answer to `text`. */
 async function rawAnswer(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
-  let told = "";
+  let received = "";
   socket.on("data", (data) => {
-    told += data;
+    received += data;
   });
   socket.on("error", () => {});
   socket.write(text);
-  await until("the head of an answer", () => told.includes("\r\n\r\n"));
+  await until("the head of an answer", () => received.includes("\r\n\r\n"));
   socket.destroy();
-  return told;
+  return received;
 }
 
 withModel.test(
@@ -369,8 +369,8 @@ withModel.test("a body that arrives too slowly ends its own connection only", as
   const { port } = new URL(server.url);
   const head =
     "POST /v1/models/ctr:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{";
-  const told = await rawAnswer(Number(port), head);
-  t.regex(told, /^HTTP\/1\.1 4\d\d [\s\S]*/);
+  const answer = await rawAnswer(Number(port), head);
+  t.regex(answer, /^HTTP\/1\.1 4\d\d [\s\S]*/);
   const ask = () => post("/v1/models/ctr:predict", { instances: recordsOf(1) });
   await until("an answer to another client", async () => (await ask()).status === 200);
 });

@@ -42,7 +42,7 @@ test("a connection is closed if its client reads nothing, but not if the client 
 });
 
 /** The bytes that a connection receives until it is closed. */
-async function told(socket: Socket): Promise<string> {
+async function answerOf(socket: Socket): Promise<string> {
   let text = "";
   socket.setEncoding("latin1").on("data", (chunk: string) => {
     text += chunk;
@@ -54,7 +54,7 @@ async function told(socket: Socket): Promise<string> {
 /** A connection to a server, and the bytes that it receives until it is closed. */
 function open(port: number) {
   const socket = connect(port, "127.0.0.1");
-  return { socket, received: told(socket) };
+  return { socket, received: answerOf(socket) };
 }
 
 const headOf = (bytes: number) =>
@@ -74,7 +74,7 @@ test.serial(
     other.write(headOf(400_000));
     // The request that exceeds the common limit is refused, and its bytes no longer count.
     other.write("[".repeat(200_000));
-    const answer = await Promise.race([told(first), told(other)]);
+    const answer = await Promise.race([answerOf(first), answerOf(other)]);
     t.regex(answer, /^HTTP\/1\.1 503 [\s\S]*SERVER_FULL/);
     first.destroy();
     other.destroy();
@@ -90,7 +90,7 @@ test.serial("bytes behind a request that are not HTTP are refused after its answ
   const body = JSON.stringify({ instances: recordsOf(1) });
   const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
   socket.write(`${headOf(body.length)}${body}\0 what\r\n\r\n`);
-  const [first = "", second = ""] = (await told(socket)).split(/(?=HTTP\/1\.1 \d)/);
+  const [first = "", second = ""] = (await answerOf(socket)).split(/(?=HTTP\/1\.1 \d)/);
   t.regex(first, /^HTTP\/1\.1 200 [\s\S]*predictions/);
   t.regex(second, /^HTTP\/1\.1 400 [\s\S]*REQUEST_UNUSABLE/);
 });
@@ -108,12 +108,12 @@ test.serial(
     // It still listens, so that a probe sees that it is not ready.
     const probe = connect(port, "127.0.0.1");
     probe.write("GET /v2/health/ready HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
-    const [head = "", text = ""] = (await told(probe)).split("\r\n\r\n");
+    const [head = "", text = ""] = (await answerOf(probe)).split("\r\n\r\n");
     t.regex(head, /^HTTP\/1\.1 503 [\s\S]*connection: close/i);
     t.deepEqual(JSON.parse(text), { ready: false });
     const body = JSON.stringify({ instances: recordsOf(1) });
     kept.write(headOf(body.length) + body);
-    t.regex(await told(kept), /^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*predictions/i);
+    t.regex(await answerOf(kept), /^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*predictions/i);
     await closing; // Resolves at once: no connection is open.
     const late = connect(port, "127.0.0.1");
     const [error] = await once(late, "error");

@@ -249,24 +249,24 @@ test("a shadow version is compared with the served one, and never answers", asyn
   await until("a comparison", async () => count.test(await server.metrics()));
   const next = await scoresIn(other.directory);
   const largest = Math.max(...next.map((score, i) => Math.abs(score - body.predictions[i])));
-  const [, told = ""] = count.exec(await server.metrics()) ?? [];
+  const [, counted = ""] = count.exec(await server.metrics()) ?? [];
   t.true(largest > 0);
-  t.is(Number(told), largest);
+  t.is(Number(counted), largest);
 });
 
 test("tables on disk give the same answers as tables in memory, and are logged and counted", async (t) => {
   const model = await startModel(t, { rows: 5000 });
   const { directory: path, home } = model;
   const tierDirectory = join(home, "tiers");
-  const told: string[] = [];
-  const log = { write: (_: string, message: string) => void told.push(message), keep() {} };
+  const logged: string[] = [];
+  const log = { write: (_: string, message: string) => void logged.push(message), keep() {} };
   const { server, post } = await startServer(
     t,
     { models: { m: { path, memoryBytes: 60_000, tierDirectory }, whole: { path } } },
     { log },
   );
   t.is(
-    told.filter((line) => /^Table [AB] is on disk: memory caches \d+ of its 5000 rows/.test(line))
+    logged.filter((line) => /^Table [AB] is on disk: memory caches \d+ of its 5000 rows/.test(line))
       .length,
     2,
   );
@@ -307,14 +307,14 @@ test.serial(
     await t.throwsAsync(startServer(t, { models: { m: { path } } }), {
       instanceOf: ArithmeticMismatchError,
     });
-    const told: string[] = [];
-    const log = { write: (_: string, message: string) => void told.push(message), keep() {} };
+    const logged: string[] = [];
+    const log = { write: (_: string, message: string) => void logged.push(message), keep() {} };
     const { post } = await startServer(t, { models: { m: { path, arithmetic: "auto" } } }, { log });
     await using model = await loadModel(path, { arithmetic: "auto" });
     const instances = recordsOf(3);
     const { status, body } = await post("/v1/models/m:predict", { instances });
     t.is(status, 200);
     t.deepEqual(body.predictions, [...(await model.predict(instances))]);
-    t.true(told.some((message) => /^Trained with abacus, scored with /.test(message)));
+    t.true(logged.some((message) => /^Trained with abacus, scored with /.test(message)));
   },
 );

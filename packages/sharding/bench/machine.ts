@@ -53,14 +53,14 @@ export async function machineRows(options: MachineOptions): Promise<BenchRow[]> 
     const oracle = overLinks(rater, devices, links);
     const sets: ReadonlyMap<Way, number>[] = [];
     for (let index = 0; index < setsCount; index++) {
-      const own = join(home.path, `set-${devices}-${index}`);
-      const set = await threadSet({ seed, index, devices, home: own }, constants);
+      const setHome = join(home.path, `set-${devices}-${index}`);
+      const set = await threadSet({ seed, index, devices, home: setHome }, constants);
       const plans = [...plansOf(set, networks, seed + index)].map(([way, plan]) => {
         const placed = partsOf(set, plan).map((parts) => parts.map(({ table }) => table));
         return [way, placedCost(oracle, placed)] as const;
       });
       sets.push(new Map(plans));
-      rmSync(own, { recursive: true, force: true });
+      rmSync(setHome, { recursive: true, force: true });
     }
     rows.push(...rowsOf(devices, sets));
   }
@@ -89,8 +89,8 @@ function rowsOf(devices: number, sets: readonly ReadonlyMap<Way, number>[]): Ben
   const best = Math.min(...greedyWays.map((way) => meanOf(ofWay(way))));
   const below = 100 * (1 - meanOf(ofWay("learned")) / best);
   const against = (["formulas", "torchrec"] as const).map((way) => {
-    const [own, others] = [ofWay("learned"), ofWay(way)];
-    const shares = own.map((ms, set) => 100 * (1 - ms / (others[set] ?? Number.NaN)));
+    const [learned, others] = [ofWay("learned"), ofWay(way)];
+    const shares = learned.map((ms, set) => 100 * (1 - ms / (others[set] ?? Number.NaN)));
     return row(`against.${way}`, shares, `% below ${way}, predicted, mean of sets`);
   });
   return [

@@ -138,8 +138,10 @@ export function shardingRows(
       const seconds = (performance.now() - startMs) / 1000;
       const costOf = (placed: TablesOfDevices | undefined) => {
         if (placed === undefined) return undefined;
-        const own = placed.map((indices) => tables.filter((_, index) => indices.includes(index)));
-        return placedCost(networks, own);
+        const tablesOfDevices = placed.map((indices) =>
+          tables.filter((_, index) => indices.includes(index)),
+        );
+        return placedCost(networks, tablesOfDevices);
       };
       const random = placeAtRandom(tables.length, devices, task);
       const fits = mostBytes(tables, random) <= room.bytes;

@@ -93,9 +93,9 @@ export async function threadsRows(options: ThreadsOptions): Promise<BenchRow[]> 
   });
   const sets: MeasuredPlan[][] = [];
   for (let index = 0; index < options.sets; index++) {
-    const own = join(home.path, `set-${index}`);
-    sets.push(await measuredSet({ ...options, index, home: own }, networks, constants));
-    rmSync(own, { recursive: true, force: true });
+    const setHome = join(home.path, `set-${index}`);
+    sets.push(await measuredSet({ ...options, index, home: setHome }, networks, constants));
+    rmSync(setHome, { recursive: true, force: true });
     console.error(`Set ${index + 1} of ${options.sets} is measured.`);
   }
   return rowsOf(sets);
@@ -236,8 +236,8 @@ function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
   const ofWay = (way: Way) => sets.flatMap((set) => set.filter((plan) => plan.way === way));
   const means = measures.flatMap((measure) =>
     ways.map((way) => {
-      const own = ofWay(way).map((plan) => plan[measure]);
-      return meanRow(`sharding.threads.${measure}.${way}`, own, "ms");
+      const figures = ofWay(way).map((plan) => plan[measure]);
+      return meanRow(`sharding.threads.${measure}.${way}`, figures, "ms");
     }),
   );
   const mean = (way: Way) => meanOf(ofWay(way).map((plan) => plan.embedding));

@@ -23,18 +23,18 @@ const { values: flags } = parseArgs({
 });
 
 if (hasPublished(flags.data)) {
-  const asked = publishedDevices.filter((devices) => {
+  const chosenDevices = publishedDevices.filter((devices) => {
     return flags.devices === undefined || devices === Number(flags.devices);
   });
   console.log("devices  network     samples  held-out  test MSE  variance  digest");
-  for (const devices of asked) {
+  for (const devices of chosenDevices) {
     const [epochs, seed] = [Number(flags.epochs), Number(flags.seed)];
     const costs = publishedCosts(flags.data, devices);
     const { networks, reports } = await trainCostNetworks(costs, {
       ...{ epochs, seed, features: "published" },
     });
-    for (const [name, own] of Object.entries(reports)) {
-      const { samples, validMse, testMse, testVariance, digest } = own;
+    for (const [name, report] of Object.entries(reports)) {
+      const { samples, validMse, testMse, testVariance, digest } = report;
       const numbers = [samples, ...[validMse, testMse, testVariance].map(Math.round)];
       const cells = numbers.map((value) => value.toLocaleString("en-US").padStart(8));
       console.log(

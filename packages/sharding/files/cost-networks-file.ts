@@ -125,10 +125,10 @@ function tensorReader({ tensors }: ReadFloats, path: string) {
     layers(name: string, reluLast: boolean): CostLayer[] {
       const layers: CostLayer[] = [];
       while (tensors.has(`${name}.${layers.length}.weight`)) {
-        const own = `${name}.${layers.length}`;
+        const layer = `${name}.${layers.length}`;
         layers.push({
-          weight: valuesOf(`${own}.weight`),
-          bias: valuesOf(`${own}.bias`),
+          weight: valuesOf(`${layer}.weight`),
+          bias: valuesOf(`${layer}.bias`),
           relu: true,
         });
       }
@@ -161,8 +161,9 @@ function checkShapes(networks: CostNetworks, path: string) {
   function check(name: string, layers: readonly CostLayer[], inputs: number, outputs: number) {
     let columns = inputs;
     for (const [i, { weight, bias }] of layers.entries()) {
-      const own = weight.length / bias.length;
-      if (own !== columns) throw unusable(path, `\`${name}.${i}\` takes ${own}, not ${columns}`);
+      const inputs = weight.length / bias.length;
+      if (inputs !== columns)
+        throw unusable(path, `\`${name}.${i}\` takes ${inputs}, not ${columns}`);
       columns = bias.length;
     }
     if (columns !== outputs) throw unusable(path, `\`${name}\` gives ${columns}, not ${outputs}`);

@@ -50,14 +50,15 @@ const notesSchema = z.object({
  */
 export function readPolicy(path: string, disk: Disk = realDisk): ReadPolicy {
   const { notes, tensors } = readFloats(path, disk);
-  const own = notesSchema.safeParse(notes);
-  if (!own.success) throw unusable(path, `its metadata lack \`kind: ${kind}\`, or a known method`);
+  const parsed = notesSchema.safeParse(notes);
+  if (!parsed.success)
+    throw unusable(path, `its metadata lack \`kind: ${kind}\`, or a known method`);
   const found = (name: string, shape: readonly number[]): FloatTensor => {
     const tensor = tensors.get(name);
     if (tensor !== undefined && tensor.shape.join() === shape.join()) return tensor;
     throw unusable(path, `it has no float32 tensor \`${name}\` of shape (${shape.join(",")})`);
   };
-  const { method, hasCosts } = own.data;
+  const { method, hasCosts } = parsed.data;
   const { kind: _kind, method: _method, hasCosts: _hasCosts, ...provenance } = notes;
   const policy: PlacementPolicy = {
     method,

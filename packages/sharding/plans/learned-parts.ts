@@ -66,7 +66,7 @@ export function jobParts(
       const known = costOf(bare, bareTable, "table-wise", "memory", tile).cost;
       const beyond = Math.max(0, cost - known) + seconds.overhead;
       const share = rowShare(planned, tile, planned.idShares);
-      const own = {
+      const part = {
         rows: tileRows(planned, tile),
         dim: tileColumns(planned, tile),
         poolingFactor: table.poolingFactor * share,
@@ -75,8 +75,8 @@ export function jobParts(
       const formulaMs = 1000 * (isCopied ? cost : beyond);
       const shape = [tile.blocks, tile.quanta, tier, isCopied, planned.schemes, planned.tiers];
       return {
-        name: JSON.stringify([own, bytes, formulaMs, shape]),
-        ...{ table: own, bytes, formulaMs, isCopied, place: { index, tile, tier } },
+        name: JSON.stringify([part, bytes, formulaMs, shape]),
+        ...{ table: part, bytes, formulaMs, isCopied, place: { index, tile, tier } },
         moves: movesOf(planned, { tile, tier, isCopied }, make),
       };
     };

@@ -123,8 +123,9 @@ export class CostModel {
 function placesOf(batch: readonly MeasuredPlan[], tables: number): Float32Array {
   const all = batch.flatMap(({ placed }) => placed);
   const places = new Float32Array(all.length * tables);
-  for (const [row, own] of all.entries()) {
-    for (const index of own) places[row * tables + index] = (places[row * tables + index] ?? 0) + 1;
+  for (const [row, indices] of all.entries()) {
+    for (const index of indices)
+      places[row * tables + index] = (places[row * tables + index] ?? 0) + 1;
   }
   return places;
 }

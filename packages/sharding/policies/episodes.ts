@@ -101,8 +101,8 @@ export function playEpisodes(
         room[row] = (held[row] ?? 0) + size <= bytesMax ? 1 : 0;
       }
       if (!hasCosts) continue;
-      const own = (of: Float32Array) => of.subarray(first * heads, (first + devices) * heads);
-      writeRelative(own(seen), own(costs), heads, share);
+      const ofEpisode = (of: Float32Array) => of.subarray(first * heads, (first + devices) * heads);
+      writeRelative(ofEpisode(seen), ofEpisode(costs), heads, share);
     }
     const scores = scoresOf({ step, tables, sums, costs: seen, held });
     for (const [episode, table] of tables.entries()) {
@@ -154,9 +154,9 @@ function orders({ model, costVectors }: KnownPool) {
     if (found !== undefined) return found;
     const { tables, room } = task;
     const heads = model.names.length;
-    const own = new Float32Array(tables.length * vectorColumns);
-    for (const [i, table] of tables.entries()) addVector(own, i, costVectors, table);
-    const costs = model.deviceCosts(tables.length)(own);
+    const tableVectors = new Float32Array(tables.length * vectorColumns);
+    for (const [i, table] of tables.entries()) addVector(tableVectors, i, costVectors, table);
+    const costs = model.deviceCosts(tables.length)(tableVectors);
     const all = [...tables.keys()].sort(
       (a, b) => sumAt(costs, heads, b) - sumAt(costs, heads, a) || a - b,
     );
@@ -213,14 +213,14 @@ export function probabilities(
 ): Float64Array {
   const shares = new Float64Array(devices);
   let largest = Number.NEGATIVE_INFINITY;
-  for (let own = 0; own < devices; own++) {
-    if (hasRoom[first + own] === 1) largest = Math.max(largest, scores[first + own] ?? 0);
+  for (let device = 0; device < devices; device++) {
+    if (hasRoom[first + device] === 1) largest = Math.max(largest, scores[first + device] ?? 0);
   }
   let sum = 0;
-  for (let own = 0; own < devices; own++) {
-    if (hasRoom[first + own] !== 1) continue;
-    shares[own] = Math.exp((scores[first + own] ?? 0) - largest);
-    sum += shares[own] ?? 0;
+  for (let device = 0; device < devices; device++) {
+    if (hasRoom[first + device] !== 1) continue;
+    shares[device] = Math.exp((scores[first + device] ?? 0) - largest);
+    sum += shares[device] ?? 0;
   }
   return shares.map((share) => share / sum);
 }

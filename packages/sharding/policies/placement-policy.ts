@@ -14,6 +14,7 @@ import { poolFeatures, type SizedTable } from "./table-pool.ts";
 /** The methods by which a policy is trained. */
 export const policyMethods = ["dreamshard", "autoshard"] as const;
 
+/** How a policy is trained: as in DreamShard (NeurIPS 2022) or AutoShard (KDD 2022). */
 export type PolicyMethod = (typeof policyMethods)[number];
 
 /**
@@ -35,8 +36,9 @@ export function policyShapes(method: PolicyMethod): Pick<NamedWeights, "name" | 
   const ofCosts = Object.values(
     costGraphs(method === "dreamshard" ? deviceCostNames : autoCostNames),
   );
-  const own = method === "dreamshard" ? Object.values(policyGraphs()) : [rowGraph(1, 1, false)];
-  return [...ofCosts, ...own].flatMap(({ layout }) => layout.parameters);
+  const ofPolicy =
+    method === "dreamshard" ? Object.values(policyGraphs()) : [rowGraph(1, 1, false)];
+  return [...ofCosts, ...ofPolicy].flatMap(({ layout }) => layout.parameters);
 }
 
 /** Returns the tables of each device, by index; undefined if a table does not fit. */
@@ -49,7 +51,7 @@ export function placeByPolicy(
   const isDream = method === "dreamshard";
   const model = new CostModel(kernels, 0, isDream ? deviceCostNames : autoCostNames);
   const policy = isDream ? new Policy(kernels, 0) : new AutoNetwork(kernels, 0);
-  for (const own of [model, policy]) own.weights.take(weights);
+  for (const network of [model, policy]) network.weights.take(weights);
   const features = poolFeatures(kernels, tables, standard);
   const costVectors = model.vectors(features);
   const policyVectors = policy instanceof Policy ? policy.vectors(features) : costVectors;

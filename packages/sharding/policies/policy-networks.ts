@@ -66,21 +66,22 @@ export class Weights {
     const isLast = ({ name }: { readonly name: string }) =>
       last !== undefined && name.startsWith(last);
     let [scale, drawn] = [0, 0];
-    for (const own of [...parameters.filter((one) => !isLast(one)), ...parameters.filter(isLast)]) {
+    const ordered = [...parameters.filter((one) => !isLast(one)), ...parameters.filter(isLast)];
+    for (const parameter of ordered) {
       // A bias begins like its weight, as in PyTorch.
-      scale = own.scale === 0 ? scale : own.scale;
-      const view = kernels.reshape(this.flat, own.shape, own.first);
+      scale = parameter.scale === 0 ? scale : parameter.scale;
+      const view = kernels.reshape(this.flat, parameter.shape, parameter.first);
       kernels.uniform(view, keyOf(seed), purposes.policyInit, drawn, scale);
-      drawn += own.length;
+      drawn += parameter.length;
     }
   }
 
   /** Allocates a network of R rows with the weights of one of the graphs. */
   network(graph: Graph, rows: number): RowsNetwork {
     const name = graph.layout.parameters[0]?.name;
-    const first = this.layout.parameters.find((own) => own.name === name)?.first;
-    const own = (of: Tensor) => this.kernels.reshape(of, [graph.layout.length], first);
-    return new RowsNetwork(this.kernels, graph, rows, own(this.flat), own(this.gradient));
+    const first = this.layout.parameters.find((parameter) => parameter.name === name)?.first;
+    const range = (of: Tensor) => this.kernels.reshape(of, [graph.layout.length], first);
+    return new RowsNetwork(this.kernels, graph, rows, range(this.flat), range(this.gradient));
   }
 
   /**

@@ -170,8 +170,8 @@ function candidatesOf({ parts, known }: State, count: number): Move[] {
     const able = [...parts.keys()].filter((part) => parts[part]?.moves.has(kind));
     const highest = (of: (part: KnownPart) => number) => {
       const value = (part: number) => {
-        const own = known[part];
-        return own === undefined ? 0 : of(own);
+        const knownPart = known[part];
+        return knownPart === undefined ? 0 : of(knownPart);
       };
       return [...able].sort((a, b) => value(b) - value(a) || a - b).slice(0, count);
     };

@@ -117,12 +117,12 @@ export async function measureCosts(
   };
   const measure = { devices, batchSize, arithmetic, columnsMax };
   for (let next = left("set"); next.length > 0 && clock.now() < (setsEndMs ?? 0); ) {
-    const own: SetTask[][] = Array.from({ length: devices }, () => []);
+    const sets: SetTask[][] = Array.from({ length: devices }, () => []);
     for (const [i, index] of next.slice(0, chunk * devices).entries()) {
-      own[i % devices]?.push({ index, tables: setProbe(limits, index) });
+      sets[i % devices]?.push({ index, tables: setProbe(limits, index) });
     }
-    const reports = await runProbes({ ...measure, sets: own, exchanges: [], lateMax: 0 }, launcher);
-    const made = own.flatMap((tasks, rank) =>
+    const reports = await runProbes({ ...measure, sets, exchanges: [], lateMax: 0 }, launcher);
+    const made = sets.flatMap((tasks, rank) =>
       tasks.map(({ index }, i) => {
         return { set: index, milliseconds: reports[rank]?.sets[i] ?? 0 };
       }),

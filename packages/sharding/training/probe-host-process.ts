@@ -48,8 +48,8 @@ await bridge.ready;
 
 const measured = Promise.all(
   (layout.hosts[host] ?? []).map(async (rank) => {
-    const own: CostProbeTask = { ...task, program: "costs", sets: [], rank, words, memory };
-    return [rank, await measureOnThread<CostProbeReport>(workerLauncher, own)] as const;
+    const rankTask: CostProbeTask = { ...task, program: "costs", sets: [], rank, words, memory };
+    return [rank, await measureOnThread<CostProbeReport>(workerLauncher, rankTask)] as const;
   }),
 ).then(
   (reports): ProbeHostNews => ({ reports }),

@@ -89,9 +89,9 @@ export async function trainCostNetworks(
   await using cluster = await Cluster.start({ devices: threads });
   const run = (name: NetworkName, parts: Parts<NetworkSample>, model: object) => {
     onNetwork?.(name);
-    const own = name === "compute" ? epochs : Math.ceil(exchangeShare * epochs);
+    const networkEpochs = name === "compute" ? epochs : Math.ceil(exchangeShare * epochs);
     return trainNetwork(
-      { cluster, home: join(home.path, name), name, seed, epochs: own },
+      { cluster, home: join(home.path, name), name, seed, epochs: networkEpochs },
       parts,
       model,
     );
@@ -131,7 +131,7 @@ async function trainCompute(
   const parts = partsOf(compute, seed);
   const pool = parts.train.flatMap(({ tables }) => tables.map(numbersOf));
   const standard = standardOf(pool);
-  const tables = compute.reduce((largest, own) => Math.max(largest, own.tables.length), 0);
+  const tables = compute.reduce((largest, set) => Math.max(largest, set.tables.length), 0);
   // The published networks have no linear part.
   const known = (cost: ComputeCost) => ({
     milliseconds: cost.milliseconds,
@@ -147,8 +147,8 @@ async function trainCompute(
     dense: tables * (featureCount(features) + 1),
     options: { kind: "set", tables, table: widths.table, head: widths.head },
   });
-  const own = { table: layersOf("table", true), head: layersOf("head", false) };
-  const { table, head } = linear === undefined ? own : withLinear(own, linear);
+  const trained = { table: layersOf("table", true), head: layersOf("head", false) };
+  const { table, head } = linear === undefined ? trained : withLinear(trained, linear);
   return {
     digest,
     table: { standard, layers: table },

@@ -107,8 +107,8 @@ export function dreamRows(
   };
   const test = dreamSubject(data, devices, "test");
   return dreamSizes[devices].flatMap((count, size) => {
-    const own = test.tasks.filter((task) => task.tables.length === count).slice(0, tasks);
-    const outcomes = outcomesOf(kernels, policies, { ...test, tasks: own });
+    const tasksOfCount = test.tasks.filter((task) => task.tables.length === count).slice(0, tasks);
+    const outcomes = outcomesOf(kernels, policies, { ...test, tasks: tasksOfCount });
     const published = publishedSpeedUps[devices][size] ?? 0;
     return rowsOfDream(`sharding.dream.${devices}.${count}`, outcomes, published - slack);
   });
@@ -116,8 +116,8 @@ export function dreamRows(
 
 function rowsOfDream(name: string, outcomes: readonly Outcome[], fasterMin: number): BenchRow[] {
   const costOf = ({ costs }: Outcome, way: Way) => {
-    const own = costs.get(way) ?? [];
-    return own.length === 0 ? Number.POSITIVE_INFINITY : slowestOf(own);
+    const deviceCosts = costs.get(way) ?? [];
+    return deviceCosts.length === 0 ? Number.POSITIVE_INFINITY : slowestOf(deviceCosts);
   };
   const all = (way: Way) => outcomes.map((outcome) => costOf(outcome, way));
   const ms = (row: string, way: Way, unit = "ms") => meanRow(`${name}.${row}`, all(way), unit);
@@ -201,8 +201,8 @@ export function autoRows(
   const policies = { test: trained("autoshard", false), testHalf: trained("autoshard-half", true) };
   return autoParts.flatMap(({ name, size, of, tasksMax }) => {
     const subject = autoSubject(data, of, size);
-    const own = subject.tasks.slice(0, Math.min(tasks, tasksMax));
-    return rowsOfAuto(name, outcomesOf(kernels, policies[of], { ...subject, tasks: own }));
+    const some = subject.tasks.slice(0, Math.min(tasks, tasksMax));
+    return rowsOfAuto(name, outcomesOf(kernels, policies[of], { ...subject, tasks: some }));
   });
 }
 

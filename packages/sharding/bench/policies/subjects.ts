@@ -47,14 +47,14 @@ export function dreamSubject(
   devices: DreamDevices,
   part: "train" | "test",
 ): PolicySubject {
-  const own = halfOf(home, part);
+  const half = halfOf(home, part);
   const random = new RandomStream(drawSeed, purposes.policyTasks, part === "train" ? 1 : 2);
   const tasks = dreamSizes[devices].flatMap((count) => {
     return Array.from({ length: tasksOfSize }, () => {
-      return { tables: dealt(own.length, count, random), room: { devices, bytes: deviceBytes } };
+      return { tables: dealt(half.length, count, random), room: { devices, bytes: deviceBytes } };
     });
   });
-  return { tables: own, tasks, measure: networkCosts(oracleOf(devices), own) };
+  return { tables: half, tasks, measure: networkCosts(oracleOf(devices), half) };
 }
 
 /** A half of the published tables, with 16 columns. */
@@ -64,8 +64,8 @@ function halfOf(home: string, part: "train" | "test"): SizedTable[] {
   });
   const order = dealt(all.length, all.length, new RandomStream(drawSeed, purposes.policyTasks));
   const half = Math.floor(all.length / 2);
-  const own = part === "train" ? order.slice(0, half) : order.slice(half);
-  return own.map((index) => all[index] as SizedTable);
+  const chosen = part === "train" ? order.slice(0, half) : order.slice(half);
+  return chosen.map((index) => all[index] as SizedTable);
 }
 
 function oracleOf(devices: number) {
@@ -109,18 +109,18 @@ export function autoSubject(
   const tasks = Array.from({ length: autoTasks[part] }, (): PlacementTask => {
     // A task of more tables than there are has some with both widths.
     const isLarge = count > narrow.length;
-    const own = isLarge
+    const drawn = isLarge
       ? dealt(tables.length, count, random)
       : dealt(narrow.length, count, random).map((i) => i + random.below(2) * narrow.length);
-    return { tables: own, room: { devices, bytes: deviceBytes } };
+    return { tables: drawn, room: { devices, bytes: deviceBytes } };
   });
   const costs = networkCosts(oracleOf(autoSize.devices), tables);
   const measure = (placed: TablesOfDevices) => {
     // The networks take eight devices at a time; the costs of exchanges are not used.
     return Array.from({ length: Math.ceil(placed.length / autoSize.devices) }, (_, chunk) => {
-      const own = placed.slice(chunk * autoSize.devices, (chunk + 1) * autoSize.devices);
-      const whole = Array.from({ length: autoSize.devices }, (_, i) => own[i] ?? []);
-      return costs(whole).slice(0, own.length);
+      const chunkPlaced = placed.slice(chunk * autoSize.devices, (chunk + 1) * autoSize.devices);
+      const whole = Array.from({ length: autoSize.devices }, (_, i) => chunkPlaced[i] ?? []);
+      return costs(whole).slice(0, chunkPlaced.length);
     }).flat();
   };
   return { tables, tasks, measure };

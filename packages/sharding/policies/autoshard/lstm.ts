@@ -81,20 +81,20 @@ function startLstm(
       const [x, out] = [memory.x(0, samples), memory.out(samples)];
       if (!continues) for (const t of [h0, c0]) kernels.fill(t, 0);
       let [h, c] = [h0, c0];
-      for (const [step, own] of steps.slice(0, samples / episodes).entries()) {
+      for (const [step, ofStep] of steps.slice(0, samples / episodes).entries()) {
         const [both, to] = [rows(inputs, step), rows(out, step)];
         kernels.copyColumns(both, 0, rows(x, step), 0, columns);
         kernels.copyColumns(both, columns, h, 0, columns);
         for (const { gate, w, b } of gates) {
-          kernels.linear(own[gate], both, w, b, false);
-          if (gate === "cell") tanh(own.cell, own.cell);
-          else kernels.sigmoid(own[gate], own[gate]);
+          kernels.linear(ofStep[gate], both, w, b, false);
+          if (gate === "cell") tanh(ofStep.cell, ofStep.cell);
+          else kernels.sigmoid(ofStep[gate], ofStep[gate]);
         }
-        kernels.multiply(own.state, own.input, own.cell);
-        kernels.multiplyAdd(own.state, own.forget, c, own.state);
-        tanh(own.bent, own.state);
-        kernels.multiply(to, own.output, own.bent);
-        [h, c] = [to, own.state];
+        kernels.multiply(ofStep.state, ofStep.input, ofStep.cell);
+        kernels.multiplyAdd(ofStep.state, ofStep.forget, c, ofStep.state);
+        tanh(ofStep.bent, ofStep.state);
+        kernels.multiply(to, ofStep.output, ofStep.bent);
+        [h, c] = [to, ofStep.state];
       }
       if (!continues) return;
       kernels.copy(h0, h);
@@ -106,27 +106,27 @@ function startLstm(
       const dGates = kernels.tensor([samples, 4 * columns]);
       const dInputs = kernels.tensor([episodes, 2 * columns]);
       kernels.fill(dState, 0);
-      for (const [step, own] of [...steps.slice(0, samples / episodes).entries()].reverse()) {
+      for (const [step, ofStep] of [...steps.slice(0, samples / episodes).entries()].reverse()) {
         const [dH, dStep] = [rows(dOut, step), rows(dGates, step)];
         const put = (gate: number) => kernels.copyColumns(dStep, gate * columns, d, 0, columns);
         // h = output * tanh(c)
-        kernels.multiply(d, dH, own.bent);
-        kernels.dSigmoid(d, own.output);
+        kernels.multiply(d, dH, ofStep.bent);
+        kernels.dSigmoid(d, ofStep.output);
         put(3);
-        kernels.multiply(d, dH, own.output);
-        dTanh(own.bent);
+        kernels.multiply(d, dH, ofStep.output);
+        dTanh(ofStep.bent);
         kernels.add(dState, dState, d);
         // c = forget * c before + input * cell
-        kernels.multiply(d, dState, own.cell);
-        kernels.dSigmoid(d, own.input);
+        kernels.multiply(d, dState, ofStep.cell);
+        kernels.dSigmoid(d, ofStep.input);
         put(0);
-        kernels.multiply(d, dState, own.input);
-        dTanh(own.cell);
+        kernels.multiply(d, dState, ofStep.input);
+        dTanh(ofStep.cell);
         put(2);
         kernels.multiply(d, dState, steps[step - 1]?.state ?? c0);
-        kernels.dSigmoid(d, own.forget);
+        kernels.dSigmoid(d, ofStep.forget);
         put(1);
-        kernels.multiply(dState, dState, own.forget);
+        kernels.multiply(dState, dState, ofStep.forget);
         kernels.dLinearInput(dInputs, dStep, weight);
         if (dX !== undefined) kernels.copyColumns(rows(dX, step), 0, dInputs, 0, columns);
         if (step === 0) continue;

@@ -132,15 +132,15 @@ function inputsOf(
   const columns = columnsOf(devices);
   const inputs = new Float32Array(tables.length * columns);
   for (const [episode, table] of tables.entries()) {
-    const own = inputs.subarray(episode * columns, (episode + 1) * columns);
-    own.set(vectors.subarray(table * vectorColumns, (table + 1) * vectorColumns));
-    own[vectorColumns] = step / steps;
+    const input = inputs.subarray(episode * columns, (episode + 1) * columns);
+    input.set(vectors.subarray(table * vectorColumns, (table + 1) * vectorColumns));
+    input[vectorColumns] = step / steps;
     const [first, width] = [episode * devices, devices * vectorColumns];
-    own.set(sums.subarray(episode * width, (episode + 1) * width), vectorColumns + 1);
+    input.set(sums.subarray(episode * width, (episode + 1) * width), vectorColumns + 1);
     for (let device = 0; device < devices; device++) {
       const at = vectorColumns + 1 + width + 2 * device;
-      own[at] = costs[first + device] ?? 0;
-      own[at + 1] = (held[first + device] ?? 0) / bytesUnit;
+      input[at] = costs[first + device] ?? 0;
+      input[at + 1] = (held[first + device] ?? 0) / bytesUnit;
     }
   }
   return inputs;

@@ -84,11 +84,11 @@ export function trainAutoShard(
     const share = 1 - update / updates;
     const vectors = model.vectors(features);
     const known = { model, costVectors: vectors, policyVectors: vectors, bytes, hasCosts };
-    const own = Array.from({ length: episodes }, () => drawn(tasks, random));
+    const drawnTasks = Array.from({ length: episodes }, () => drawn(tasks, random));
     const seen = learner.seen(extent);
-    const played = playEpisodes(known, own, player.player(known, extent, seen), random);
+    const played = playEpisodes(known, drawnTasks, player.player(known, extent, seen), random);
     const rewards = played.placed.map((placed, episode) => {
-      if (played.isWhole[episode] !== true) return noRoomReward(placed, bytes, own[episode]);
+      if (played.isWhole[episode] !== true) return noRoomReward(placed, bytes, drawnTasks[episode]);
       const costs = measure(placed);
       measured.push({ placed, costs });
       if (measured.length > plansMax) measured.shift();
@@ -159,11 +159,11 @@ function learnFrom(
         ratios: shares.map((own, step) => (own[actionOf(step)] ?? 0) / (odds[at(step)] ?? 1)),
         last: 0,
       });
-      for (const [step, own] of shares.entries()) {
+      for (const [step, stepShares] of shares.entries()) {
         const error = (values[at(step)] ?? 0) - (targets.values[step] ?? 0);
         dValues[at(step)] = (valueWeight * error) / episodes;
         loss += valueWeight * (error ** 2 / 2);
-        loss += choiceLoss(dScores, at(step) * devices, own, {
+        loss += choiceLoss(dScores, at(step) * devices, stepShares, {
           ...{ action: actionOf(step), advantage: targets.advantages[step] ?? 0 },
           ...{ entropyWeight: usualEntropyWeight, count: episodes },
         });

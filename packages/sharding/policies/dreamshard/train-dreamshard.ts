@@ -87,9 +87,9 @@ export function trainDreamShard(
     const first = measured.length;
     for (let plan = 0; plan < plans; plan++) {
       const { placed, isWhole } = play(known, drawn(tasks, random), 1);
-      const [own = []] = placed;
+      const [placement = []] = placed;
       // A plan that does not fit cannot be measured.
-      if (isWhole[0] === true) measured.push({ placed: own, costs: measure(own) });
+      if (isWhole[0] === true) measured.push({ placed: placement, costs: measure(placement) });
     }
     const mean = meanOf(measured.slice(first));
     if (measured.length === 0) continue;
@@ -101,12 +101,12 @@ export function trainDreamShard(
     const costVectors = model.vectors(features);
     for (let update = 0; update < policyUpdates; update++) {
       const played = play(knownNow(costVectors), drawn(tasks, random), episodes);
-      const own = poolFeatures(
+      const features = poolFeatures(
         kernels,
         (played.orders[0] ?? []).flatMap((i) => tables[i] ?? []),
         standard,
       );
-      policy.gradient(own, episodesOf(played), usualEntropyWeight);
+      policy.gradient(features, episodesOf(played), usualEntropyWeight);
       updatePolicy(left(turn * policyUpdates + update, turns * policyUpdates));
     }
     onTurn({ turn, measured: mean, costLoss });
@@ -150,10 +150,10 @@ export function episodesOf(
   const devices = hasRoom.length / actions.length;
   const heads = costs.length / count / devices;
   const slowest = Float32Array.from(isWhole, (_, episode) => {
-    const own = Array.from({ length: devices }, (_, i) =>
+    const deviceCosts = Array.from({ length: devices }, (_, i) =>
       sumAt(costs, heads, episode * devices + i),
     );
-    return Math.max(...own);
+    return Math.max(...deviceCosts);
   });
   const rewards = isWhole.map((isOne, i) => -(slowest[i] ?? 0) - (isOne ? 0 : noRoomCost));
   const better = standardisedRewards(rewards);

@@ -73,8 +73,8 @@ function plainCost(
   const before = compute.map((ms, device) => ms + (back[device] ?? 0));
   const first = Math.min(...before);
   const late = before.map((ms) => Math.min(networks.lateMax, ms - first));
-  const there = through(networks.forward, [...columns, ...late]);
-  return Math.max(...before.map((ms, device) => ms + (there[device] ?? 0)));
+  const forward = through(networks.forward, [...columns, ...late]);
+  return Math.max(...before.map((ms, device) => ms + (forward[device] ?? 0)));
 }
 
 /** The bytes of the fullest device, copies included. */

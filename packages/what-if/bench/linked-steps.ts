@@ -85,13 +85,13 @@ export async function measureLinked(
       allToAllShare: Math.min(1, measured.allToAll / bandwidth),
       allReduceShare: Math.min(1, measured.allReduce / bandwidth),
     };
-    const own = { ...hardware, scaleOut, host: { ...hardware.host, devices: 1, cores: 1 } };
+    const linked = { ...hardware, scaleOut, host: { ...hardware.host, devices: 1, cores: 1 } };
     const found = [];
     for (const job of jobs) {
-      const predicted = predict(job, own);
+      const predicted = predict(job, linked);
       const planned = { ...onMachine(job), plan: predicted.plan };
       const run = await train(planned, jobSeconds, { warmMs: warmMsMax, traced: tracedSteps });
-      found.push({ job, ...predicted, scaleOut: own.scaleOut, measured: stepsOf(run) });
+      found.push({ job, ...predicted, scaleOut: linked.scaleOut, measured: stepsOf(run) });
     }
     return found;
   });
@@ -128,10 +128,10 @@ function stagesOf(trace: readonly TraceEvent[]): TaskTimes[] {
     return name === "thread_name" && args?.name?.startsWith("device") === true;
   });
   return devices.map((device) => {
-    const own = trace.filter(({ cat, ...event }) => {
+    const deviceEvents = trace.filter(({ cat, ...event }) => {
       return cat !== undefined && threadOf(event) === threadOf(device);
     });
-    const records = own.map(({ cat, name, ts = 0, dur = 0 }) => {
+    const records = deviceEvents.map(({ cat, name, ts = 0, dur = 0 }) => {
       const isWait = cat === "wait";
       const names: readonly string[] = isWait ? waitedFor : stepTasks;
       const what = names.indexOf(isWait ? name.slice("wait ".length) : name);

@@ -69,14 +69,14 @@ export interface MeasuredSteps {
  */
 export function meanSteps({ windows }: MeasuredSteps, level: number) {
   const same = windows.filter((window) => isOfLevel(window.level, level));
-  const own = fasterHalf(same.length > 0 ? same : windows, ({ seconds }) => seconds);
+  const faster = fasterHalf(same.length > 0 ? same : windows, ({ seconds }) => seconds);
   const meanOf = (values: readonly number[]) =>
     values.reduce((sum, value) => sum + value, 0) / values.length;
   return {
-    seconds: meanOf(own.map(({ seconds }) => seconds)),
-    level: meanOf(own.map((window) => window.level)),
+    seconds: meanOf(faster.map(({ seconds }) => seconds)),
+    level: meanOf(faster.map((window) => window.level)),
     windows: same.length,
-    stages: meanTimes(own.map(longestStages)),
+    stages: meanTimes(faster.map(longestStages)),
   };
 }
 

@@ -11,9 +11,9 @@ const tickMs = 10;
  */
 export function coresOfOthers(): () => number {
   const startMs = performance.now();
-  const [all, own] = [busyMs(), process.cpuUsage()];
+  const [all, ownUsage] = [busyMs(), process.cpuUsage()];
   return () => {
-    const { user, system } = process.cpuUsage(own);
+    const { user, system } = process.cpuUsage(ownUsage);
     const othersMs = busyMs() - all - (user + system) / 1000;
     return Math.max(0, othersMs / (performance.now() - startMs));
   };

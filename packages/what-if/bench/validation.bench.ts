@@ -214,10 +214,10 @@ function rowOf({ job, predicted, tasks, measured, others, level }: Outcome): Ben
   const ms = (seconds: number) => `${(1000 * seconds).toPrecision(3)} ms`;
   // A prediction counts waits for a batch and for tiers in the tasks of these names.
   const { "wait.batch": batch = 0, "wait.tiers": tiers = 0, ...stages } = mean.stages;
-  const own: Partial<Record<string, number>> = { batch, tiers };
+  const waits: Partial<Record<string, number>> = { batch, tiers };
   const wrong = Object.keys({ ...tasks, ...stages })
     .map((task) => {
-      return { task, ours: tasks[task] ?? 0, real: (stages[task] ?? 0) + (own[task] ?? 0) };
+      return { task, ours: tasks[task] ?? 0, real: (stages[task] ?? 0) + (waits[task] ?? 0) };
     })
     .sort((a, b) => Math.abs(b.ours - b.real) - Math.abs(a.ours - a.real))
     .slice(0, 2)

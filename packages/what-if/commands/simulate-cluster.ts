@@ -236,8 +236,8 @@ function planned(
   { hosts, advise }: { readonly hosts: number; readonly advise: boolean },
   { devices, precision, checkpointEvery }: SimulateArguments,
 ): PlannedCluster {
-  const asked = { hosts, devices, precision, checkpointEvery, advise };
-  return planCluster(job, hardware, { ...known, ...asked });
+  const requested = { hosts, devices, precision, checkpointEvery, advise };
+  return planCluster(job, hardware, { ...known, ...requested });
 }
 
 function offerOf(

@@ -37,8 +37,8 @@ export function drawTimeline({ hardware, devices, hosts, steps }: Prediction): s
     ...legend(),
     ...ranks.flatMap((rank, row) => {
       const y = top + row * rowHeight;
-      const own = ofRanks.filter((span) => span.rank === rank);
-      return [text(24, y + 15, `device ${rank}`), ...own.flatMap((span) => bar(span, y, x))];
+      const some = ofRanks.filter((span) => span.rank === rank);
+      return [text(24, y + 15, `device ${rank}`), ...some.flatMap((span) => bar(span, y, x))];
     }),
     ...axis({ from, to, x, height }),
   ]);
@@ -48,9 +48,9 @@ export function drawTimeline({ hardware, devices, hosts, steps }: Prediction): s
 function spansOfStep(spans: readonly Span[]): Span[] {
   const numbers = [...new Set(spans.map(({ step }) => step))].sort((a, b) => a - b);
   const middle = numbers[Math.floor(numbers.length / 2)];
-  const own = spans.filter(({ step, kind }) => step === middle && kind === "work");
-  const from = own.reduce((least, span) => Math.min(least, span.from), Infinity);
-  const to = own.reduce((most, span) => Math.max(most, span.to), 0);
+  const work = spans.filter(({ step, kind }) => step === middle && kind === "work");
+  const from = work.reduce((least, span) => Math.min(least, span.from), Infinity);
+  const to = work.reduce((most, span) => Math.max(most, span.to), 0);
   return spans
     .filter((span) => span.to > from && span.from < to)
     .map((span) => ({ ...span, from: Math.max(from, span.from), to: Math.min(to, span.to) }));

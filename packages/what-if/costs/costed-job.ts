@@ -168,9 +168,9 @@ function earlyTables(
     isDistinct: (table) => isDistinct(tableOf(job.model.tables, table), table),
   });
   return job.model.tables.map(({ staleness, rows }, i) => {
-    const own = tableOf(planned, i);
+    const counted = tableOf(planned, i);
     // As `aheadTables` counts: the rows of a mean bag that the batch before has, too.
-    const shared = Math.min(1, (meanOf(own) * batchSize * own.poolingFactor) / rows);
+    const shared = Math.min(1, (meanOf(counted) * batchSize * counted.poolingFactor) / rows);
     const isEarly = staleness > 0 || isAhead[i] === true;
     return { isEarly, deferred: isAhead[i] === true ? shared : 0 };
   });

@@ -41,8 +41,8 @@ export function costsOfCluster(
 ): StepCostsOfCluster {
   const { hosts, perHost } = devices;
   if (plan.devices.hosts !== hosts || plan.devices.perHost !== perHost) {
-    const own = `${plan.devices.hosts} hosts of ${plan.devices.perHost}`;
-    throw new RangeError(`The plan is for ${own} devices, not ${hosts} of ${perHost}`);
+    const planned = `${plan.devices.hosts} hosts of ${plan.devices.perHost}`;
+    throw new RangeError(`The plan is for ${planned} devices, not ${hosts} of ${perHost}`);
   }
   const cluster = costedCluster(job, plan, { hardware, devices }, options);
   const ledger = createLedger(hosts * perHost);
@@ -77,10 +77,10 @@ function addSamples(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): v
   const bytesOf = (of: keyof ChannelFlow, rank: number, channels: readonly string[]) =>
     [...traffic].reduce((sum, [channel, flow]) => {
       const { inside, across } = flow[of];
-      const own = (inside[rank] ?? 0) + (across[rank] ?? 0);
-      return channels.includes(channel) ? sum + own : sum;
+      const bytes = (inside[rank] ?? 0) + (across[rank] ?? 0);
+      return channels.includes(channel) ? sum + bytes : sum;
     }, 0);
-  for (const [rank, own] of samples.entries()) {
+  for (const [rank, samplesOfDevice] of samples.entries()) {
     const { hardware, setting } = seenBy(cluster, rank);
     const { device, constants } = hardware;
     const { step, vector, element, id } = stepCostsIn(setting);
@@ -89,21 +89,21 @@ function addSamples(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): v
     const copied = constants === undefined ? 2 / device.memory.lookups : 0;
     ledger.add("batch", rank, { seconds: step });
     if (constants === undefined) {
-      ledger.add("batch", rank, { hostLink: (own * bytes) / device.hostLink });
+      ledger.add("batch", rank, { hostLink: (samplesOfDevice * bytes) / device.hostLink });
     }
-    ledger.add("ids", rank, { seconds: own * id * ids });
+    ledger.add("ids", rank, { seconds: samplesOfDevice * id * ids });
     const read = copied * bytesOf("received", rank, ["pooled", "stalePooled", "rows", "staleRows"]);
-    ledger.add("receiveReads", rank, { seconds: own * ofVectors + read });
+    ledger.add("receiveReads", rank, { seconds: samplesOfDevice * ofVectors + read });
     const sent = copied * bytesOf("sent", rank, ["dPooled", "dRows"]);
-    ledger.add("sendGradients", rank, { seconds: own * ofVectors + sent });
+    ledger.add("sendGradients", rank, { seconds: samplesOfDevice * ofVectors + sent });
   }
 }
 
 function addDense(cluster: CostedCluster, ledger: Ledger, precision: Precision): void {
   const secondsOn = (of: CostedCluster) => denseSecondsOf(of, precision);
-  const [own, ofServers] = [secondsOn(cluster), secondsOn(cluster.servers?.own ?? cluster)];
+  const [ofDevice, ofServers] = [secondsOn(cluster), secondsOn(cluster.servers?.own ?? cluster)];
   for (const [rank, samples] of cluster.samples.entries()) {
-    const secondsOf = seenBy(cluster, rank) === cluster ? own : ofServers;
+    const secondsOf = seenBy(cluster, rank) === cluster ? ofDevice : ofServers;
     for (const [task, seconds] of Object.entries(secondsOf(samples))) {
       ledger.add(task as keyof ReturnType<typeof secondsOf>, rank, { seconds });
     }
@@ -116,8 +116,8 @@ function readingOf(cluster: CostedCluster): StepCostsOfCluster["reading"] {
   const { readers } = setting.workload;
   if (hardware.constants !== undefined) return { seconds: readers * readSeconds(setting), readers };
   const ofHosts = new Float64Array(devices.hosts);
-  for (const [rank, own] of samples.entries())
-    add(ofHosts, Math.floor(rank / devices.perHost), own);
+  for (const [rank, samplesOfDevice] of samples.entries())
+    add(ofHosts, Math.floor(rank / devices.perHost), samplesOfDevice);
   const bytes = Math.max(...ofHosts) * sampleBytes(cluster);
   return { seconds: bytes / hardware.host.ingestion, readers: 1 };
 }
@@ -125,14 +125,14 @@ function readingOf(cluster: CostedCluster): StepCostsOfCluster["reading"] {
 /** Classes of devices with equal costs, compared by every number. */
 function classesOf(cluster: CostedCluster, ledger: Ledger, traffic: Traffic): DeviceCosts[] {
   const classes = new Map<string, DeviceCosts & { readonly ranks: number[] }>();
-  const [own, ofServers] = [cluster, cluster.servers?.own ?? cluster].map((of) => {
+  const [ofDevices, ofServers] = [cluster, cluster.servers?.own ?? cluster].map((of) => {
     const { memoryBytes, hostBytes, diskBytes } = memoryOf(of.hardware, of.devices);
     const tasksOf = measuredTasksOf(of, ledger) ?? ledger.tasksOf;
     const memoryThere = { device: memoryBytes, host: hostBytes, disk: diskBytes };
     return { tasksOf, reserve: reserveOf(of.setting), memoryThere };
   });
   for (const rank of cluster.samples.keys()) {
-    const kind = seenBy(cluster, rank) === cluster ? own : ofServers;
+    const kind = seenBy(cluster, rank) === cluster ? ofDevices : ofServers;
     if (kind === undefined) continue;
     const { tasksOf, reserve, memoryThere } = kind;
     const { device, host, disk } = ledger.memoryOf(rank);

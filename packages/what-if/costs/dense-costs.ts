@@ -91,7 +91,7 @@ function byConstants({ graph, setting, devices }: CostedCluster, samples: number
     stepCostsIn(setting);
   const flop = (samples * workload.denseFlop) / (denseSpeed * constants.denseFlops);
   const passed = samples * activation * workload.denseActivations;
-  const own = samples * product * workload.denseOwnProducts;
+  const ownProducts = samples * product * workload.denseOwnProducts;
   const sharesOf = (isEarly: boolean) => {
     const nodes = graph.nodes.filter((node) => node.isEarly === isEarly);
     const sumOf = (of: (node: (typeof nodes)[number]) => number) =>
@@ -108,7 +108,7 @@ function byConstants({ graph, setting, devices }: CostedCluster, samples: number
           sumOf(({ elements = 0 }) => elements),
           graph.elements,
         ) +
-      own * share(sumOf(ownProductsOf), graph.ownProducts) +
+      ownProducts * share(sumOf(ownProductsOf), graph.ownProducts) +
       layer * sumOf(({ parameters = [] }) => (parameters.length === 0 ? 0 : 1))
     );
   };

@@ -96,13 +96,13 @@ export function endsOf({ hosts, perHost }: ClusterDevices): Ends {
 export function fanOut(samplers: Samplers, inside: Sizes, across: Sizes, ends: Ends): void {
   const { counts, countOf, devices, inAll, onHost } = samplers;
   const all = across.onHost.map((hosts) => hosts.reduce((sum, bytes) => sum + bytes, 0));
-  for (const [rank, own] of countOf.entries()) {
+  for (const [rank, index] of countOf.entries()) {
     const host = Math.floor(rank / devices.perHost);
-    add(ends.samplers.inside, rank, at(inside.onHost[own], host) - at(inside.held[own], rank));
-    add(ends.samplers.across, rank, (all[own] ?? 0) - at(across.onHost[own], host));
+    add(ends.samplers.inside, rank, at(inside.onHost[index], host) - at(inside.held[index], rank));
+    add(ends.samplers.across, rank, (all[index] ?? 0) - at(across.onHost[index], host));
     for (const count of counts.keys()) {
       const near = onHost[host]?.[count] ?? 0;
-      const others = near - (count === own ? 1 : 0);
+      const others = near - (count === index ? 1 : 0);
       add(ends.holders.inside, rank, others * at(inside.held[count], rank));
       add(ends.holders.across, rank, ((inAll[count] ?? 0) - near) * at(across.held[count], rank));
     }

@@ -42,7 +42,7 @@ export function createLedger(devices: number): Ledger {
       for (const [level, value] of Object.entries(bytes)) put(level, rank, value);
     },
     tasksOf(rank) {
-      const own = [...tasks].flatMap((task): [StepTaskName, TaskCost][] => {
+      const costs = [...tasks].flatMap((task): [StepTaskName, TaskCost][] => {
         const seconds = sumOf(`${task} seconds`, rank);
         const shared = sharedNames.flatMap((name): [string, number][] => {
           const value = sumOf(`${task} ${name}`, rank);
@@ -53,7 +53,7 @@ export function createLedger(devices: number): Ledger {
           [task, { seconds, ...(shared.length > 0 && { shared: Object.fromEntries(shared) }) }],
         ];
       });
-      return Object.fromEntries(own);
+      return Object.fromEntries(costs);
     },
     memoryOf: (rank) => ({
       device: sumOf("device", rank),

@@ -191,9 +191,10 @@ function addMisses(
   const load = loadOf(setting, table, shard);
   const place = placeBytesOf(setting, table, tileColumns(table, shard));
   const below = (shard.cache?.ddrBytes ?? 0) / Math.max(1, tileRows(table, shard) * place);
-  const asked = distinctOfTile(table, shard, setting.workload.batchSize) * rowBytesOf(table, shard);
-  const bytes = asked * missRatioAt(curve, table.rows * load);
-  const fromDisk = asked * missRatioAt(curve, table.rows * Math.min(1, Math.max(load, below)));
+  const requested =
+    distinctOfTile(table, shard, setting.workload.batchSize) * rowBytesOf(table, shard);
+  const bytes = requested * missRatioAt(curve, table.rows * load);
+  const fromDisk = requested * missRatioAt(curve, table.rows * Math.min(1, Math.max(load, below)));
   const rank = Number(shard.device);
   if (constants !== undefined) {
     ledger.add("tiers", rank, { seconds: plannedCosts(cluster, table, shard).seconds.prefetch });

@@ -187,12 +187,16 @@ function vectorsOf(
 }
 
 function vectorBytesIn({ job }: CostedCluster, { counts }: Samplers) {
-  const { forward: there, backward: back } = job.exchange ?? exactExchange;
+  const { forward: vectorPrecision, backward: gradientPrecision } = job.exchange ?? exactExchange;
   return ({ table: { lookups }, columns, shards }: Held): VectorBytes => {
     const trees = treesOf([...shards].sort((a, b) => a.firstBlock - b.firstBlock)).length;
     return {
-      vectors: counts.map((samples) => lookups * trees * packedBytes(samples, columns, there)),
-      gradients: counts.map((samples) => lookups * packedBytes(samples, columns, back)),
+      vectors: counts.map(
+        (samples) => lookups * trees * packedBytes(samples, columns, vectorPrecision),
+      ),
+      gradients: counts.map(
+        (samples) => lookups * packedBytes(samples, columns, gradientPrecision),
+      ),
     };
   };
 }
@@ -245,19 +249,19 @@ function rowsOf(
   samplers: Samplers,
   placed: readonly Shard[],
 ): [Channel, ChannelFlow][] {
-  const { forward: there, backward: back } = job.exchange ?? exactExchange;
+  const { forward: vectorPrecision, backward: gradientPrecision } = job.exchange ?? exactExchange;
   const [fresh, early, gradients] = [sizesOf(samplers), sizesOf(samplers), sizesOf(samplers)];
   for (const shard of placed) {
     const table = tableOf(tables, shard.table);
     if (!table.isDistinct) continue;
     for (const [count, samples] of samplers.counts.entries()) {
       const rows = distinctOfTile(table, shard, samples);
-      const put = (to: Sizes, precision: typeof there) => {
+      const put = (to: Sizes, precision: typeof vectorPrecision) => {
         const bytes = packedBytes(rows, shard.columns, precision);
         addSize(to, samplers, Number(shard.device), count, bytes);
       };
-      put(table.isEarly ? early : fresh, there);
-      put(gradients, back);
+      put(table.isEarly ? early : fresh, vectorPrecision);
+      put(gradients, gradientPrecision);
     }
   }
   const spread = (sizes: Sizes): Ends => {

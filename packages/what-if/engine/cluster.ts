@@ -130,17 +130,17 @@ function layoutsOf(
   if (missing >= 0) throw new RangeError(`Device ${missing} has no costs`);
   const layouts = new Map<string, Placed[]>();
   for (let first = 0; first < devices; first += perHost) {
-    const own = new Map<number, Placed>();
+    const weighted = new Map<number, Placed>();
     for (let rank = first; rank < first + perHost; rank++) {
       const at = classOf[rank] ?? 0;
       const key = isMerged ? at : rank;
-      const known = own.get(key);
+      const known = weighted.get(key);
       const costs = known?.costs ?? classes[at];
       if (costs === undefined) continue;
-      own.set(key, { rank: known?.rank ?? rank, weight: 1 + (known?.weight ?? 0), costs });
+      weighted.set(key, { rank: known?.rank ?? rank, weight: 1 + (known?.weight ?? 0), costs });
     }
     // The host's first device stays first, because it requests batches; the others are sorted.
-    const [asks, ...others] = own;
+    const [asks, ...others] = weighted;
     if (asks === undefined) continue;
     const placed = [asks, ...others.sort(([a], [b]) => a - b)];
     const key = JSON.stringify(placed.map(([at, { weight }]) => [at, weight]));

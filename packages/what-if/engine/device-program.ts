@@ -52,9 +52,9 @@ export class IdsRoom {
   }
 
   whenFree(step: number, then: () => void): void {
-    const own = this.#waiting.get(step - 1);
-    if (own === undefined) this.#waiting.set(step - 1, [then]);
-    else own.push(then);
+    const callbacks = this.#waiting.get(step - 1);
+    if (callbacks === undefined) this.#waiting.set(step - 1, [then]);
+    else callbacks.push(then);
   }
 
   received(step: number): void {
@@ -180,23 +180,25 @@ export class SimulatedProgram {
   #free(group: readonly StepPlace[], step: number): StepPlace | undefined {
     const { steps, idsRoom, roundOf } = this.#simulation;
     return group.find(({ name, ahead }) => {
-      const own = this.#count(name);
-      if (own > step + ahead || own >= steps) return false;
+      const nextStep = this.#count(name);
+      if (nextStep > step + ahead || nextStep >= steps) return false;
       if (name === "receiveIds") {
-        return own < this.#count("ids") && roundOf("ids", own).isThere(this.#device);
+        return nextStep < this.#count("ids") && roundOf("ids", nextStep).isThere(this.#device);
       }
-      if (!idsRoom.isFree(own)) return false;
-      if (name === "ids") return own < this.#count("batch");
-      return own === this.#count("ids") && this.#readers.isFilled(own);
+      if (!idsRoom.isFree(nextStep)) return false;
+      if (name === "ids") return nextStep < this.#count("batch");
+      return nextStep === this.#count("ids") && this.#readers.isFilled(nextStep);
     });
   }
 
   /** Runs the tasks of one stream, in the order of the step graph. */
   *#stream(stream: Stream, resume: () => void): Run {
     const { places, steps, staged } = this.#simulation;
-    const own = places.filter(({ name, isEager }) => !isEager && streamOf[name] === stream);
+    const placesOfStream = places.filter(
+      ({ name, isEager }) => !isEager && streamOf[name] === stream,
+    );
     for (let step = firstStep(places); step < steps; step++) {
-      for (const place of own) {
+      for (const place of placesOfStream) {
         const target = step + place.ahead;
         if (target < 0 || target >= steps) continue;
         for (const { name, before, isStaged } of needs[place.name] ?? []) {
@@ -383,7 +385,7 @@ function actsOf(place: StepPlace): Acts {
   ];
   acts.sort((a, b) => a.at - b.at);
   const others = sends.filter((channel) => channel !== "gradients");
-  const own = { acts, others, pieces: others.filter((one) => leavesAheadOf.has(one)) };
-  knownActs.set(place, own);
-  return own;
+  const ofPlace = { acts, others, pieces: others.filter((one) => leavesAheadOf.has(one)) };
+  knownActs.set(place, ofPlace);
+  return ofPlace;
 }

@@ -57,11 +57,11 @@ export function simulateSteps(
     ...{ staged: prefetch, buckets: ofGradients, idsRoom: new IdsRoom(cluster.devices.length) },
     steps: end + prefetch + 2, // The last measured steps have successors, too.
     roundOf(channel, at) {
-      const own = rounds.get(channel) ?? [];
-      rounds.set(channel, own);
+      const roundsOfChannel = rounds.get(channel) ?? [];
+      rounds.set(channel, roundsOfChannel);
       const made = { queue, cluster, channel, buckets: ofGradients };
-      const round = own[at] ?? createRound(made);
-      own[at] = round;
+      const round = roundsOfChannel[at] ?? createRound(made);
+      roundsOfChannel[at] = round;
       return round;
     },
   };

@@ -61,12 +61,12 @@ export function fleetOf(
   if (hosts === 0) return { constants };
   const servers = constantsOf(serverKind(hardware, devices), devices);
   const memoryBytes = Math.max(constants.memoryBytes, servers.memoryBytes);
-  const own = { memory: constants.memoryBytes / memoryBytes, rowSpeed: 1, denseSpeed: 1 };
+  const ofHost = { memory: constants.memoryBytes / memoryBytes, rowSpeed: 1, denseSpeed: 1 };
   const rowSpeed = servers.memoryBandwidth / constants.memoryBandwidth;
   const ofServer = { memory: servers.memoryBytes / memoryBytes, rowSpeed, denseSpeed: 1 };
   const first = (devices.hosts - hosts) * devices.perHost;
   const fleet = Array.from({ length: devices.hosts * devices.perHost }, (_, rank) =>
-    rank < first ? own : ofServer,
+    rank < first ? ofHost : ofServer,
   );
   return { constants: { ...constants, memoryBytes }, fleet };
 }

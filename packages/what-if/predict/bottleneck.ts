@@ -34,10 +34,11 @@ const busyCores = 0.95;
 export function bottleneckOf({ step, byTask, busy, exposed }: SimulatedSteps) {
   const seconds = new Map<string, number>();
   const add = (name: string, own: number) => seconds.set(name, (seconds.get(name) ?? 0) + own);
-  for (const [task, own] of Object.entries(byTask)) add(works[task] ?? task, own);
-  for (const [what, own] of Object.entries(exposed)) add(`waiting for ${what}`, own);
-  for (const [resource, own] of Object.entries(busy)) {
-    if (resource !== "cores" || own > busyCores * step) add(resources[resource] ?? resource, own);
+  for (const [task, taskSeconds] of Object.entries(byTask)) add(works[task] ?? task, taskSeconds);
+  for (const [what, waited] of Object.entries(exposed)) add(`waiting for ${what}`, waited);
+  for (const [resource, busySeconds] of Object.entries(busy)) {
+    if (resource !== "cores" || busySeconds > busyCores * step)
+      add(resources[resource] ?? resource, busySeconds);
   }
   const [name, most] = [...seconds].sort((a, b) => b[1] - a[1])[0] ?? ["nothing", 0];
   return { name, share: most / step };

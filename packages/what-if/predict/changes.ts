@@ -201,10 +201,10 @@ const memoryUnits: ReadonlySet<string> = new Set([
 function withUnits(all: readonly TaskCosts[], units: ReadonlySet<string>): TaskCosts[] {
   return all.map(({ devices, tasks }) => {
     const faster = Object.entries(tasks).map(([task, costs]) => {
-      const own = Object.entries(costs).map(([unit, cost]) => {
+      const changed = Object.entries(costs).map(([unit, cost]) => {
         return [unit, units.has(unit) ? cost / twice : cost] as const;
       });
-      return [task, Object.fromEntries(own)] as const;
+      return [task, Object.fromEntries(changed)] as const;
     });
     return { devices, tasks: Object.fromEntries(faster) };
   });

@@ -198,10 +198,10 @@ function sumOverHosts(
   { hosts, serverHosts }: Pick<StepCostsOfCluster, "hosts" | "serverHosts">,
   figureOf: (host: Hardware["host"]) => number | undefined,
 ): number | undefined {
-  const own = figureOf(host);
+  const ofHost = figureOf(host);
   const ofServer = serverHosts === 0 || servers === undefined ? 0 : figureOf(servers.host);
-  if (own === undefined || ofServer === undefined) return undefined;
-  return (hosts - serverHosts) * own + serverHosts * ofServer;
+  if (ofHost === undefined || ofServer === undefined) return undefined;
+  return (hosts - serverHosts) * ofHost + serverHosts * ofServer;
 }
 
 /** Checks the memory below devices, by the costs; the planner has checked that of the devices. */
@@ -230,10 +230,10 @@ function memoryOfFullest({ classes, perHost }: StepCostsOfCluster): Prediction["
     for (const rank of ranks) {
       const host = Math.floor(rank / perHost);
       const before = ofHosts.get(host) ?? { host: 0, disk: 0 };
-      const own = { host: before.host + memory.host, disk: before.disk + memory.disk };
-      ofHosts.set(host, own);
+      const sums = { host: before.host + memory.host, disk: before.disk + memory.disk };
+      ofHosts.set(host, sums);
       for (const level of ["host", "disk"] as const) {
-        compare(level, own[level], perHost * memoryThere[level]);
+        compare(level, sums[level], perHost * memoryThere[level]);
       }
     }
   }

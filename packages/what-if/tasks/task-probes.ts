@@ -154,14 +154,14 @@ export async function measureMachine(
   if (measuresTasks) setFlagsFromString(compileSoon);
   const steps: StepCosts[] = [];
   const tasks: TaskCosts[] = [];
-  for (const [i, own] of speeds.entries()) {
-    const found = await timeProbes(rates, own.devices, { probing, arithmetic }, ports, (done) => {
+  for (const [i, speed] of speeds.entries()) {
+    const found = await timeProbes(rates, speed.devices, { probing, arithmetic }, ports, (done) => {
       onProgress?.(ratesShare + ((1 - ratesShare) * (i + done)) / speeds.length);
     });
-    steps.push(fitStepCosts(own, found.steps));
+    steps.push(fitStepCosts(speed, found.steps));
     if (!measuresTasks) continue;
     onProbed?.(found.random);
-    tasks.push(costsOf(own.devices, found.random));
+    tasks.push(costsOf(speed.devices, found.random));
   }
   return { constants: { ...rates, steps }, tasks };
 }
@@ -170,18 +170,18 @@ export async function measureMachine(
 export function costsOf(devices: number, probed: readonly ProbedJob[]): TaskCosts {
   const levels = probed.flatMap(({ passes }) => passes.map(({ level }) => level));
   const bound = boundOf(levels);
-  const own = levels.filter((level) => level > bound).sort((a, b) => a - b);
+  const above = levels.filter((level) => level > bound).sort((a, b) => a - b);
   const measured = probed.flatMap((one) => withJitter(meanOfPasses(one, bound)));
-  return { ...fitTaskCosts(devices, measured), level: own[Math.floor(own.length / 2)] };
+  return { ...fitTaskCosts(devices, measured), level: above[Math.floor(above.length / 2)] };
 }
 
-/** Mean times of each device over the faster half of passes above `bound`; empty without such. */
+/** Mean times of each device over the fast half of passes above `bound`; empty without such. */
 function meanOfPasses({ facts, units, passes }: ProbedJob, bound: number): ProbedTasks[] {
   const above = passes.filter(({ level }) => level > bound);
-  const own = fasterHalf(above, ({ times }) => stepOf(times));
-  if (own.length === 0) return [];
+  const fast = fasterHalf(above, ({ times }) => stepOf(times));
+  if (fast.length === 0) return [];
   return units.map((ofDevice, rank) => {
-    return { facts, units: ofDevice, times: meanTimes(own.map(({ times }) => times[rank] ?? {})) };
+    return { facts, units: ofDevice, times: meanTimes(fast.map(({ times }) => times[rank] ?? {})) };
   });
 }
 
@@ -270,9 +270,9 @@ function probesIn(
     const draw = { index: number, devices: [devices], ...limits };
     const planned = plannedProbe(draw, join(home, `${number}`), constants, arithmetic);
     const isCached = planned.job.model.tables.some(({ tier }) => tier === "cached");
-    const own = { ...counting, ...(isCached && filling) };
+    const pass = { ...counting, ...(isCached && filling) };
     // The first pass does not count; caches need not be filled for it.
-    return { times: [isCached ? undefined : own, ...Array(passes).fill(own)], ...planned };
+    return { times: [isCached ? undefined : pass, ...Array(passes).fill(pass)], ...planned };
   });
   return [...ofSteps, ...random];
 }
@@ -376,10 +376,10 @@ export function withJitter(ranks: readonly ProbedTasks[]): MeasuredTasks[] {
   );
   const factor = Math.max(1, step / simulated);
   return ranks.map(({ units, times }) => {
-    const own = Object.entries(times).map(([name, took]) => {
+    const scaled = Object.entries(times).map(([name, took]) => {
       return [name, isWork(name) ? factor * took : took];
     });
-    return { units, times: Object.fromEntries(own) };
+    return { units, times: Object.fromEntries(scaled) };
   });
 }
 

@@ -90,13 +90,13 @@ export function taskUnitsOf({
   const [step, table] = [1, tables.length];
   return (rank) => {
     const samples = given?.[rank] ?? workload.batchSize / deviceCount(devices);
-    const own = {
+    const ofSamples = {
       bag: samples * ofSample.bag,
       id: samples * ofSample.id,
       element: samples * ofSample.element,
     };
     const [early, late] = [denseUnits(graph, samples, true), denseUnits(graph, samples, false)];
-    const vectors = { step, table, bag: own.bag, element: own.element };
+    const vectors = { step, table, bag: ofSamples.bag, element: ofSamples.element };
     const { bytes, row, cachedShard, cached, missed, missedColumn, read, ...looked } =
       held.of(rank);
     // For each row that is read from below, another row leaves device memory.
@@ -109,19 +109,19 @@ export function taskUnitsOf({
     // Outputs and their gradients, weights with gradients and state, rows, vectors and ids.
     const values = early.activation + early.moved + late.activation + late.moved;
     const weights = early.parameter + late.parameter;
-    const touched = 2 * values + 3 * weights + 2 * rowColumn + 3 * own.element + 3 * id;
+    const touched = 2 * values + 3 * weights + 2 * rowColumn + 3 * ofSamples.element + 3 * id;
     return withCold(shareBeyond(4 * touched, cacheBytes), {
       ...{ batch: { step }, losses: { step }, between: { step, ...moved } },
-      ids: { step, table, bag: own.bag, id: own.id },
+      ids: { step, table, bag: ofSamples.bag, id: ofSamples.id },
       receiveIds: { step, shard, bag, id, ...(moved && { cached, ...moved }) },
       tiers: { step, ...moved },
       ...(moved && missed > 0 && { fetch: { step, ...moved, read } }),
       lookup: { step, ...looked, ...far, ...rounded(exchange.forward, element) },
-      receiveReads: { ...vectors, ...rounded(exchange.forward, own.element) },
+      receiveReads: { ...vectors, ...rounded(exchange.forward, ofSamples.element) },
       ...{ forwardEarly: early, forwardLate: late, backwardLate: late },
       // It also copies the dense gradient into the all-reduce.
       backwardEarly: { ...early, gradient: parameter },
-      sendGradients: { ...vectors, ...rounded(exchange.backward, own.element) },
+      sendGradients: { ...vectors, ...rounded(exchange.backward, ofSamples.element) },
       receiveGradients: { step, shard, bag, element, ...rounded(exchange.backward, element) },
       updateRows: { ...updated, ...(moved && { cachedShard, cached }) },
       allReduce: { step, parameter },
@@ -149,7 +149,7 @@ function denseUnits({ nodes }: Graph, samples: number, areEarly: boolean) {
     const { inputs, products = 0, elements = 0, parameters = [] } = node;
     const [weight] = parameters;
     units.block++;
-    units.parameter += parameters.reduce((sum, own) => sum + sizeOf(own), 0);
+    units.parameter += parameters.reduce((sum, parameter) => sum + sizeOf(parameter), 0);
     // A dense layer multiplies its input with a matrix.
     if (weight?.shape.length === 2 && inputs[0]?.shape.at(-1) === weight.shape[1]) {
       units.product += samples * products;
@@ -157,9 +157,9 @@ function denseUnits({ nodes }: Graph, samples: number, areEarly: boolean) {
       continue;
     }
     // Other blocks have small products for each sample: of its values, or with a parameter.
-    const own = node.ownProducts ?? (parameters.length === 0 ? products : 0);
-    units.own += samples * own;
-    units.shared += samples * (products - own);
+    const ownProducts = node.ownProducts ?? (parameters.length === 0 ? products : 0);
+    units.own += samples * ownProducts;
+    units.shared += samples * (products - ownProducts);
     if (products > 0) units.small += samples;
     else units.moved += samples * elements;
   }

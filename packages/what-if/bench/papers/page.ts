@@ -159,8 +159,8 @@ function serverLines(): string[] {
   const rows = headlines.map(({ model }) => {
     const servers = { model, hardware: "cpu-ps", perHost: 1, isHalf: model === "model-f" };
     const hosts = fewestHosts({ ...servers, isQuantised: false, hosts: 1, batch: serverBatch });
-    const own = { ...servers, isQuantised: false, hosts, batch: serverBatch };
-    const [slow, fast] = [speedOf(own), speedOf(headlineOn(model, platforms[0], 16))];
+    const ofServers = { ...servers, isQuantised: false, hosts, batch: serverBatch };
+    const [slow, fast] = [speedOf(ofServers), speedOf(headlineOn(model, platforms[0], 16))];
     const cells = [
       ...[`\`${model}\``, count(hosts), speedText(slow), speedText(fast)],
       ...[`${(fast / slow).toFixed(0)}`, `${((fast / slow) * (hosts / 16)).toFixed(1)}`],

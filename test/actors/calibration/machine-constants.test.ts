@@ -47,9 +47,9 @@ test("if the file of constants is damaged, the machine is measured again and the
     writeFileSync(file, damaged);
     t.is((await known()).notKept, undefined);
     t.is(reasons.at(-1), `${file} is damaged`);
-    const told = reasons.length;
+    const before = reasons.length;
     await known();
-    t.is(reasons.length, told);
+    t.is(reasons.length, before);
   }
 });
 
@@ -77,9 +77,9 @@ test("a file of another machine, other kernels or another version causes a new m
     measured.map(({ key }: typeof kept) => key.arithmetic),
     ["native-0", kept.key.arithmetic],
   );
-  const told = reasons.length;
+  const before = reasons.length;
   await known();
-  t.is(reasons.length, told);
+  t.is(reasons.length, before);
 });
 
 test("constants are used even if their file cannot be written", async (t) => {

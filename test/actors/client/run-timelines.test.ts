@@ -10,16 +10,16 @@ import { openTimeline, readTimeline, timelineBytes } from "../../../src/ports/ti
 
 /** Hosts that each answer with pages of one thread. */
 function asking(hosts: Readonly<Record<number, readonly TimelinePage[] | null>>) {
-  const asked: unknown[] = [];
+  const requests: unknown[] = [];
   const ask = async (body: unknown) => {
     const { host, first = 0 } = body as { readonly host?: number; readonly first?: number };
-    asked.push(body);
+    requests.push(body);
     if (host === 9) throw new RemoteError(recordError(new StepTimeoutError("host:9", 1000)));
     if (host === undefined) return { hosts: Object.keys(hosts).map(Number) };
     return { page: hosts[host]?.[first] ?? null };
   };
   return {
-    asked,
+    requests,
     ports: { ask: ask as never, clock: new SimulatedClock(), isOver: async () => true },
   };
 }
@@ -29,7 +29,7 @@ const task = (step: number): PackedRecord => ["task", 0, step, step, step + 1, 0
 test("timelines come page by page from all hosts of the newest generation; others are missing", async (t) => {
   const page = { generation: 3, hosts: [0, 1, 2, 4, 9], lastStep: 8 };
   const of = (actor: string, ...steps: number[]) => [{ actor, records: steps.map(task) }];
-  const { ports, asked } = asking({
+  const { ports, requests } = asking({
     0: [
       { ...page, threads: of("device:0", 4, 5, 8), next: 1 },
       { ...page, threads: of("reader:0", 7) },
@@ -49,7 +49,7 @@ test("timelines come page by page from all hosts of the newest generation; other
       [1, "device:1"],
     ],
   );
-  t.true(asked.some((body) => (body as { readonly fromStep?: number }).fromStep === 4));
+  t.true(requests.some((body) => (body as { readonly fromStep?: number }).fromStep === 4));
 });
 
 test("a trace of a run whose steps no host has recorded fails with TRACE_MISSING", async (t) => {

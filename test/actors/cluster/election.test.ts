@@ -19,11 +19,11 @@ const leaseMs = 1000;
  */
 function startPlace(objects?: ObjectStore) {
   const disk = new SimulatedDisk();
-  const told: string[] = [];
+  const changes: string[] = [];
   const start = (name: string) => {
     const clock = new SimulatedClock();
     const errors: unknown[] = [];
-    const onForgotten = () => void told.push(`${name} claims again`);
+    const onForgotten = () => void changes.push(`${name} claims again`);
     const leadership = new Leadership({
       clock,
       lease:
@@ -32,14 +32,14 @@ function startPlace(objects?: ObjectStore) {
           : new StoredLease({ objects, claimant: name, onForgotten }),
       leaseMs,
       owner: name,
-      onStandby: ({ owner }) => told.push(`${name} sees ${owner}`),
-      onLeading: (term, former) => told.push(`${name} leads ${term} after ${former?.owner}`),
-      onLost: ({ message }) => told.push(`${name}: ${message.split(";")[0]}`),
+      onStandby: ({ owner }) => changes.push(`${name} sees ${owner}`),
+      onLeading: (term, former) => changes.push(`${name} leads ${term} after ${former?.owner}`),
+      onLost: ({ message }) => changes.push(`${name}: ${message.split(";")[0]}`),
       onError: (error) => errors.push(error),
     });
     return { clock, leadership, errors };
   };
-  return { disk, told, start };
+  return { disk, changes, start };
 }
 
 /** Advances the clocks of these candidates in the same small steps. */
@@ -51,24 +51,24 @@ async function pass(ms: number, ...processes: readonly { clock: SimulatedClock }
 }
 
 test("the first candidate leads, and the others stand by while it renews its lease", async (t) => {
-  const { told, start } = startPlace();
+  const { changes, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
   await pass(60_000, a, b);
-  t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
+  t.deepEqual(changes, ["a leads 1 after undefined", "b sees a"]);
   t.true(a.leadership.isHeld);
   t.false(b.leadership.isHeld);
 });
 
 test("when the leader is gone, one standby leads within the lease and one poll", async (t) => {
-  const { told, start } = startPlace();
+  const { changes, start } = startPlace();
   const [a, b, c] = [start("a"), start("b"), start("c")];
   await pass(5000, a, b, c);
   await pass(leaseMs + 450, b, c);
-  t.deepEqual(told.slice(1), ["b sees a", "c sees a", "b leads 2 after a", "c sees b"]);
+  t.deepEqual(changes.slice(1), ["b sees a", "c sees a", "b leads 2 after a", "c sees b"]);
 });
 
 test("a leader that was stalled beyond its lease no longer holds it, and learns that it lost it", async (t) => {
-  const { told, start } = startPlace();
+  const { changes, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await pass(10_000, b);
@@ -78,7 +78,7 @@ test("a leader that was stalled beyond its lease no longer holds it, and learns 
   a.clock.now = () => nowMs + 10_000;
   t.false(a.leadership.isHeld);
   t.throws(() => void a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
-  t.is(told.at(-1), "a: This process led the cluster in term 1");
+  t.is(changes.at(-1), "a: This process led the cluster in term 1");
   t.true(b.leadership.isHeld);
 });
 
@@ -94,23 +94,23 @@ test("a leader that was stalled while two others led learns that it lost its lea
 });
 
 test("a standby that was stalled itself does not take over from a live leader", async (t) => {
-  const { told, start } = startPlace();
+  const { changes, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await pass(60_000, a);
   await pass(400, b); // A minute late, b reads the register again.
   await pass(5000, a, b);
-  t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
+  t.deepEqual(changes, ["a leads 1 after undefined", "b sees a"]);
 });
 
 test("a lease that a leader gives back is taken at the next poll", async (t) => {
-  const { told, start } = startPlace();
+  const { changes, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await a.leadership.close();
   t.false(a.leadership.isHeld);
   await pass(250, b);
-  t.is(told.at(-1), "b leads 2 after a");
+  t.is(changes.at(-1), "b leads 2 after a");
   await b.leadership.confirm();
 });
 
@@ -154,27 +154,27 @@ test("a former leader whose connection is still open gets no request in its succ
 });
 
 test("a lease in a bucket passes on if its leader is silent or releases it", async (t) => {
-  const { told, start } = startPlace((await startBucket()).objects);
+  const { changes, start } = startPlace((await startBucket()).objects);
   const [a, b, c] = [start("a"), start("b"), start("c")];
   await pass(5000, a, b, c);
-  t.deepEqual(told, ["a leads 1 after undefined", "b sees a", "c sees a"]);
+  t.deepEqual(changes, ["a leads 1 after undefined", "b sees a", "c sees a"]);
   await pass(leaseMs + 450, b, c);
-  t.deepEqual(told.slice(3), ["b leads 2 after a", "c sees b"]);
+  t.deepEqual(changes.slice(3), ["b leads 2 after a", "c sees b"]);
   await t.throwsAsync(async () => a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
   t.throws(() => a.leadership.assertLeading(), { code: "LEADERSHIP_LOST" });
-  t.is(told.at(-1), "a: This process led the cluster in term 1");
+  t.is(changes.at(-1), "a: This process led the cluster in term 1");
   await b.leadership.confirm();
   await b.leadership.close();
   await pass(250, c);
-  t.is(told.at(-1), "c leads 3 after b");
+  t.is(changes.at(-1), "c leads 3 after b");
   const late = start("d"); // d finds three claims, of which c's is the newest.
   await pass(250, c, late);
-  t.is(told.at(-1), "d sees c");
+  t.is(changes.at(-1), "d sees c");
 });
 
 test("a leader whose store lost the lease claims it again, and stays the leader", async (t) => {
   const { bucket, objects } = await startBucket();
-  const { told, start } = startPlace(objects);
+  const { changes, start } = startPlace(objects);
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await a.leadership.close();
@@ -187,24 +187,24 @@ test("a leader whose store lost the lease claims it again, and stays the leader"
   }
   await pass(5000, b, c);
   t.deepEqual(
-    told.filter((line) => /leads|again/.test(line)),
+    changes.filter((line) => /leads|again/.test(line)),
     ["a leads 1 after undefined", "b leads 2 after a", ...Array(3).fill("b claims again")],
   );
   t.true(b.leadership.isHeld);
   b.leadership.assertLeading();
   await pass(leaseMs + 450, c);
-  t.is(told.at(-1), "c leads 3 after b");
+  t.is(changes.at(-1), "c leads 3 after b");
 });
 
 test("a leader whose store lost the lease yields to a process that claimed since", async (t) => {
   const { bucket, objects } = await startBucket();
-  const { told, start } = startPlace(objects);
+  const { changes, start } = startPlace(objects);
   const a = start("a");
   await pass(1000, a);
   for (const key of bucket.keys) bucket.plant(key);
   const b = start("b");
   await pass(250, b);
-  t.is(told.at(-1), "b leads 1 after undefined");
+  t.is(changes.at(-1), "b leads 1 after undefined");
   await t.throwsAsync(async () => a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
   await b.leadership.confirm();
 });
@@ -214,10 +214,10 @@ test("if processes claim a lease in a bucket at once, with lost answers, one lea
     const { bucket, objects } = await startBucket();
     bucket.fault(which, { kind: "answer-lost" });
     bucket.fault(which + 2, { kind: "delayed", after: 5 });
-    const { told, start } = startPlace(objects);
+    const { changes, start } = startPlace(objects);
     const all = ["a", "b", "c", "d"].map(start);
     await pass(1500, ...all);
-    t.is(told.filter((line) => line.includes("leads")).length, 1, `${which}: ${told}`);
+    t.is(changes.filter((line) => line.includes("leads")).length, 1, `${which}: ${changes}`);
   }
 });
 

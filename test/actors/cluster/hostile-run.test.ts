@@ -110,7 +110,7 @@ type Place = { readonly cluster: string; readonly run: string; readonly generati
 /** A client that receives all messages and sends invalid ones. */
 function listenTo(client: NatsConnection) {
   const overheard = new Overheard();
-  const told = new Map<number, Forgery>();
+  const forgeries = new Map<number, Forgery>();
   const answered = new Set<number>();
   client.subscribe("osiris.>", {
     callback: (_, { subject, data: payload, headers: given }) => {
@@ -126,7 +126,7 @@ function listenTo(client: NatsConnection) {
   let next = 0;
   return {
     overheard,
-    told,
+    told: forgeries,
     answered,
     say(place: Place): void {
       const index = next++;
@@ -135,13 +135,13 @@ function listenTo(client: NatsConnection) {
       if (forged === undefined) return;
       const headers = emptyHeaders();
       for (const [name, value] of Object.entries(forged.headers)) headers.append(name, value);
-      told.set(index, forged);
+      forgeries.set(index, forged);
       client.publish(forged.subject, forged.payload, { headers, reply: `fuzz.${index}` });
     },
     /** Subjects on which more invalid messages arrived than `countOf` returns. */
     receivedBy(countOf: (subject: string) => number): string[] {
       const heard = new Map<string, Forgery[]>();
-      for (const [index, forged] of told) {
+      for (const [index, forged] of forgeries) {
         if (answered.has(index) || forged.wrong === saidAgain) continue;
         // The inspector listens only while it requests; a message just after that has no receiver.
         if (forged.subject.includes(".inspector.0.")) continue;
@@ -162,10 +162,10 @@ function listenTo(client: NatsConnection) {
 function requestOf(index: number, { cluster, run }: Place): Forgery {
   const stream = drawsOf(index);
   const method = oneOf(stream, jobMethods);
-  const asked = { run, devices: 1, job: {}, since: 0 };
-  const own = { headers: {}, payload: Buffer.from(JSON.stringify(asked)) };
+  const request = { run, devices: 1, job: {}, since: 0 };
+  const own = { headers: {}, payload: Buffer.from(JSON.stringify(request)) };
   const part = oneOf(stream, inspectParts);
-  const anything = hostileFrame(stream, asked);
+  const anything = hostileFrame(stream, request);
   const wrong = "the tenant";
   switch (stream.below(3)) {
     case 0:

@@ -63,22 +63,22 @@ test.serial("a hostile message is answered, counted or valid, and no actor crash
   const { endpoints } = info.json<{ endpoints: readonly { name: string }[] }>();
   const methods = endpoints.map(({ name }) => name);
   t.true(methods.length >= 7);
-  const told = { methods: 0, answers: 0, wanted: 0, uncounted: 0, messages: 0 };
-  client.subscribe("fuzz.*", { callback: () => void told.answers++ });
+  const counts = { methods: 0, answers: 0, wanted: 0, uncounted: 0, messages: 0 };
+  client.subscribe("fuzz.*", { callback: () => void counts.answers++ });
 
   for (let index = 0; index < framesCount; index++) {
     let isAssembling = false;
-    if (index % 2 === 0) ask(client, methods, index, told);
-    else isAssembling = tellActor(client, index, told).endsWith(".host-assemble");
+    if (index % 2 === 0) ask(client, methods, index, counts);
+    else isAssembling = tellActor(client, index, counts).endsWith(".host-assemble");
     // A host that reads a host.assemble drops others of the same run as repeats, without a count.
     const waits = isAssembling || index % wave === wave - 1;
-    if (waits) await settled(cluster, client, told, () => counted);
+    if (waits) await settled(cluster, client, counts, () => counted);
   }
-  await settled(cluster, client, told, () => counted);
-  t.log(`${framesCount} frames: ${JSON.stringify({ ...told, counted })}`);
-  t.is(told.answers, told.wanted, "every request is answered");
-  t.is(counted, told.uncounted, "each invalid message is counted");
-  t.is(told.answers + counted + told.messages, framesCount);
+  await settled(cluster, client, counts, () => counted);
+  t.log(`${framesCount} frames: ${JSON.stringify({ ...counts, counted })}`);
+  t.is(counts.answers, counts.wanted, "every request is answered");
+  t.is(counted, counts.uncounted, "each invalid message is counted");
+  t.is(counts.answers + counted + counts.messages, framesCount);
 
   const login = `CONNECT {"verbose":false,"auth_token":"${token}"}`;
   let refused = 0;

@@ -108,8 +108,8 @@ test("a host answers while it lays out a generation, and drops one that has ende
   t.is(threads.length, 0);
   say(host, "host.release", { command: 2, isOver: true });
   await pass(1000);
-  const told = heard({ role: "coordinator", index: 0 }).map(({ type }) => type);
-  t.deepEqual(told, ["host.released"]);
+  const types = heard({ role: "coordinator", index: 0 }).map(({ type }) => type);
+  t.deepEqual(types, ["host.released"]);
   t.is(threads.length, 0, "the generation is not started later");
   say(host, "host.assemble", body);
   await pass(0);
@@ -136,7 +136,7 @@ test("when the generation ends, the preparing host is released and its thread ki
   t.true(threads[0]?.isKilled);
   threads[0]?.end({ kind: "lost", reason: "killed" });
   await pass(100);
-  const told = heard({ role: "coordinator", index: 0 }).map(({ type }) => type);
-  t.deepEqual(told, ["host.released"], "no failure is reported");
+  const types = heard({ role: "coordinator", index: 0 }).map(({ type }) => type);
+  t.deepEqual(types, ["host.released"], "no failure is reported");
   t.is(ends.error, undefined);
 });

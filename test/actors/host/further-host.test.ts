@@ -21,12 +21,12 @@ function startFurther() {
   const job = jobTextOf(resolveJob({ model: smallModel, data: smallData }));
   const caches = [{ part: "training" as const, path: "/caches/a.cache", digest: "d" }];
   const ask = () => say({ role: "host", index: 2 }, "host.cache", { command: 3, job, caches });
-  const told = () => heard({ role: "coordinator", index: 0 });
-  return { ...place, threads, ask, told };
+  const reports = () => heard({ role: "coordinator", index: 0 });
+  return { ...place, threads, ask, reports };
 }
 
 test("a host that finds the first host's caches reports it at once, at each request", async (t) => {
-  const { network, ask, told, threads, pass } = startFurther();
+  const { network, ask, reports, threads, pass } = startFurther();
   network.disk.makeDirectory("/caches");
   network.disk.open("/caches/a.cache", "write").close();
   ask();
@@ -34,13 +34,13 @@ test("a host that finds the first host's caches reports it at once, at each requ
   await pass(0);
   t.is(threads.length, 0);
   t.deepEqual(
-    told().map(({ type, body }) => [type, body]),
+    reports().map(({ type, body }) => [type, body]),
     [1, 2].map(() => ["host.cached", { command: 3, host: 2 }]),
   );
 });
 
 test("a host that lacks the first host's caches makes them, and reports progress", async (t) => {
-  const { ask, told, threads, pass } = startFurther();
+  const { ask, reports, threads, pass } = startFurther();
   ask();
   ask(); // A repeat.
   await pass(0);
@@ -49,18 +49,21 @@ test("a host that lacks the first host's caches makes them, and reports progress
   t.is(thread?.name, "cache");
   thread?.report({ type: "preparing", fraction: 0.5 });
   await pass(0);
-  t.like(told().at(-1), { type: "host.preparing", body: { fraction: 0.5 } });
+  t.like(reports().at(-1), { type: "host.preparing", body: { fraction: 0.5 } });
   thread?.end({ kind: "finished" });
   await pass(0);
-  t.like(told().at(-1), { type: "host.cached", body: { command: 3, host: 2 } });
+  t.like(reports().at(-1), { type: "host.cached", body: { command: 3, host: 2 } });
 });
 
 test("a host that cannot make the caches ends the generation with the reason", async (t) => {
-  const { ask, told, threads, pass } = startFurther();
+  const { ask, reports, threads, pass } = startFurther();
   ask();
   await pass(0);
   const error = recordError(new InputUnusableError("a.csv", "There is no file a.csv"));
   threads[0]?.end({ kind: "failed", error });
   await pass(0);
-  t.like(told().at(-1), { type: "host.failed", body: { host: 2, context: "host.cache", error } });
+  t.like(reports().at(-1), {
+    type: "host.failed",
+    body: { host: 2, context: "host.cache", error },
+  });
 });

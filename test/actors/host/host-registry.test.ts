@@ -214,7 +214,7 @@ test("devices are allocated as whole hosts in index order, and a part of the las
 function startJoining() {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
-  const told: (number | undefined)[] = [];
+  const joinedAs: (number | undefined)[] = [];
   const leave = { isAsked: false, mayLeave: 0 };
   const input = {
     network: place.network,
@@ -224,14 +224,14 @@ function startJoining() {
   };
   const { ends } = startActor(place, joiningMachine, {
     ...input,
-    onHost: (host: number | undefined) => told.push(host),
+    onHost: (host: number | undefined) => joinedAs.push(host),
   });
   const self = { role: "joining", index: 1 } as const;
   return {
     ...place,
     ends,
     threads,
-    told,
+    joinedAs,
     leave,
     welcome: (host: number, mayLeave = false) =>
       sayTo(place, self, "host.welcome", { host, mayLeave }),
@@ -260,7 +260,7 @@ test("a process announces itself at every heartbeat, before and after it is welc
 });
 
 test("a joined host serves under its index, and starts anew under another index", async (t) => {
-  const { assemble, pass, threads, told, welcome, heard, ends } = startJoining();
+  const { assemble, pass, threads, joinedAs, welcome, heard, ends } = startJoining();
   welcome(1);
   assemble(1, scope.generation);
   await pass(0);
@@ -280,12 +280,12 @@ test("a joined host serves under its index, and starts anew under another index"
     "writer-0",
     "writer-1",
   ]);
-  t.deepEqual(told, [1, 0]);
+  t.deepEqual(joinedAs, [1, 0]);
   t.is(ends.error, undefined);
 });
 
 test("a host that receives nothing from its cluster for 10 s ends its generation and waits", async (t) => {
-  const { assemble, pass, threads, told, welcome } = startJoining();
+  const { assemble, pass, threads, joinedAs, welcome } = startJoining();
   welcome(0);
   assemble(0, 1);
   await pass(9000);
@@ -294,9 +294,9 @@ test("a host that receives nothing from its cluster for 10 s ends its generation
   t.true(threads.length > 0 && threads.every(({ isKilled }) => !isKilled));
   await pass(20);
   t.true(threads.every(({ isKilled }) => isKilled));
-  t.deepEqual(told, [0, undefined]);
+  t.deepEqual(joinedAs, [0, undefined]);
   welcome(0);
-  t.deepEqual(told, [0, undefined, 0]);
+  t.deepEqual(joinedAs, [0, undefined, 0]);
 });
 
 test("a leaving host serves until the cluster says that no generation holds it", async (t) => {

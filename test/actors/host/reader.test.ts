@@ -27,8 +27,8 @@ async function startReader(limit = 0) {
   const { actor, ends } = start();
   await place.pass(0);
   const board = boardOf(generation.memory.readers, 0);
-  const told = () => place.heard(coordinator).map(({ type, body }) => ({ type, body }));
-  return { ...place, actor, ends, threads, board, told, start };
+  const answers = () => place.heard(coordinator).map(({ type, body }) => ({ type, body }));
+  return { ...place, actor, ends, threads, board, answers, start };
 }
 
 const start = { step: 0, pass: 0, sample: 0 };
@@ -38,14 +38,14 @@ const drained = (command: number, isForced = false) => ({
 });
 
 test("a drained reader waits for the exit of its thread, and starts another", async (t) => {
-  const { threads, board, told, pass, say, ends } = await startReader();
+  const { threads, board, answers, pass, say, ends } = await startReader();
   say(self, "reader.drain", { command: 4 });
   await pass(0);
   t.is(board.get("isDraining"), 1);
-  t.deepEqual(told(), []);
+  t.deepEqual(answers(), []);
   threads[0]?.end({ kind: "finished" });
   await pass(0);
-  t.deepEqual(told(), [drained(4)]);
+  t.deepEqual(answers(), [drained(4)]);
   t.is(threads.length, 2);
   t.is(board.get("isDraining"), 0);
   t.is(board.get("drains"), 1);
@@ -53,14 +53,14 @@ test("a drained reader waits for the exit of its thread, and starts another", as
 });
 
 test("a repeated drain is executed once, also by the next actor of the reader", async (t) => {
-  const { threads, actor, told, pass, say, start: another } = await startReader();
+  const { threads, actor, answers, pass, say, start: another } = await startReader();
   for (const command of [4, 4, 5]) say(self, "reader.drain", { command });
   await pass(0);
   threads[0]?.end({ kind: "finished" });
   await pass(0);
   say(self, "reader.drain", { command: 4 }); // The answer was lost.
   await pass(0);
-  t.deepEqual(told(), [drained(4), drained(5), drained(4)]);
+  t.deepEqual(answers(), [drained(4), drained(5), drained(4)]);
   t.is(threads.length, 2);
   actor.stop();
   threads[1]?.end({ kind: "lost", reason: "killed" });
@@ -68,15 +68,15 @@ test("a repeated drain is executed once, also by the next actor of the reader", 
   await pass(0);
   say(self, "reader.drain", { command: 5 });
   await pass(0);
-  t.deepEqual(told().slice(3), [drained(5)]);
+  t.deepEqual(answers().slice(3), [drained(5)]);
 });
 
 test("a drained thread that hangs is killed after a share of the step deadline", async (t) => {
-  const { threads, told, pass, say, ends } = await startReader();
+  const { threads, answers, pass, say, ends } = await startReader();
   say(self, "reader.drain", { command: 1 });
   await pass(0);
   await pass(60_000);
-  t.deepEqual(told(), [drained(1, true)]);
+  t.deepEqual(answers(), [drained(1, true)]);
   t.true(threads[0]?.isKilled);
   t.is(threads.length, 1); // R1: the exit of the thread was not seen yet.
   threads[0]?.end({ kind: "lost", reason: "killed" });
@@ -96,7 +96,7 @@ test("a reader thread that crashes while it is drained is a failure", async (t) 
 });
 
 test("a late, older limit is ignored, also by the actor that replaces a failed one", async (t) => {
-  const { board, told, pass, say, actor, start: another } = await startReader(500);
+  const { board, answers, pass, say, actor, start: another } = await startReader(500);
   t.is(board.get("limit"), 500);
   say(self, "reader.rate", { command: 7, samplesPerSecond: 100 });
   say(self, "reader.rate", { command: 6, samplesPerSecond: 900 });
@@ -109,7 +109,7 @@ test("a late, older limit is ignored, also by the actor that replaces a failed o
   await pass(0);
   t.is(board.get("limit"), 100);
   t.deepEqual(
-    told().map(({ type, body }) => [type, (body as { command: number }).command]),
+    answers().map(({ type, body }) => [type, (body as { command: number }).command]),
     [7, 6, 6].map((command) => ["reader.limited", command]),
   );
 });

@@ -94,12 +94,12 @@ test("a shard answers every inspection with its description", async (t) => {
   const shardOf = { role: "shard", index: shard.shard } as const;
   for (const command of [1, 1, 2]) say(shardOf, "shard.inspect", { command });
   await pass(0);
-  const told = heard(inspector).map(({ body }) => body as { command: number; report: object });
+  const answers = heard(inspector).map(({ body }) => body as { command: number; report: object });
   t.deepEqual(
-    told.map(({ command }) => command),
+    answers.map(({ command }) => command),
     [1, 1, 2],
   );
-  t.like(told[2]?.report, { state: "restoring", table: shard.name, device: 0, cachedRows: 0 });
+  t.like(answers[2]?.report, { state: "restoring", table: shard.name, device: 0, cachedRows: 0 });
 });
 
 test("a writer reports to the coordinator that its disk is full, and that it has room again", async (t) => {
@@ -115,8 +115,8 @@ test("a writer reports to the coordinator that its disk is full, and that it has
     threads[0]?.report({ type });
     await place.pass(0);
   }
-  const told = place.heard(coordinator).map(({ type, body }) => ({ type, body }));
-  t.deepEqual(told, [
+  const messages = place.heard(coordinator).map(({ type, body }) => ({ type, body }));
+  t.deepEqual(messages, [
     { type: "writer.room", body: { device: 0, isAwaited: true } },
     { type: "writer.room", body: { device: 0, isAwaited: false } },
   ]);

@@ -26,17 +26,17 @@ test("a tenant's requests are limited per second, and do not use up another tena
   const tenants = tenantsOf({ acme: { users: {}, requestsPerSecond: 2, requestBytesMax: 2000 } });
   const { admit } = openAdmission(clock, tenants);
   const refused = () => t.throws(() => admit("acme", 10), { instanceOf: TooManyRequestsError });
-  for (let asked = 0; asked < 4; asked++) admit("acme", 10);
+  for (let i = 0; i < 4; i++) admit("acme", 10);
   refused();
   admit("other", 10);
-  for (let asked = 0; asked < 10_000; asked++) admit(undefined, 10_000_000);
+  for (let i = 0; i < 10_000; i++) admit(undefined, 10_000_000);
   clock.advance(400);
   refused(); // A refused request costs no tokens, and earns none.
   clock.advance(100);
   admit("acme", 10);
   refused();
   clock.advance(60_000);
-  for (let asked = 0; asked < 4; asked++) admit("acme", 2000);
+  for (let i = 0; i < 4; i++) admit("acme", 2000);
   refused();
   t.throws(() => admit("acme", 2001), { instanceOf: JobTooLargeError });
   t.throws(() => admit("__proto__", 600_000), { instanceOf: JobTooLargeError });
@@ -244,14 +244,14 @@ test.serial("over NATS, large requests, foreign paths and code are refused by na
   // Osiris's client repeats a refused request a moment later, and is served.
   const slow = await clientOf("slow");
   const run = await slow.submit(job);
-  for (let asked = 0; asked < 3; asked++) t.is((await run.status()).tenant, "slow");
+  for (let i = 0; i < 3; i++) t.is((await run.status()).tenant, "slow");
 
   const raw = await connectRaw({ servers: nats, ...(token ? { token } : {}) });
   // Sent at once: one after another, requests of a busy machine would take seconds.
-  const asked = Array.from({ length: 20 }, () =>
+  const requests = Array.from({ length: 20 }, () =>
     raw.request("osiris.c1.jobs.slow.list", "{}", patient),
   );
-  const answers = await Promise.all(asked);
+  const answers = await Promise.all(requests);
   const codes = answers.map(({ headers }) => headers?.get("Nats-Service-Error-Code"));
   t.true(codes.includes("429"), codes.join());
   const code = join(place, "outside", "job.mjs");

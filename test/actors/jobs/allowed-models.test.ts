@@ -37,10 +37,10 @@ test("a module is allowed by its real path, or by a directory above it", (t) => 
     });
   }
   for (const path of ["link.ts", "linked/b.ts", "../models-of-others/b.ts"]) {
-    const told = t.throws(() => taken(`${models}/${path}`, { roots }), {
+    const error = t.throws(() => taken(`${models}/${path}`, { roots }), {
       instanceOf: PathForbiddenError,
     });
-    t.true(told.message.includes(`it allows ${models}`), told.message);
+    t.true(error.message.includes(`it allows ${models}`), error.message);
   }
   t.is(taken(join(models, "link.ts"), { roots: { models: [other] } }), other);
   // The path that was checked is the path that is read: `..` is removed before links are followed,

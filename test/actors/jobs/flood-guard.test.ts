@@ -10,15 +10,15 @@ import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
 test("the requests of a flooding tenant are dropped, longer each time; other tenants are served", (t) => {
   const clock = new SimulatedClock();
   const heard = new Map<string, () => void>();
-  const told: string[] = [];
-  const log = { ...silentLog, write: (_: string, message: string) => told.push(message) };
+  const logged: string[] = [];
+  const log = { ...silentLog, write: (_: string, message: string) => logged.push(message) };
   const tenants = tenantsOf({ acme: { users: {}, requestsPerSecond: 20 }, other: { users: {} } });
   const floodGuard = openFloodGuard({ clock, log }, tenants, (tenant, arrived) => {
     heard.set(tenant, arrived);
     return [{ unsubscribe: () => heard.delete(tenant) }];
   });
   const ask = (times: number) => {
-    for (let asked = 0; asked < times; asked++) heard.get("acme")?.();
+    for (let i = 0; i < times; i++) heard.get("acme")?.();
   };
   const isHeard = () => heard.has("acme");
 
@@ -37,7 +37,10 @@ test("the requests of a flooding tenant are dropped, longer each time; other ten
     clock.advance(1);
     t.true(isHeard(), `${shutMs} ms`);
   }
-  t.regex(told.join("\n"), /acme are ignored for 1000 ms.*200 requests.*\n.*2000 ms.*\n.*4000 ms/);
+  t.regex(
+    logged.join("\n"),
+    /acme are ignored for 1000 ms.*200 requests.*\n.*2000 ms.*\n.*4000 ms/,
+  );
   clock.advance(60_000);
   ask(201);
   clock.advance(1000);

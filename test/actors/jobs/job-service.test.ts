@@ -148,13 +148,13 @@ onCluster.test("a tenant sees and controls its own runs and no others", async (t
   t.is((await house.run(theirs.run).status()).tenant, "other");
 
   const foreign = acme.run(theirs.run);
-  const asked = [
+  const requests = [
     () => foreign.status(),
     () => foreign.cancel(),
     () => foreign.scale({ devices: 1 }),
     () => acme.request("events", { run: theirs.run }),
   ];
-  for (const ask of asked) {
+  for (const ask of requests) {
     const error = await t.throwsAsync(ask, { instanceOf: RemoteError });
     t.regex(error.message, /^Expected `run` to be the name of a run of this cluster, got /);
   }

@@ -22,11 +22,11 @@ test("inspection names a host that does not answer, and shows the state of the o
   const tree = createActor(createMachine({ initial: "idle", states: { idle: {} } })).start();
   const registry = new Registry("r", () => {});
   const inspection = openInspection({ network, registry, membership, tree: () => tree });
-  const asked = network.transport.request("osiris.c1.inspect.all", new Uint8Array(), {
+  const pending = network.transport.request("osiris.c1.inspect.all", new Uint8Array(), {
     deadlineMs: 5000,
   });
   await simulated.pass(2000);
-  const report = decodeBody(await asked) as Parameters<typeof topLines>[0];
+  const report = decodeBody(await pending) as Parameters<typeof topLines>[0];
   t.deepEqual(report.unresponsive, [1]);
   t.deepEqual(
     report.processes.map(({ host }) => host),
@@ -90,11 +90,11 @@ test("inspection says why a stalled run waits, and shows no speed for it", async
   });
   const look = async () => {
     const deadlineMs = 5000;
-    const asked = network.transport.request("osiris.c1.inspect.all", new Uint8Array(), {
+    const pending = network.transport.request("osiris.c1.inspect.all", new Uint8Array(), {
       deadlineMs,
     });
     await simulated.pass(10);
-    const report = decodeBody(await asked) as Parameters<typeof topLines>[0];
+    const report = decodeBody(await pending) as Parameters<typeof topLines>[0];
     return { lines: runLines(report), top: topLines(report), run: report.runs[0] };
   };
   const record = registry.add(resolveJob({ model: smallModel, data: smallData }));

@@ -83,10 +83,10 @@ test("no secret appears in the log, wherever it occurs in a line", async (t) => 
 
 test("refused frames are logged a few times a second, with the number of suppressed lines", async (t) => {
   const lines: string[] = [];
-  let told = 0;
+  let calls = 0;
   const clock = new SimulatedClock();
   const log = { level: "info" as const, write: (line: string) => void lines.push(line) };
-  const observer = await openObserver({ log, tracing: undefined }, [], () => told++, clock);
+  const observer = await openObserver({ log, tracing: undefined }, [], () => calls++, clock);
   const reason = recordError(new FrameCorruptError("a.b", "it is none"));
   const refuse = () =>
     observer.incident({ offender: "wire", supervisor: "process", context: "running", reason });
@@ -96,7 +96,7 @@ test("refused frames are logged a few times a second, with the number of suppres
   refuse();
   t.is(lines.length, 12);
   t.is((JSON.parse(lines[10] ?? "") as Line).message, "15 more frames were refused");
-  t.is(told, 26);
+  t.is(calls, 26);
 });
 
 test("on a terminal a log line begins with time, level, run, generation, step and actor", (t) => {
@@ -145,8 +145,8 @@ test("an incident's log line has its step; a requested end is not logged as an e
   logEvent(log, { type: "run.incident", ...failed, seq: 0, run: "r1", generation: 2 });
   const recovered = { fromStep: 30, seconds: 3, memoryBytes: 0, storeBytes: 1, keptBytes: 0 };
   const whole = { ...failed, generation: 2, followed: [], actions: [] };
-  const told = { type: "run.recovered", ...recovered, incidents: [whole] } as const;
-  logEvent(log, { ...told, seq: 1, run: "r1", generation: 3 });
+  const event = { type: "run.recovered", ...recovered, incidents: [whole] } as const;
+  logEvent(log, { ...event, seq: 1, run: "r1", generation: 3 });
   const cancelled = { ...failed.error, code: "RUN_CANCELLED", message: "was cancelled" };
   logEvent(log, { type: "run.failed", error: cancelled, seq: 2, run: "r1", generation: 0 });
   const [first, second, third] = lines;

@@ -13,15 +13,15 @@ import { startActor, startSimulatedNetwork } from "../../helpers/clusters/actors
 function startSupervisor(options: Partial<RestartPolicy> = {}) {
   const place = startSimulatedNetwork();
   const { network } = place;
-  const told: string[] = [];
+  const changes: string[] = [];
   const incidents: string[] = [];
   const child = (id: string) =>
     fromCallback<{ type: string; error: unknown }>(({ receive }) => {
-      told.push(`+${id}`);
+      changes.push(`+${id}`);
       receive(({ error }) => {
         throw error;
       });
-      return () => told.push(`-${id}`);
+      return () => changes.push(`-${id}`);
     });
   const { actor, ends } = startActor(place, supervisorMachine, {
     name: "boss",
@@ -44,7 +44,7 @@ function startSupervisor(options: Partial<RestartPolicy> = {}) {
     ends,
     incidents,
     /** The recorded starts and stops since the last call. */
-    told: () => told.splice(0),
+    changes: () => changes.splice(0),
     fail(id: string, error: unknown = new Error(`${id} fell`)) {
       actor.getSnapshot().children[id]?.send({ type: "fail", error });
     },
@@ -52,44 +52,44 @@ function startSupervisor(options: Partial<RestartPolicy> = {}) {
 }
 
 test("a supervisor starts its children in order, and stops them in reverse", (t) => {
-  const { actor, told } = startSupervisor();
+  const { actor, changes } = startSupervisor();
   actor.stop();
-  t.deepEqual(told(), ["+a", "+b", "+c", "-c", "-b", "-a"]);
+  t.deepEqual(changes(), ["+a", "+b", "+c", "-c", "-b", "-a"]);
 });
 
 test("one-for-one: the failed child restarts after the backoff", (t) => {
-  const { fail, told, clock, incidents } = startSupervisor();
-  told();
+  const { fail, changes, clock, incidents } = startSupervisor();
+  changes();
   fail("b");
   clock.advance(49);
   t.deepEqual(
-    told().filter((one) => one !== "-b"),
+    changes().filter((one) => one !== "-b"),
     [],
   );
   clock.advance(1);
-  t.deepEqual(told(), ["+b"]);
+  t.deepEqual(changes(), ["+b"]);
   t.deepEqual(incidents, ["b of boss"]);
 });
 
 test("rest-for-one: the children started after the failed one restart with it", (t) => {
-  const { fail, told, clock } = startSupervisor({ strategy: "rest-for-one" });
-  told();
+  const { fail, changes, clock } = startSupervisor({ strategy: "rest-for-one" });
+  changes();
   fail("b");
   t.deepEqual(
-    told().filter((one) => one !== "-b"),
+    changes().filter((one) => one !== "-b"),
     ["-c"],
   );
   clock.advance(50);
-  t.deepEqual(told(), ["+b", "+c"]);
+  t.deepEqual(changes(), ["+b", "+c"]);
 });
 
 test("an error that a restart cannot fix escalates at once, and every child is stopped", (t) => {
-  const { fail, told, ends } = startSupervisor();
-  told();
+  const { fail, changes, ends } = startSupervisor();
+  changes();
   fail("b", new NonFiniteLossError(3, Number.NaN));
   t.like(ends.error, { code: "NON_FINITE_LOSS", incident: { offender: "b", supervisor: "boss" } });
   t.deepEqual(
-    told().filter((one) => one !== "-b"),
+    changes().filter((one) => one !== "-b"),
     ["-c", "-a"],
   );
 });
@@ -106,8 +106,8 @@ test("a supervisor fails after too many restarts, with the last failure in its e
 });
 
 test("a supervisor that fails itself stops its children", async (t) => {
-  const { say, told, ends, network, pass } = startSupervisor();
-  told();
+  const { say, changes, ends, network, pass } = startSupervisor();
+  changes();
   openMailbox(network, clusterScope, { role: "cluster", index: 1 }).send(
     { role: "cluster", index: 0 },
     "chaos.throw",
@@ -115,6 +115,6 @@ test("a supervisor that fails itself stops its children", async (t) => {
   );
   await pass(0);
   t.like(ends.error, { message: "thrown here" });
-  t.deepEqual(told(), ["-c", "-b", "-a"]);
+  t.deepEqual(changes(), ["-c", "-b", "-a"]);
   t.notThrows(() => say({ role: "cluster", index: 0 }, "chaos.throw", { reason: "again" }));
 });

@@ -67,9 +67,9 @@ onCluster.test(
       await run.cancel();
     });
     const { step } = begun.result;
-    const [told] = only(begun.events, "run.progress");
-    t.true((told?.secondsLeft ?? 0) > 0);
-    t.true((told?.pushLag?.batches ?? -1) >= 0 && (told?.pushLag?.batches ?? 5) <= 4);
+    const [progress] = only(begun.events, "run.progress");
+    t.true((progress?.secondsLeft ?? 0) > 0);
+    t.true((progress?.pushLag?.batches ?? -1) >= 0 && (progress?.pushLag?.batches ?? 5) <= 4);
     t.is(begun.result.status, "cancelled");
     t.true(step > 0 && step < 43 * 200);
     t.is(listCheckpoints(begun.result.directory).checkpoints[0]?.cut, step);

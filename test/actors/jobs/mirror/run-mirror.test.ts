@@ -42,10 +42,10 @@ async function startLeader(
     isWhole = true,
   }: { former?: Iterable<JournalEntry<RunEvent>>; term?: number; isWhole?: boolean } = {},
 ) {
-  const told: string[] = [];
+  const logged: string[] = [];
   const log: Log = {
     write(_level, message, fields) {
-      if (fields?.actor === "mirror:0") told.push(message);
+      if (fields?.actor === "mirror:0") logged.push(message);
     },
     keep() {},
   };
@@ -71,7 +71,7 @@ async function startLeader(
   const mirror: RunMirror | undefined = new RunMirror(link, { network, registry, term, isLeading });
   t.teardown(() => mirror?.close());
   const copied = () => until("the copies of all events", () => mirror?.report.due === 0);
-  return { network, link, registry, mirror, told, state, copied };
+  return { network, link, registry, mirror, logged, state, copied };
 }
 
 function jobIn(directory: string, name: string): JobOptions {
@@ -165,7 +165,7 @@ testIf(natsServer).serial(
     await next.copied();
     t.deepEqual(await readAll(url, first), over.since(0));
     t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));
-    t.deepEqual(leader.told, []);
+    t.deepEqual(leader.logged, []);
 
     // Without a leader, our client reads the events from the mirror, too.
     await using client = await connect({ nats: url });
@@ -237,19 +237,19 @@ testIf(natsServer).serial(
     await lost.copied();
     lost.state.isLeading = false;
 
-    const { network, link, told } = await startLeader(t, url, { term: 2 });
+    const { network, link, logged } = await startLeader(t, url, { term: 2 });
     const service = network.transport.subscribe("osiris.c1.jobs.list", ({ reply = "" }) => {
       network.transport.publish(reply, new Uint8Array());
     });
     t.deepEqual(await lostQueue(link, network), []);
-    t.regex(told.join("\n"), /queue of another leader, which answers/);
+    t.regex(logged.join("\n"), /queue of another leader, which answers/);
     service.unsubscribe();
     await network.transport.flush();
     t.deepEqual(await lostQueue({ ...link, queue: "log" }, network), []);
     t.deepEqual(await lostQueue({ ...link, queue: "off" }, network), []);
     const entries = await lostQueue(link, network);
     t.regex(
-      told.join("\n"),
+      logged.join("\n"),
       /have lost their checkpoints and are not restored; submit them again: .*\(cut, step 10\)/,
     );
 
@@ -273,7 +273,7 @@ testIf(natsServer).serial(
         [1002, "run.renumbered"],
       ],
     );
-    t.regex(taken.told.join("\n"), new RegExp(`which stay there: ${cut.run}$`, "m"));
+    t.regex(taken.logged.join("\n"), new RegExp(`which stay there: ${cut.run}$`, "m"));
   },
 );
 
@@ -293,8 +293,8 @@ jetstream { store_dir: "${directory}" }
     const record = leader.registry.add(resolveJob(jobIn(directory, "job")));
     live(record, 5);
     await until("three refusals", () => (leader.mirror?.report.refused ?? 0) > 2);
-    t.is(leader.told.length, 1, leader.told.join("\n"));
-    t.regex(leader.told[0] ?? "", /refuses the copies of runs; the leader will try again: /);
+    t.is(leader.logged.length, 1, leader.logged.join("\n"));
+    t.regex(leader.logged[0] ?? "", /refuses the copies of runs; the leader will try again: /);
     t.is(record.since(0).length, 6);
 
     writeFileSync(config, user('"nothing"'));
@@ -303,6 +303,6 @@ jetstream { store_dir: "${directory}" }
     t.teardown(() => again.kill());
     await until("six events", () => leader.mirror?.report.events === 6);
     const accepted = "JetStream accepts the copies of runs again";
-    await until("the end of the refusals", () => leader.told.at(-1) === accepted);
+    await until("the end of the refusals", () => leader.logged.at(-1) === accepted);
   },
 );

@@ -30,8 +30,8 @@ async function startAdapting(more: { gainMin?: number; margin?: number } = {}) {
   const adapt = { everySteps, gainMin: 0.05, margin: 0, ...more };
   const job = { ...spec.job, planner: { adapt } };
   const placement = planRun(job, setting);
-  const told: RunEvent[] = [];
-  const record = new Registry("r", (event) => told.push(event)).add(job);
+  const published: RunEvent[] = [];
+  const record = new Registry("r", (event) => published.push(event)).add(job);
   const membership = startMembership({ devices: 2 });
   const hosts = membership.sharesFor("r", 8);
   const input = { network, scope, job, hosts, membership, store: {} as never, record };
@@ -58,7 +58,7 @@ async function startAdapting(more: { gainMin?: number; margin?: number } = {}) {
     say(self, "host.progress", { host: 0, ...calm, steps: [step, step], meters });
     await pass(100);
   };
-  const asked = () => {
+  const requests = () => {
     const bodies = place.heard(host).flatMap(({ type, body }) => {
       return type === "host.prepare" ? [body as { command: number; measured?: unknown }] : [];
     });
@@ -66,32 +66,32 @@ async function startAdapting(more: { gainMin?: number; margin?: number } = {}) {
     return [...seen.values()].filter(({ measured }) => measured !== undefined);
   };
   const answer = async (found: RunPlan | undefined) => {
-    const { command = 0 } = asked().at(-1) ?? {};
+    const { command = 0 } = requests().at(-1) ?? {};
     say(self, "host.prepared", { command, plan: spec.data, placement: found });
     await pass(0);
   };
-  const events = (type: string) => told.filter((event) => event.type === type);
-  return { ...place, job, placement, ends, record, beat, asked, answer, events };
+  const events = (type: string) => published.filter((event) => event.type === type);
+  return { ...place, job, placement, ends, record, beat, requests, answer, events };
 }
 
 test("after a warm-up window and a measured one, the coordinator requests another plan", async (t) => {
-  const { beat, asked, placement, job, answer, events, record } = await startAdapting();
+  const { beat, requests, placement, job, answer, events, record } = await startAdapting();
   for (const step of [2, 4, 6]) await beat(step);
-  t.is(asked().length, 0);
+  t.is(requests().length, 0);
   await beat(8);
-  const [question] = asked();
+  const [question] = requests();
   t.like(question, { hosts: [2], measured: [{ plan: placement.plan, seconds: [0.01, 0.03] }] });
   await beat(20);
-  t.is(asked().length, 1, "one search at a time");
+  t.is(requests().length, 1, "one search at a time");
   const measured = [
     { plan: placement.plan ?? { hosts: 1, perHost: 2, shards: [] }, seconds: [0.01, 0.03] },
   ];
   const found = replanRun(job, setting, measured);
   await answer(found);
-  const [told] = events("run.replanned");
-  t.like(told, { step: 8, ...found?.refined });
+  const [replanned] = events("run.replanned");
+  t.like(replanned, { step: 8, ...found?.refined });
   const gain = 1 - (found?.refined?.planned ?? 0) / (found?.refined?.now ?? 1);
-  t.like(told, { isTaken: gain >= 0.05 });
+  t.like(replanned, { isTaken: gain >= 0.05 });
   t.deepEqual(record.placed?.placement.plan, gain >= 0.05 ? found?.plan : placement.plan);
 });
 
@@ -106,7 +106,7 @@ test("a plan that pays off is adopted at a cut", async (t) => {
 });
 
 test("a search that finds no plan raises an alert, and the run continues", async (t) => {
-  const { beat, answer, events, ends, asked } = await startAdapting();
+  const { beat, answer, events, ends, requests } = await startAdapting();
   for (const step of [4, 8]) await beat(step);
   await answer({ report: { by: "as-written", note: "no plan has room" } });
   t.like(events("run.alert"), [{ code: "REPLAN_FAILED", step: 8 }]);
@@ -116,5 +116,5 @@ test("a search that finds no plan raises an alert, and the run continues", async
   );
   t.is(ends.error, undefined);
   for (const step of [12, 13]) await beat(step);
-  t.is(asked().length, 2, "a failed search is repeated");
+  t.is(requests().length, 2, "a failed search is repeated");
 });

@@ -25,7 +25,7 @@ function fullDisk(): StoreFailedError {
 async function claimed(full: number, patienceMs: number) {
   const clock = new SimulatedClock();
   const atMs: number[] = [];
-  let told = 0;
+  let reports = 0;
   const { signal } = new AbortController();
   const ended = onceThereIsRoom(
     () => {
@@ -33,19 +33,19 @@ async function claimed(full: number, patienceMs: number) {
       if (atMs.length <= full) throw fullDisk();
       return "claimed";
     },
-    { clock, patienceMs, signal, mayPass: isDiskFull, tell: () => told++ },
+    { clock, patienceMs, signal, mayPass: isDiskFull, tell: () => reports++ },
   ).catch((error: unknown) => error);
   for (let i = 0; i < 100; i++) {
     await new Promise((resume) => setImmediate(resume));
     clock.runNext();
   }
-  return { end: await ended, atMs, told };
+  return { end: await ended, atMs, reports };
 }
 
 test("a claim on a full disk retries with growing waits, reports it once, and succeeds", async (t) => {
-  const { end, atMs, told } = await claimed(6, 240_000);
+  const { end, atMs, reports } = await claimed(6, 240_000);
   t.is(end, "claimed");
-  t.is(told, 1);
+  t.is(reports, 1);
   t.deepEqual(atMs, [0, 250, 750, 1750, 3750, 7750, 12_750]);
 });
 

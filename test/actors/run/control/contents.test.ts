@@ -107,8 +107,8 @@ async function changesEvaluation(t: ExecutionContext, scene: Scene) {
   const other = writeClicks(`${valid}.other`, 300, 3);
   writeClicks(valid, 200, 3);
   for (const path of [other, valid]) {
-    const asked = trained(place, job({ evaluation: { data: { paths: [path] } } }));
-    const error = await t.throwsAsync(asked, { instanceOf: RemoteError });
+    const training = trained(place, job({ evaluation: { data: { paths: [path] } } }));
+    const error = await t.throwsAsync(training, { instanceOf: RemoteError });
     t.is(error.code, "DATA_CHANGED");
     const what = path === valid ? "has other contents" : `took the place of ${valid}, with other`;
     t.true(error.message.startsWith(`The evaluation file ${path} ${what}`));

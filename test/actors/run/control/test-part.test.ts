@@ -92,8 +92,8 @@ onCluster.test(
     t.like(tested.result.test, { step: best, metrics: { samples: 150 } });
     await using model = await loadModel(tested.result.directory);
     t.deepEqual(await model.evaluate(undefined, { part: "test" }), tested.result.test?.metrics);
-    const told = await runJob(place, again);
-    t.true(told.result.alreadyFinished);
-    t.deepEqual(told.result.test, tested.result.test);
+    const repeated = await runJob(place, again);
+    t.true(repeated.result.alreadyFinished);
+    t.deepEqual(repeated.result.test, tested.result.test);
   },
 );

@@ -86,13 +86,13 @@ test("the command to run is repeated until heartbeats show it, and again when it
     return devices.map((device) => heard(device).filter(({ type }) => type === "device.run"));
   };
   const countOf = (runs: readonly unknown[][]) => runs.map(({ length }) => length);
-  const asked = countOf(await beats([0, 0, 0, 0, 0]));
+  const repeats = countOf(await beats([0, 0, 0, 0, 0]));
   t.true(
-    asked.every((count) => count >= 2),
+    repeats.every((count) => count >= 2),
     "no step was done, so the command is repeated: it may be lost",
   );
   const during = countOf(await beats([1, 2, 3, 4, 5, 6, 7, 8, 9]));
-  t.deepEqual(during, asked);
+  t.deepEqual(during, repeats);
   const command = heard(devices[0] ?? self).find(({ type }) => type === "device.run");
   const toStep = (command?.body as { readonly toStep: number } | undefined)?.toStep ?? 0;
   const done = await beats(new Array(10).fill(toStep));
@@ -115,10 +115,10 @@ test("further hosts are requested to index files together with the first host", 
   const { heard, say, pass } = await startRunning({}, { joined: 1 });
   say(self, "host.preparing", { fraction: 0, part: "training" });
   await pass(0);
-  const asked = (index: number) =>
+  const requestsTo = (index: number) =>
     heard({ role: "host", index }).filter(({ type }) => type === "host.index");
-  t.deepEqual(asked(0), []);
-  t.like(asked(1)[0]?.body, { part: "training", share: 1, hosts: 2 });
+  t.deepEqual(requestsTo(0), []);
+  t.like(requestsTo(1)[0]?.body, { part: "training", share: 1, hosts: 2 });
 });
 
 test("a fast generation publishes losses of steps that a slow one publishes, too", (t) => {
@@ -140,18 +140,18 @@ test("a fast generation publishes losses of steps that a slow one publishes, too
 
 test("no generation is assembled before each further host has the caches of the first", async (t) => {
   const { heard, say, pass } = await startRunning({}, { joined: 2, cached: 1 });
-  const asked = (index: number, type: string) =>
+  const requestsTo = (index: number, type: string) =>
     heard({ role: "host", index }).filter((message) => message.type === type);
   await pass(3000); // The request is repeated to the host that has not answered.
-  t.is(asked(0, "host.cache").length, 0);
-  t.is(asked(1, "host.cache").length, 1);
-  t.true(asked(2, "host.cache").length >= 3);
+  t.is(requestsTo(0, "host.cache").length, 0);
+  t.is(requestsTo(1, "host.cache").length, 1);
+  t.true(requestsTo(2, "host.cache").length >= 3);
   const caches = [{ part: "training", path: "nowhere", digest: "" }];
-  t.like(asked(2, "host.cache")[0]?.body, { caches });
-  t.is(asked(2, "host.assemble").length, 0);
+  t.like(requestsTo(2, "host.cache")[0]?.body, { caches });
+  t.is(requestsTo(2, "host.assemble").length, 0);
   say(self, "host.cached", { command: 1, host: 2 });
   await pass(0);
-  t.is(asked(2, "host.assemble").length, 1);
+  t.is(requestsTo(2, "host.assemble").length, 1);
 });
 
 test("a host that is silent for a second is lost", async (t) => {

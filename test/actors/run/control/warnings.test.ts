@@ -34,10 +34,10 @@ onCluster.test(
         "MODEL_DIVERGED",
         "VALUES_SHARE_ROWS",
       ]);
-      const told = [];
-      for await (const event of run.past()) if (event.type === "run.prepared") told.push(event);
+      const prepared = [];
+      for await (const event of run.past()) if (event.type === "run.prepared") prepared.push(event);
       t.deepEqual(
-        told.at(-1)?.warnings,
+        prepared.at(-1)?.warnings,
         result.warnings.filter(({ code }) => code !== "MODEL_DIVERGED"),
       );
     }

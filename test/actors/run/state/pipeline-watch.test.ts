@@ -91,20 +91,20 @@ test("the reported speed is the average of the last ten seconds, not of the gene
   const start = { step: 100, atMs: 5000 };
   let watch = emptyWatch;
   let step = start.step;
-  const told: number[] = [];
+  const speeds: number[] = [];
   const tell = (atMs: number, steps: number) => {
     step += steps;
-    told.push(recentSpeed(watch, start, { step, atMs }));
+    speeds.push(recentSpeed(watch, start, { step, atMs }));
     watch = afterPublishing(watch, { step, atMs });
   };
   tell(5000, 0);
   for (let second = 1; second <= 60; second++) tell(5000 + 1000 * second, 50);
-  t.deepEqual([...new Set(told)], [0, 50]);
+  t.deepEqual([...new Set(speeds)], [0, 50]);
   for (let second = 61; second <= 70; second++) tell(5000 + 1000 * second, 10);
-  t.is(told.at(-1), 10);
+  t.is(speeds.at(-1), 10);
   t.is(watch.speedSamples.length, 11);
   tell(5000 + 170_000, 20); // One step takes longer than that.
-  t.is(told.at(-1), 0.2);
+  t.is(speeds.at(-1), 0.2);
 });
 
 test("the time of a warm step is known one second after a warm-up of three seconds", (t) => {

@@ -37,8 +37,8 @@ test("the next leader finds a reader limit in the journal, and in the compacted 
 
 test("a reader request is published until it is answered or withdrawn, and answered once", (t) => {
   const { record } = newRecord();
-  let told = 0;
-  record.onRequest(() => told++);
+  let calls = 0;
+  record.onRequest(() => calls++);
   const answers: string[] = [];
   const ask = (reader: number) => {
     const request = { kind: "drain", reader, step: 0 } as const;
@@ -46,7 +46,7 @@ test("a reader request is published until it is answered or withdrawn, and answe
   };
   ask(0);
   const withdraw = ask(1);
-  t.is(told, 2);
+  t.is(calls, 2);
   const [first, second] = record.readers.requests;
   if (first === undefined || second === undefined) return t.fail();
   withdraw();

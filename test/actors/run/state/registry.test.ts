@@ -113,9 +113,9 @@ test("a new leader continues the event numbers, and skips a block if the journal
   whole.get(open.run)?.append(2, { type: "run.preparing", fraction: 0.6 });
   t.is(whole.get(open.run)?.since(0).at(-1)?.seq, 2);
   const cut = new Registry("s", () => {});
-  const told = cut.restore(entries, (run) => t.fail(run), false);
+  const restored = cut.restore(entries, (run) => t.fail(run), false);
   const renumbered = { type: "run.renumbered", last: 1, first: 1002, seq: 1002 } as const;
-  t.deepEqual(told, [[{ ...renumbered, run: open.run, generation: 0 }, undefined]]);
+  t.deepEqual(restored, [[{ ...renumbered, run: open.run, generation: 0 }, undefined]]);
   cut.get(open.run)?.append(2, { type: "run.preparing", fraction: 0.6 });
   t.deepEqual(
     cut

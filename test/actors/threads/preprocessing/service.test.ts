@@ -174,20 +174,20 @@ async function readAll(t: ExecutionContext, world: World, reader: number): Promi
   const how = { transport, place, reader, clock, deadlineMs: 300_000, shelves };
   const client = new SplitClient(how);
   const own = client.blocksOf("training", "an index", table);
-  const asked: Promise<void>[] = [];
+  const pending: Promise<void>[] = [];
   for (let first = 0; first < blocks; first += 7) {
     const range = { first, end: Math.min(blocks, first + 7) };
     const expected = bytesOf(words.slice(range.first, range.end));
     const bytes = new Uint8Array(expected.length);
-    asked.push(
+    pending.push(
       own.read(bytes, range).then((count) => {
         t.is(count, expected.length);
         t.deepEqual(Buffer.from(bytes), Buffer.from(expected));
       }),
     );
-    if (asked.length >= 4) await asked.shift();
+    if (pending.length >= 4) await pending.shift();
   }
-  await Promise.all(asked);
+  await Promise.all(pending);
   client.close();
 }
 

@@ -67,9 +67,9 @@ test.serial("a run restored to an earlier checkpoint ends with the same model", 
   const damaged = await run("checkpoint", "verify", "checkpoints", "--json");
   t.is(damaged.code, 1);
   t.like(lastJson(damaged), { report: "checkpoint.verify", isIntact: false });
-  const told = await run("checkpoint", "verify", "checkpoints", "--manifest", short[0] ?? "");
-  t.is(told.code, 1);
-  t.regex(told.stdout, /^[0-9a-f]{12} \(step 40, .*\): .*table-00001.* its hash is/);
+  const result = await run("checkpoint", "verify", "checkpoints", "--manifest", short[0] ?? "");
+  t.is(result.code, 1);
+  t.regex(result.stdout, /^[0-9a-f]{12} \(step 40, .*\): .*table-00001.* its hash is/);
   const nowhere = await run("checkpoint", "verify", "nowhere");
   t.is(nowhere.code, 2);
   t.regex(nowhere.stderr, /^osiris: .*nowhere/);

@@ -93,8 +93,8 @@ test("docs/cli.md lists every command, and the exit codes of the help", async (t
   const codes = [...stdout.matchAll(/(\d+) (done|failed|wrong|cancelled)/g)].map(
     ([, code]) => code,
   );
-  const told = [...page.matchAll(/^\| `(\d+)` \|/gm)].map(([, code]) => code);
-  t.deepEqual(told, codes);
+  const documented = [...page.matchAll(/^\| `(\d+)` \|/gm)].map(([, code]) => code);
+  t.deepEqual(documented, codes);
 });
 
 test.serial("a command is loaded by its name: its help begins with that name", async (t) => {

@@ -54,8 +54,8 @@ testIf(testAll).serial(
     t.like(plan, { by: "auto", constants: "a test" });
     t.true(one.stdout.includes(digest));
     // A requested number of devices is not predicted.
-    const asked = await train("other.json", "--devices", "2", "--constants", "dear.json");
-    t.notRegex(asked.stdout, /predicted/);
+    const trained = await train("other.json", "--devices", "2", "--constants", "dear.json");
+    t.notRegex(trained.stdout, /predicted/);
   },
 );
 
@@ -77,8 +77,8 @@ test.serial("plan --devices auto plans for the number that train would choose", 
   );
   t.is(json.plan.devices.perHost, 1);
   t.is(json.predictions[0]?.step, json.assessment.step);
-  const asked = await runCli([...plan, "--devices", "2"], directory);
-  t.regex(asked.stdout, /on 2 devices of 1 host\n\n/);
+  const planned = await runCli([...plan, "--devices", "2"], directory);
+  t.regex(planned.stdout, /on 2 devices of 1 host\n\n/);
 });
 
 test.serial(

@@ -55,8 +55,8 @@ test.serial("ratings are inspected, trained on, evaluated and predicted", async 
   );
   t.notRegex(trained.stdout, /AUC|entropy/);
 
-  const told = await runCli(["train", "job.json", "--devices", "1", "--json"], directory);
-  const { rmse, r2, auc } = lastJson<Figures>(told);
+  const result = await runCli(["train", "job.json", "--devices", "1", "--json"], directory);
+  const { rmse, r2, auc } = lastJson<Figures>(result);
   t.deepEqual([rmse > 0, r2 > 0.5, auc], [true, true, null]);
   const evaluated = await runCli(["eval", "run", "--test", "--json"], directory);
   t.like(lastJson(evaluated), { report: "eval", samples: 60, auc: null, warnings: [] });
@@ -88,10 +88,10 @@ test.serial("an evaluation may choose other thresholds than the job", async (t) 
     data: { ...data, cache: place("cache") },
     checkpoint: { directory: place("run") },
   } as JobOptions);
-  const asked = ["eval", "run", "--test", "--thresholds"];
-  const shown = await runCli([...asked, "0.25,0.75"], directory);
+  const args = ["eval", "run", "--test", "--thresholds"];
+  const shown = await runCli([...args, "0.25,0.75"], directory);
   t.regex(shown.stdout, /^From 0\.25 on +precision .*\nFrom 0\.75 on/m);
-  const wrong = await runCli([...asked, "0.5,half"], directory);
+  const wrong = await runCli([...args, "0.5,half"], directory);
   t.is(wrong.code, 2);
   t.regex(wrong.stderr, /^osiris: Expected `thresholds` to be numbers between 0 and 1, got/m);
 });

@@ -175,8 +175,8 @@ async function checkLists(
   t.deepEqual(await listed(), runs, "the last finished run, and the run after it");
   t.deepEqual(await listed("--last", "1"), runs.slice(1));
   const [, last = ""] = runs;
-  const told = await runCli(["events", last, ...at], directory);
-  t.regex(told.stdout, /^Queued: clicks\n[\s\S]*\nfinished at step \d+, model sha256:\w+\n$/);
+  const result = await runCli(["events", last, ...at], directory);
+  t.regex(result.stdout, /^Queued: clicks\n[\s\S]*\nfinished at step \d+, model sha256:\w+\n$/);
   t.deepEqual(await listed("--last", "9"), runs);
   const unknown = await runCli(["status", forgotten, ...at], directory);
   t.is(unknown.code, 2, unknown.stderr);
@@ -191,12 +191,12 @@ async function checkNames(
 ): Promise<void> {
   const run = (...args: string[]) => runCli([...args, ...at], directory);
   t.regex((await run("ls")).stdout, new RegExp(`${second} .* clicks\\n$`));
-  const told = new RegExp(
+  const pattern = new RegExp(
     `^2 runs of job \`clicks\`: this is ${second} \\(finished\\), the newest\\n`,
   );
   const status = await run("status", "clicks");
   t.regex(status.stdout, new RegExp(`^Run ${second} \\(clicks\\): finished`));
-  t.regex(status.stderr, told);
+  t.regex(status.stderr, pattern);
   t.regex((await run("status", first)).stdout, new RegExp(`^Run ${first} `));
   for (const command of ["logs", "events"]) {
     const newest = await run(command, "clicks", "--json");
@@ -204,7 +204,7 @@ async function checkNames(
   }
   const cancelled = await run("cancel", "clicks");
   t.is(cancelled.stdout, `Run ${second} is over already: finished.\n`);
-  t.regex(cancelled.stderr, told);
+  t.regex(cancelled.stderr, pattern);
   for (const command of ["logs", "events", "status", "cancel", "pause"]) {
     const unknown = await run(command, "clacks");
     t.is(unknown.code, 2, command);
@@ -253,8 +253,8 @@ test.serial(
     const listed = await runCli(["ls", "--nats", new URL(before.url).host], directory);
     t.regex(listed.stdout, /RUN +STATUS +PRIORITY +STEP +DONE +TENANT +NAME/);
     t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
-    const told = await runCli(["status", run, ...at], directory);
-    t.regex(told.stdout, /: paused\n {2}step [\d,]+ of [\d,]+, \d+\.\d %\n/);
+    const result = await runCli(["status", run, ...at], directory);
+    t.regex(result.stdout, /: paused\n {2}step [\d,]+ of [\d,]+, \d+\.\d %\n/);
     const wrong = await runCli(["checkpoint", "now", run, ...at], directory);
     t.is(wrong.code, 2);
     t.regex(wrong.stderr, /expected it to be running, it is paused/);

@@ -64,9 +64,9 @@ async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: 
     execute("sh", [resolve("examples/submit-job.sh"), job], {
       env: { PATH: `${bin}${delimiter}${process.env.PATH}`, NATS_URL: url, NATS_USER: token },
     });
-  const [told, paged] = await Promise.all([python(jobIn("python")), shell(jobIn("shell"))]);
+  const [followed, paged] = await Promise.all([python(jobIn("python")), shell(jobIn("shell"))]);
 
-  const [first, ...lines] = told.stdout.trimEnd().split("\n");
+  const [first, ...lines] = followed.stdout.trimEnd().split("\n");
   t.regex(first ?? "", /^submitted r/);
   const events = lines.map((line) => JSON.parse(line) as { seq: number; type: string });
   t.deepEqual(

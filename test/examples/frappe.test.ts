@@ -23,9 +23,9 @@ test("the recorded means and deviations of Frappe are those of the recorded seed
   t.is(new Set(seeds.map((row) => row[8])).size, 5);
   t.true(seeds.every((row) => digest.test(row[8] ?? "")));
   const [line = ""] = page.match(/^mean of 5 \(.*$/m) ?? [];
-  const told = [...line.matchAll(/([\d.]+) ± ([\d.]+)/g)].map(([, ...two]) => two.map(Number));
-  t.is(told.length, 4);
-  for (const [at, [mean = 0, deviation = 0]] of told.entries()) {
+  const figures = [...line.matchAll(/([\d.]+) ± ([\d.]+)/g)].map(([, ...two]) => two.map(Number));
+  t.is(figures.length, 4);
+  for (const [at, [mean = 0, deviation = 0]] of figures.entries()) {
     const values = seeds.map((row) => Number(row[1 + at]));
     const expected = values.reduce((sum, value) => sum + value, 0) / 5;
     const squares = values.reduce((sum, value) => sum + (value - expected) ** 2, 0);

@@ -47,11 +47,11 @@ test("the examples follow a run across a gap in its event numbers", async (t) =>
     PYTHONDONTWRITEBYTECODE: "1",
   };
   const options = { env, timeout: waitMs };
-  const told = await Promise.all([
+  const outputs = await Promise.all([
     execute("node", [resolve("examples/official-client.mjs"), broker.url, tokenFile], options),
     execute("python3", [resolve("examples/submit_job.py")], options),
   ]);
-  for (const { stdout } of told) {
+  for (const { stdout } of outputs) {
     const [, ...lines] = stdout.trimEnd().split("\n");
     t.deepEqual(
       lines.map((line) => JSON.parse(line)),

@@ -22,10 +22,10 @@ test("in the recorded sessions attention beats the mean for each seed, by more t
   });
   const mean = differences.reduce((sum, one) => sum + one, 0) / 5;
   const squares = differences.reduce((sum, one) => sum + (one - mean) ** 2, 0);
-  const [, told, deviation] = page.match(/^din - mean, paired: ([\d.]+) ± ([\d.]+)$/m) ?? [];
-  t.true(Math.abs(Number(told) - mean) <= 1e-4);
+  const [, quoted, deviation] = page.match(/^din - mean, paired: ([\d.]+) ± ([\d.]+)$/m) ?? [];
+  t.true(Math.abs(Number(quoted) - mean) <= 1e-4);
   t.true(Math.abs(Number(deviation) - Math.sqrt(squares / 4)) <= 1e-4);
-  t.true(Number(told) > 2 * Number(deviation));
+  t.true(Number(quoted) > 2 * Number(deviation));
 });
 
 testIf(

@@ -177,10 +177,10 @@ for (const [name, { file, needs, days, auc }] of Object.entries(shapes)) {
       write("tomorrow.csv", lines.slice(split));
       writeFileSync(join(home, `${name}.yaml`), jobs.get(name) ?? "");
       for (const command of commands) {
-        const said = await run(t, command, { name, home });
-        if (command.includes("--dry-run")) t.regex(said, /The job fits; nothing was started/);
+        const printed = await run(t, command, { name, home });
+        if (command.includes("--dry-run")) t.regex(printed, /The job fits; nothing was started/);
         if (command[0] !== "eval") continue;
-        const found = Number(/^AUC +([\d.]+)/m.exec(said)?.[1]);
+        const found = Number(/^AUC +([\d.]+)/m.exec(printed)?.[1]);
         t.true(found >= auc, `${name}: AUC ${found}`);
       }
       const scored = readFileSync(join(home, "scored.csv"), "latin1").trimEnd().split("\n");

@@ -112,8 +112,8 @@ testIf(testAll).serial(
     t.is(ended.code, 1);
     t.regex(ended.stderr, /led the cluster in term 1; osiris on .* leads it now/);
     t.like(lastJson(ended), { report: "error", code: "LEADERSHIP_LOST" });
-    const told = ended.stdout.split("\n").find((line) => line.includes('"report":"refused"'));
-    const refused = JSON.parse(told ?? "") as { messages: number; writes: number };
+    const line = ended.stdout.split("\n").find((line) => line.includes('"report":"refused"'));
+    const refused = JSON.parse(line ?? "") as { messages: number; writes: number };
     t.log(`refused: ${refused.messages} messages, ${refused.writes} writes`);
     t.true(refused.writes > 0);
   },

@@ -84,8 +84,8 @@ test.serial(
       return server;
     };
     let server = await served("0");
-    const told = await server.line((line) => line.includes('"report":"serve"'));
-    const { url } = JSON.parse(told) as { url: string };
+    const line = await server.line((line) => line.includes('"report":"serve"'));
+    const { url } = JSON.parse(line) as { url: string };
     const port = new URL(url).port;
     const versions = new Map<string, Awaited<ReturnType<typeof loadModel>>>();
     const newest = async () => {
@@ -119,8 +119,8 @@ test.serial(
     await load.answered(second);
     const client = await connect({ servers: broker.url });
     t.teardown(() => void client.close());
-    const asked = JSON.stringify({ instances: recordsOf(1) });
-    const overNats = await client.request("osiris.serve.m.predict", asked, patient);
+    const body = JSON.stringify({ instances: recordsOf(1) });
+    const overNats = await client.request("osiris.serve.m.predict", body, patient);
     t.is(overNats.json<{ version: string }>().version, second);
     await model.train({ cut: 3 });
     const third = await newest();
@@ -157,8 +157,8 @@ testIf(testAll).serial(
       const more = ["--memory", "64KiB", "--tier-directory", tiers, "--json"];
       const server = startCli(["serve", `m=${directory}`, "--port", "0", ...more], home);
       t.teardown(() => server.kill("SIGKILL"));
-      const told = await server.line((line) => line.includes('"report":"serve"'));
-      const { url } = JSON.parse(told) as { url: string };
+      const line = await server.line((line) => line.includes('"report":"serve"'));
+      const { url } = JSON.parse(line) as { url: string };
       const response = await fetch(`${url}/v1/models/m:predict`, {
         method: "POST",
         headers: { "content-type": "application/json" },

@@ -235,11 +235,11 @@ export class StoreModel implements Model<State> {
     const key = `${objects} ${request}`;
     const known = this.#effects.get(key);
     if (known !== undefined) return known;
-    const asked = this.#requests.value(request);
+    const sent = this.#requests.value(request);
     const before = this.#objects.value(objects);
-    const isRead = asked.method === "GET";
+    const isRead = sent.method === "GET";
     const bucket = isRead ? before.bucket : this.#bucketOf(before.objects);
-    const { afterMs: _, ...answer } = bucket.answer(asked);
+    const { afterMs: _, ...answer } = bucket.answer(sent);
     const effect = {
       objects: isRead ? objects : this.#interned(contentsOf(bucket)),
       answer: this.#answers.number(textOf(answer), answer),

@@ -39,8 +39,8 @@ test.serial(
       }
       if (event.type !== "run.progress" || event.step !== 8) return;
       refusals.push(await refusalOf(run.drainReader(2)));
-      const asked = [0, 0, 1].map((reader) => run.drainReader(reader));
-      for (const { reader } of await Promise.all(asked)) drained.push(reader);
+      const drains = [0, 0, 1].map((reader) => run.drainReader(reader));
+      for (const { reader } of await Promise.all(drains)) drained.push(reader);
     });
     const [limit = "", name] = refusals;
     t.is(

@@ -67,7 +67,7 @@ test.serial(
     t.is((await run.status()).status, "finished");
     // Each failure is a line of the log.
     const { lines } = readRunLog(result.directory);
-    const said = lines.filter(({ actor }) => actor === `job:${result.run}`);
-    t.is(said.filter(({ message }) => /^restarts the run after/.test(`${message}`)).length, 5);
+    const jobLines = lines.filter(({ actor }) => actor === `job:${result.run}`);
+    t.is(jobLines.filter(({ message }) => /^restarts the run after/.test(`${message}`)).length, 5);
   },
 );

@@ -135,9 +135,9 @@ test.serial("a run that needs too many restores fails with the last cause", asyn
   // Each failure is a line of the log, though all are one incident.
   const { lines } = readRunLog(job.checkpoint?.directory ?? "");
   const tries = lines.filter(({ actor }) => `${actor}`.startsWith("job:"));
-  const said = tries.map(({ message }) => `${message}`.replace(/:.*/, ""));
+  const messages = tries.map(({ message }) => `${message}`.replace(/:.*/, ""));
   t.deepEqual(
-    said.filter((message) => message !== "generation claimed"),
+    messages.filter((message) => message !== "generation claimed"),
     ["restarts the run after 50 ms", "restarts the run after 100 ms", "ended the run as failed"],
   );
 });

@@ -47,11 +47,11 @@ test.serial("a run scaled from 1 to 4, 2 and 3 devices trains the same model", a
     [18, 2],
     [28, 3],
   ] as const;
-  let asked = 0;
+  let next = 0;
   const story = await runJob(place, place.job({ devices: 1 }), async (event, run) => {
-    const [step, devices] = wishes[asked] ?? [Number.POSITIVE_INFINITY, 0];
+    const [step, devices] = wishes[next] ?? [Number.POSITIVE_INFINITY, 0];
     if (event.type !== "run.progress" || event.step < step) return;
-    asked++;
+    next++;
     await run.scale({ devices });
   });
   await assertUndisturbed(t, story, [1, 4, 2, 3]);
@@ -85,12 +85,12 @@ for (const command of thinned("what a device has been told when devices are aske
       const over = launcherThatTells(command, () => ask());
       await using place = await startCluster(3, { over });
       const run = await place.cluster.submit(place.job({ devices: 2 }));
-      const asked = new Promise<void>((resolve) => {
+      const requested = new Promise<void>((resolve) => {
         ask = () => resolve(run.scale({ devices: 3 }).then(() => {}));
       });
       const events: RunEvent[] = [];
       for await (const event of run.events()) events.push(event);
-      await asked;
+      await requested;
       await assertUndisturbed(t, { run, events, result: await run.result() }, [2, 3]);
     },
   );

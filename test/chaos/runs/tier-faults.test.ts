@@ -50,7 +50,7 @@ const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.director
 async function runFull(
   job: JobOptions,
   roomAfterMs: number,
-): Promise<{ told: string[]; digest: string; pausedSeconds: number }> {
+): Promise<{ states: string[]; digest: string; pausedSeconds: number }> {
   const program = fileURLToPath(
     new URL("../../helpers/processes/full-disk-run.js", import.meta.url),
   );
@@ -69,8 +69,8 @@ testIf(linux, testAll).serial(
     const data = { samples: 40_000 } as JobOptions["data"];
     const long = { data, checkpoint: { everySteps: 100_000 }, stepDeadlineMs: 8000 };
     const job = place.job({ ...long, model, tiers: inFile });
-    const { told, digest, pausedSeconds } = await runFull(job, 10_000);
-    t.deepEqual(told, ["paused", "serving"]);
+    const { states, digest, pausedSeconds } = await runFull(job, 10_000);
+    t.deepEqual(states, ["paused", "serving"]);
     t.true(pausedSeconds > 8, `${pausedSeconds} s`);
     const tables = model.tables?.map((table) => ({ ...table, tier: "memory" }));
     const inMemory = { ...model, tables } as JobOptions["model"];
@@ -99,17 +99,17 @@ test.serial(
     const refusalOf = (actor: string) => (actor === "writer:0" ? "ENOSPC" : undefined);
     await using place = startVirtualCluster(1, { refusalOf });
     const run = await place.cluster.submit(place.job({ checkpoint: { everySteps: 5 } }));
-    const told: RunEvent[] = [];
+    const events: RunEvent[] = [];
     const following = (async () => {
       for await (const event of run.events()) {
-        told.push(event);
+        events.push(event);
         if (event.type === "run.alert") await run.cancel();
       }
     })();
     await t.throwsAsync(() => run.result(), { message: /was cancelled/ });
     await following;
-    t.like(only(told, "run.alert"), [{ code: "CHECKPOINT_DISK_FULL" }]);
-    t.deepEqual(only(told, "run.incident"), [], "no deadline ended a generation");
+    t.like(only(events, "run.alert"), [{ code: "CHECKPOINT_DISK_FULL" }]);
+    t.deepEqual(only(events, "run.incident"), [], "no deadline ended a generation");
   },
 );
 
@@ -118,12 +118,12 @@ test.serial("P11: a disk that stays full fails the run, and the error says so", 
   await using place = startVirtualCluster(1, { refusalOf });
   const job = place.job({ model: modelOf(200), tiers: { ...inFile, diskFullWaitMs: 1000 } });
   const run = await place.cluster.submit(job);
-  const told: string[] = [];
+  const states: string[] = [];
   for await (const event of run.events()) {
-    if (event.type === "run.tier") told.push(event.state);
-    if (event.type === "run.incident") told.push(`${event.offender} ${event.error.code}`);
+    if (event.type === "run.tier") states.push(event.state);
+    if (event.type === "run.incident") states.push(`${event.offender} ${event.error.code}`);
   }
-  t.deepEqual(told, ["paused", "tier:0 TIER_DISK_FULL"]);
+  t.deepEqual(states, ["paused", "tier:0 TIER_DISK_FULL"]);
   await t.throwsAsync(run.result(), { code: "TIER_DISK_FULL" });
 });
 

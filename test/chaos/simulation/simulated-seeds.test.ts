@@ -33,11 +33,11 @@ test.serial(
     // Requested moves are executed: each of these two moves the shard to the other device.
     const speed = { turnMs: 0.1, startMs: 1 };
     const shape = { devices: [2], speed, delayMs: [0, 0.1] } as const;
-    const asked = [8, 16].map((atMs, device) => {
+    const twoMoves = [8, 16].map((atMs, device) => {
       return { kind: "run.move", atMs, shard: 0, device: 1 - device } as const;
     });
     for (const job of someOrAll("jobs whose shard moves", [0], [0, 1, 2, 4])) {
-      const verdict = await simulate({ seed: 1, job, shape, faultsMs: 60, faults: asked });
+      const verdict = await simulate({ seed: 1, job, shape, faultsMs: 60, faults: twoMoves });
       t.is(verdict.failure, undefined, verdict.reason);
       t.true(
         verdict.last.some((line) => line.includes("run.moved")),
@@ -62,11 +62,11 @@ test.serial(
     const speed = { turnMs: 4, startMs: 1 };
     for (const devices of [[1], [1, 1]]) {
       const shape = { devices, speed, delayMs: [0, 0.1] } as const;
-      const asked = [
+      const faults = [
         { kind: "run.rate", atMs: 20, times: 5 },
         ...devices.map((_, reader) => ({ kind: "run.drain", atMs: 300, reader }) as const),
       ] as const;
-      const verdict = await simulate({ seed: 1, job: 0, shape, faultsMs: 400, faults: asked });
+      const verdict = await simulate({ seed: 1, job: 0, shape, faultsMs: 400, faults });
       t.is(verdict.failure, undefined, verdict.reason);
       t.is(verdict.generations, 1);
       t.true(verdict.virtualMs > 1500, `80 samples a second, yet over in ${verdict.virtualMs} ms`);

@@ -111,9 +111,12 @@ test.serial("train --baseline compares the model, and changes no bit of it", asy
   const train = (name: string, ...more: string[]) => {
     return runCli(["train", `${name}.yaml`, "--devices", "1", ...more], home);
   };
-  const [plain, told] = [await train("a", "--json"), await train("b", "--json", "--baseline")];
-  t.is(told.code, 0, told.stderr);
-  const [alone, compared] = [lastJson<Told>(plain), lastJson<Told>(told)];
+  const [plain, withBaseline] = [
+    await train("a", "--json"),
+    await train("b", "--json", "--baseline"),
+  ];
+  t.is(withBaseline.code, 0, withBaseline.stderr);
+  const [alone, compared] = [lastJson<Told>(plain), lastJson<Told>(withBaseline)];
   t.is(compared.digest, alone.digest);
   t.is(alone.baselines, undefined);
   const [own] = compared.baselines ?? [];

@@ -31,11 +31,14 @@ function rowsOf(home: string, name: string): Record<string, unknown>[] {
 
 test.serial("a calibration is stored, listed, applied and removed", async (t) => {
   const { home, run } = await drawnHere(t);
-  const told = await run("calibrate", "checkpoints", "clicks.csv");
-  t.is(told.code, 0, told.stderr);
-  t.regex(told.stdout, /^Calibration {10}logit -> \S+ \* logit \+ \S+, by 60 samples, 20 of them/m);
-  t.regex(told.stdout, /^Log loss {13}0\.\d+, calibrated 0\.\d+$/m);
-  t.regex(told.stdout, /^Stored with {10}sha256:\w{64} \(step 1\)$/m);
+  const result = await run("calibrate", "checkpoints", "clicks.csv");
+  t.is(result.code, 0, result.stderr);
+  t.regex(
+    result.stdout,
+    /^Calibration {10}logit -> \S+ \* logit \+ \S+, by 60 samples, 20 of them/m,
+  );
+  t.regex(result.stdout, /^Log loss {13}0\.\d+, calibrated 0\.\d+$/m);
+  t.regex(result.stdout, /^Stored with {10}sha256:\w{64} \(step 1\)$/m);
   t.regex((await run("checkpoint", "list", "checkpoints")).stdout, / calibrated +sha256:/);
   const listed = lastJson<{ checkpoints: object[] }>(
     await run("checkpoint", "list", "checkpoints", "--json"),
@@ -91,10 +94,10 @@ test.serial(
       ...["row", "user", "at", "probability.clicked", "probability.bought"],
       ...["probability.clicked.calibrated", "probability.bought.calibrated"],
     ]);
-    const told = lastJson<Told>(
+    const report = lastJson<Told>(
       await run(...args, "b.csv", "--calibration", "clicks.csv", "--json"),
     );
-    const [clicked, bought] = told.calibrations;
+    const [clicked, bought] = report.calibrations;
     t.deepEqual([clicked?.positives, bought?.positives, bought?.samples], [20, 10, 60]);
     const [header = ""] = readFileSync(join(home, "b.csv"), "utf8").split("\n");
     t.true(header.endsWith(",probability.clicked.calibrated,probability.bought.calibrated"));

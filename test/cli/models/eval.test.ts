@@ -13,10 +13,10 @@ test.serial("eval prints metrics by slice and by feature, as tables and as JSON"
   const home = startDirectory(t);
   writeClicks(join(home, "clicks.csv"));
   await drawModel({ ...clicksJob(home, "tasks"), evaluation: { fraction: 0.5 } });
-  const asked = ["eval", "checkpoints", "--by", "price,user", "--slices", "3", "--importance"];
-  const run = (...more: string[]) => runCli([...asked, ...more], home);
-  const told = await run("--data", "clicks.csv");
-  t.is(told.code, 0, told.stderr);
+  const args = ["eval", "checkpoints", "--by", "price,user", "--slices", "3", "--importance"];
+  const run = (...more: string[]) => runCli([...args, ...more], home);
+  const result = await run("--data", "clicks.csv");
+  t.is(result.code, 0, result.stderr);
   // The counts are from awk -F, 'NR > 1 { rows[$4]++; bought[$4] += $2 }' on the file, sorted by
   // rows.
   const line = (text: string) => text.replaceAll(/ +/g, " +").replaceAll("#", String.raw`[\d.-]+`);
@@ -29,9 +29,9 @@ test.serial("eval prints metrics by slice and by feature, as tables and as JSON"
     "Importance · bought AUC falls by log loss rises by",
     "user # #",
   ]) {
-    t.regex(told.stdout, new RegExp(`^${line(wanted)}$`, "m"));
+    t.regex(result.stdout, new RegExp(`^${line(wanted)}$`, "m"));
   }
-  t.regex(told.stdout, /^Each line: AUC 0\.\d+ and log loss .* the rows \(seed 1\)\.$/m);
+  t.regex(result.stdout, /^Each line: AUC 0\.\d+ and log loss .* the rows \(seed 1\)\.$/m);
 
   // The report of the directory has the slices of the samples that the job holds out.
   await runOk(t, ["report", "checkpoints", "--by", "price", "-o", "a.html"], home);

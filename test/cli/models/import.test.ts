@@ -13,13 +13,13 @@ test.serial("a PyTorch model is imported, trained, and exported to PyTorch", asy
   const directory = startDirectory(t);
   const run = (...args: string[]) => runCli(args, directory);
   const file = resolve(pytorchFile("dlrm.pt"));
-  const told = await run("import", file, "-o", "imported", "--write-job", "job.yaml");
-  t.is(told.code, 0, told.stderr);
-  t.regex(told.stdout, /^imported: 399 dense parameters, 3 tables of 90 rows together$/m);
-  t.regex(told.stdout, /^Names {16}dlrm, in a file of PyTorch$/m);
-  t.regex(told.stdout, /^Optimizer's state {4}of dense parameters: imported$/m);
-  t.regex(told.stdout, /\(step 6\)$/m);
-  t.regex(told.stdout, /^To go on training {4}osiris train job\.yaml$/m);
+  const result = await run("import", file, "-o", "imported", "--write-job", "job.yaml");
+  t.is(result.code, 0, result.stderr);
+  t.regex(result.stdout, /^imported: 399 dense parameters, 3 tables of 90 rows together$/m);
+  t.regex(result.stdout, /^Names {16}dlrm, in a file of PyTorch$/m);
+  t.regex(result.stdout, /^Optimizer's state {4}of dense parameters: imported$/m);
+  t.regex(result.stdout, /\(step 6\)$/m);
+  t.regex(result.stdout, /^To go on training {4}osiris train job\.yaml$/m);
 
   // The job's data options are set on the command line; the rest of the job is as import wrote it.
   const columns = [0, 1, 2].map((i) => `{ column: emb_${i}, ids: integer, separator: "|" }`);

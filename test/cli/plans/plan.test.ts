@@ -53,8 +53,8 @@ test.serial("a plan that is written and read back has the same assessment", asyn
   t.deepEqual(plan.missing, []);
 
   const judged = await runOk(t, ["plan", "job.json", "--plan", "plan.json", "--json"], directory);
-  const told = await runCli(["plan", "job.json", "--plan", "plan.json"], directory);
-  t.regex(told.stdout, /Exchanged a step .*\n {2}between hosts +\S+ kB\n/);
+  const result = await runCli(["plan", "job.json", "--plan", "plan.json"], directory);
+  t.regex(result.stdout, /Exchanged a step .*\n {2}between hosts +\S+ kB\n/);
   const { assessment, sha256 } = lastJson<Feasible>(judged);
   t.deepEqual({ assessment, sha256 }, { assessment: plan.assessment, sha256: plan.sha256 });
 });
@@ -113,12 +113,15 @@ test.serial(
     const cached = { ...job, model: { ...job.model, tables: below }, tiers };
     writeFileSync(join(directory, "job.json"), JSON.stringify(cached));
     const search = ["plan", "job.json", "--devices", "1", "--out", "plan.json"];
-    const told = await runOk(t, search, directory);
+    const sized = await runOk(t, search, directory);
     t.regex(
-      told.stdout,
+      sized.stdout,
       /\n {2}hot +cached, as the job keeps it below memory\n {4}HBM \S+ MB and DDR/,
     );
-    t.regex(told.stdout, /% from HBM, \S+ % from DDR, \S+ % with 1 GiB more HBM; \S+ % from SSD, /);
+    t.regex(
+      sized.stdout,
+      /% from HBM, \S+ % from DDR, \S+ % with 1 GiB more HBM; \S+ % from SSD, /,
+    );
     const run = await runOk(t, ["train", "job.json", "--plan", "plan.json", "--json"], directory);
     writeFileSync(join(directory, "run.jsonl"), run.stdout);
     const result = lastJson<{ digest: string; tiers: { table: string; now: object }[] }>(run);
@@ -211,12 +214,12 @@ test.serial(
   "plan --explain gives the reason of each placement, and the cost of alternatives",
   async (t) => {
     const directory = directoryWith(t, job);
-    const asked = ["plan", "job.json", "--schemes", "all", "--explain"];
-    const { stdout } = await runOk(t, asked, directory);
+    const args = ["plan", "job.json", "--schemes", "all", "--explain"];
+    const { stdout } = await runOk(t, args, directory);
     t.regex(stdout, /\nReasons for the placement of each table\n {2}hot: \S+ on .*: update \S+/);
     t.regex(stdout, /\n {4}\S+ it would take \S+ \S+/);
-    const told = await runCli([...asked, "--json"], directory);
-    const { reasons = [], assessment, plan } = lastJson<Feasible>(told);
+    const result = await runCli([...args, "--json"], directory);
+    const { reasons = [], assessment, plan } = lastJson<Feasible>(result);
     t.deepEqual(
       reasons.map(({ table }) => table),
       ["hot", "B", "C"],
@@ -234,9 +237,9 @@ test.serial(
 
 test.serial("plan compares a job with a changed one, and two plans of a job", async (t) => {
   const directory = directoryWith(t, job);
-  const asked = await runOk(t, ["plan", "job.json", "--what-if", "dim=128"], directory);
-  t.regex(asked.stdout, /^job\.json: as it is beside dim=128\n/);
-  t.regex(asked.stdout, /\npredicted step +\S+ \S+ +\S+ \S+ +\+\d/);
+  const compared = await runOk(t, ["plan", "job.json", "--what-if", "dim=128"], directory);
+  t.regex(compared.stdout, /^job\.json: as it is beside dim=128\n/);
+  t.regex(compared.stdout, /\npredicted step +\S+ \S+ +\S+ \S+ +\+\d/);
   const wide = await runCli(["plan", "job.json", "--what-if", "dim=128", "--json"], directory);
   const { plans } = lastJson<{ plans: Feasible[] }>(wide);
   const [before = 0, after = 0] = plans.map(({ assessment }) => assessment.traffic.forward);
@@ -281,9 +284,9 @@ test.serial(
     await runOk(t, ["train", "job.json", "--plan", "plan.json", "--dry-run"], directory);
 
     const refused = async (args: readonly string[], message: RegExp) => {
-      const told = await runCli(args, directory);
-      t.is(told.code, 2, told.stdout);
-      t.regex(told.stderr, message);
+      const result = await runCli(args, directory);
+      t.is(result.code, 2, result.stdout);
+      t.regex(result.stderr, message);
     };
     await refused(
       [...search, "--devices", "4"],

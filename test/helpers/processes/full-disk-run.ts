@@ -12,7 +12,7 @@ const { job, fileBytes, roomAfterMs } = JSON.parse(process.argv[2] ?? "{}") as {
 };
 const cluster = await Cluster.start({ devices: 1 });
 const run = await cluster.submit(job);
-const told: string[] = [];
+const states: string[] = [];
 let isLimited = false;
 for await (const event of run.events()) {
   if (event.type === "run.progress" && event.step >= 12 && !isLimited) {
@@ -20,13 +20,13 @@ for await (const event of run.events()) {
     limit(String(fileBytes));
   }
   if (event.type === "run.tier") {
-    told.push(event.state);
+    states.push(event.state);
     if (event.state === "paused") setTimeout(() => limit("unlimited"), roomAfterMs);
   }
-  if (event.type === "run.incident") told.push(`${event.offender} ${event.error.code}`);
+  if (event.type === "run.incident") states.push(`${event.offender} ${event.error.code}`);
 }
 const { digest, disk } = await run.result();
-process.stdout.write(`${JSON.stringify({ told, digest, pausedSeconds: disk?.pausedSeconds })}\n`);
+process.stdout.write(`${JSON.stringify({ states, digest, pausedSeconds: disk?.pausedSeconds })}\n`);
 await cluster.close();
 
 /** Sets the soft file size limit of this process: writes beyond it fail with EFBIG. */

@@ -67,9 +67,9 @@ test("the samples and splits that footers prove equal those of the rows", async 
   for (const name of ["names", "samples", "blocks"] as const) {
     t.deepEqual(early.meta.files?.[name], report.files?.[name]);
   }
-  const [proven, told] = [readPieces(early.path, realDisk), readPieces(report.path, realDisk)];
-  t.deepEqual(proven?.starts, told?.starts);
-  t.true((proven?.bytesMax ?? 0) >= (told?.bytesMax ?? Infinity));
+  const [proven, reported] = [readPieces(early.path, realDisk), readPieces(report.path, realDisk)];
+  t.deepEqual(proven?.starts, reported?.starts);
+  t.true((proven?.bytesMax ?? 0) >= (reported?.bytesMax ?? Infinity));
   t.deepEqual(early.meta.idsMax, report.idsMax);
   const means = report.statistics?.map(({ idsMean }) => idsMean);
   t.deepEqual(early.idsMean, means);

@@ -30,8 +30,8 @@ async function readCsv(
 
 test("a sample has each label, its weight and its group", async (t) => {
   const { samples, report } = await readCsv(t, ["0,a,ann,1,0.25", "1,b,bob,0,0", "1,c,ann,1,2"]);
-  const told = samples.map((one) => [one.labels, one.sampleWeight, one.group]);
-  t.deepEqual(told, [
+  const rows = samples.map((one) => [one.labels, one.sampleWeight, one.group]);
+  t.deepEqual(rows, [
     [[1, 0], 0.25, [...groupOf("ann")]],
     [[0, 1], 0, [...groupOf("bob")]],
     [[1, 1], 2, [...groupOf("ann")]],

@@ -143,15 +143,15 @@ test("reports name a host with another link version, and a host whose clock diff
   await hosts.cells.run([async () => own?.run(), talk]);
   const differ = "the other host has version 2 of direct links, this one version 1";
   t.is(refusal, differ);
-  const told = hosts.news[0] ?? [];
-  t.true(told.some((one) => one.type === "apart" && one.aheadMs === 5000));
+  const report = hosts.news[0] ?? [];
+  t.true(report.some((one) => one.type === "apart" && one.aheadMs === 5000));
   for (const [way, reason] of [
     ["outgoing", `Cannot use the direct link to the other host: ${differ}`],
     ["incoming", differ],
   ] as const) {
     const news = { type: "unusable", host: 1, way, reason };
     t.true(
-      told.some((one) => JSON.stringify(one) === JSON.stringify(news)),
+      report.some((one) => JSON.stringify(one) === JSON.stringify(news)),
       way,
     );
   }

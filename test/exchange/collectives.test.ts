@@ -121,7 +121,7 @@ for (const [way, hostOf] of Object.entries(placements)) {
     const hosts = start(hostOf, 1);
     const neighbours = hostOf.filter((host) => host === 0).length - 1;
     const otherHosts = Math.max(...hostOf);
-    const told = { shared: neighbours * 24, wire: otherHosts * 24 };
+    const expected = { shared: neighbours * 24, wire: otherHosts * 24 };
     await hosts.run(async ({ losses }) => {
       for (const bytes of [() => 24, broadcastOf(2, 24)]) {
         await losses.open(bytes);
@@ -132,7 +132,7 @@ for (const [way, hostOf] of Object.entries(placements)) {
     });
     for (const { rank, sent } of hosts.exchanges) {
       const rounds = rank === 2 ? 2 : 1;
-      t.deepEqual(sent.losses, { shared: rounds * told.shared, wire: rounds * told.wire });
+      t.deepEqual(sent.losses, { shared: rounds * expected.shared, wire: rounds * expected.wire });
     }
     const byDevices = hosts.exchanges.reduce((sum, { sent }) => sum + sent.losses.wire, 0);
     t.is(

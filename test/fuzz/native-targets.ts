@@ -26,14 +26,14 @@ import type { Target } from "./target.ts";
  * which is a finding.
  */
 function bothSay<T>(read: (isPlain: boolean) => T): T {
-  const said = (isPlain: boolean): { readonly value?: T; readonly error?: unknown } => {
+  const outcomeOf = (isPlain: boolean): { readonly value?: T; readonly error?: unknown } => {
     try {
       return { value: read(isPlain) };
     } catch (error) {
       return { error };
     }
   };
-  const [plain, native] = [said(true), said(false)];
+  const [plain, native] = [outcomeOf(true), outcomeOf(false)];
   const isSame = "error" in plain === "error" in native;
   assert(isSame, `one reader refuses: ${plain.error ?? native.error}`);
   if ("error" in plain) throw plain.error;

@@ -168,8 +168,8 @@ function startHeld(args: readonly string[], cwd: string, env: NodeJS.ProcessEnv)
     report: (name) =>
       new Promise((done, fail) => {
         lines.on("line", (line) => {
-          const said = JSON.parse(line) as Readonly<Record<string, unknown>>;
-          if (said.report === name) done(said);
+          const report = JSON.parse(line) as Readonly<Record<string, unknown>>;
+          if (report.report === name) done(report);
         });
         void exited.then(() => fail(new Error(why)));
       }),

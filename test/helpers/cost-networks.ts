@@ -68,8 +68,8 @@ export function plainCost(
   const before = compute.map((ms, device) => ms + (back[device] ?? 0));
   const first = Math.min(...before);
   const late = before.map((ms) => Math.min(lateMax, ms - first));
-  const there = plain(forward.layers, scaled([...columns, ...late], forward.standard));
-  return Math.max(...before.map((ms, device) => ms + (there[device] ?? 0)));
+  const forwardMs = plain(forward.layers, scaled([...columns, ...late], forward.standard));
+  return Math.max(...before.map((ms, device) => ms + (forwardMs[device] ?? 0)));
 }
 
 /** The cost of lookup and update of tables on one device, in milliseconds. */

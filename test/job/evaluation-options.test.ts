@@ -182,11 +182,14 @@ test("synthetic evaluation data of another true model are refused", (t) => {
 
 test("thresholds must be distinct probabilities, and do not change the identity", (t) => {
   const paths = ["valid.tsv"];
-  const said = (thresholds: number[]) => problemsOf(t, jobWith({ paths }, { thresholds }));
-  t.deepEqual(said([0.5, 0.5]), [
+  const problemsWith = (thresholds: number[]) => problemsOf(t, jobWith({ paths }, { thresholds }));
+  t.deepEqual(problemsWith([0.5, 0.5]), [
     "Expected `evaluation.thresholds` to be different numbers, got `[0.5,0.5]` (list)",
   ]);
-  t.regex(said([1])[0] ?? "", /^Expected `evaluation.thresholds\[0\]` to be a number < 1, got `1`/);
+  t.regex(
+    problemsWith([1])[0] ?? "",
+    /^Expected `evaluation.thresholds\[0\]` to be a number < 1, got `1`/,
+  );
   t.is(
     jobIdentity(resolveJob(jobWith({ paths }, { thresholds: [0.5] }))),
     jobIdentity(resolveJob(jobWith({ paths }))),

@@ -178,12 +178,12 @@ test("interactions of vectors require one width", (t) => {
 test("a missing file, or one that is no module, is refused", (t) => {
   const directory = startDirectory(t);
   writeFileSync(join(directory, "model.py"), "");
-  const told = (name: string) =>
+  const errorOf = (name: string) =>
     t.throws(() => withModel(resolveJob(jobOf(join(directory, name)))), {
       instanceOf: InvalidOptionError,
     }).message;
-  t.regex(told("model.py"), /to be a module, a file that ends in \.ts, \.mts, \.js, \.mjs, got/);
-  t.regex(told("none.ts"), /to be a module that can be read \(ENOENT: /);
+  t.regex(errorOf("model.py"), /to be a module, a file that ends in \.ts, \.mts, \.js, \.mjs, got/);
+  t.regex(errorOf("none.ts"), /to be a module that can be read \(ENOENT: /);
 });
 
 test("options are checked by the module's own schema, and named like the job's", (t) => {

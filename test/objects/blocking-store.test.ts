@@ -78,9 +78,9 @@ test.serial("blocking threads share a service thread, and replace a dead one", a
   const threads = await Promise.all(
     Array.from({ length: 3 }, () => startThread(t, "blocking-thread.js", { address })),
   );
-  const said = await Promise.all(threads.map((thread) => once(thread, "message")));
+  const messages = await Promise.all(threads.map((thread) => once(thread, "message")));
   t.deepEqual(
-    said.map(([message]) => message as unknown),
+    messages.map(([message]) => message as unknown),
     ["1", "1", "1"],
   );
   t.is(Atomics.load(seat, seatWords.epoch), epoch, "no other service was started");

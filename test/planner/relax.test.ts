@@ -90,9 +90,9 @@ test("every remedy makes the plan fit, and each kind that can help is offered", 
 test("the memory proposed is within a hundredth of the least that suffices", (t) => {
   const setting = startTight(1e6);
   const memory = relaxations(setting).find(({ kind }) => kind === "memory");
-  const asked = Number(/\d+/.exec(memory?.sentence ?? "")?.[0]);
-  t.not(searchPlan(startTight(asked)).best, undefined);
-  t.is(searchPlan(startTight(asked * 0.985)).best, undefined);
+  const bytes = Number(/\d+/.exec(memory?.sentence ?? "")?.[0]);
+  t.not(searchPlan(startTight(bytes)).best, undefined);
+  t.is(searchPlan(startTight(bytes * 0.985)).best, undefined);
 });
 
 test("too many tables: the fewest sufficient devices are proposed", (t) => {

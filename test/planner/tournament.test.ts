@@ -7,7 +7,7 @@ import { RandomStream } from "../../src/ports/random.ts";
 
 test("the least allowed load is found among few candidates, the lower index of equal ones", (t) => {
   const random = new RandomStream(7, 0);
-  let asked = 0;
+  let calls = 0;
   let finds = 0;
   for (const count of [1, 2, 3, 8, 21, 1000]) {
     // Few different loads, so that many are equal.
@@ -16,7 +16,7 @@ test("the least allowed load is found among few candidates, the lower index of e
     for (let round = 0; round < 300; round++) {
       const full = new Set([0, 1, 2].map(() => Math.floor(count * random.uniform())));
       const found = tournament.find((index) => {
-        asked++;
+        calls++;
         return !full.has(index);
       });
       finds++;
@@ -29,7 +29,7 @@ test("the least allowed load is found among few candidates, the lower index of e
     }
   }
   // A search tries at most the three full candidates in vain.
-  t.true(asked <= 4 * finds, `${asked} of ${finds}`);
+  t.true(calls <= 4 * finds, `${calls} of ${finds}`);
 });
 
 test("20,000 parts and a host's parts find places among 4,096 devices, each for few loads", (t) => {

@@ -63,8 +63,8 @@ function rejectedOf(folder: string): unknown {
 function folderOf(t: ExecutionContext) {
   const folder = join(startDirectory(t), "threads");
   mkdirSync(folder);
-  const said: unknown[] = [];
-  (globalThis as { sayCached?: unknown }).sayCached = (value: unknown) => said.push(value);
+  const values: unknown[] = [];
+  (globalThis as { sayCached?: unknown }).sayCached = (value: unknown) => values.push(value);
   const write = (name: string, content: string | Uint8Array, seconds: number) => {
     writeFileSync(join(folder, name), content);
     utimesSync(join(folder, name), seconds, seconds);
@@ -81,7 +81,7 @@ function folderOf(t: ExecutionContext) {
   write(codeCacheName, packCache(compiled), 100);
   const run = () => {
     runCached(join(folder, "entry.cjs"));
-    return said.pop();
+    return values.pop();
   };
   return { folder, write, run };
 }

@@ -120,10 +120,10 @@ export function transportSuite(
       answerer.publish(frame.reply, bytes("too late"));
     });
     await answerer.flush();
-    const asked = ["one", "two", "three"].map((word) =>
+    const requests = ["one", "two", "three"].map((word) =>
       asker.request("echo", bytes(word), { deadlineMs: 60_000 }),
     );
-    const answers = await Promise.all(asked);
+    const answers = await Promise.all(requests);
     t.deepEqual(answers.map(text), ["one!", "two!", "three!"]);
     t.is(answers[0]?.headers.from, "b");
     await Promise.all([asker.close(), answerer.close()]);
@@ -182,11 +182,11 @@ export function transportSuite(
     });
     await answerer.flush();
     const larger = Uint8Array.from({ length: asker.frameBytesMax + 9 }, (_, i) => i % 249);
-    const asked = { headers: { a: "b" }, deadlineMs: 60_000 };
-    const answer = await asker.request("echo", larger, asked);
+    const options = { headers: { a: "b" }, deadlineMs: 60_000 };
+    const answer = await asker.request("echo", larger, options);
     t.true(Buffer.from(answer.payload).equals(larger.toReversed()));
     t.deepEqual(answer.headers, { a: "b" });
-    const error = await t.throwsAsync(asker.request("nobody.here", larger, asked));
+    const error = await t.throwsAsync(asker.request("nobody.here", larger, options));
     t.is(error?.message, "No answer on nobody.here: nobody listens");
     t.throws(() => asker.publish("echo", new Uint8Array(asker.bodyBytesMax + 1)), {
       instanceOf: FrameTooLargeError,

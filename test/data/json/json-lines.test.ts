@@ -118,29 +118,29 @@ async function reasonsOf(t: ExecutionContext, lines: readonly string[]): Promise
 
 test("lines that are no rows get distinct reasons", async (t) => {
   const good = '{"y":1,"a":"x","b":[1,"2",null],"c":{"7":0.5},"d":1.5,"more":{"is":"ignored"}}';
-  const told = async (line: string) => (await reasonsOf(t, [good, "", line]))[0];
+  const reasonOf = async (line: string) => (await reasonsOf(t, [good, "", line]))[0];
   t.deepEqual(await reasonsOf(t, [good, '{"y":0}', '{"y":true,"c":[["7",2],[8,-1]]}']), []);
   const object = "expected a JSON object, each name in it once";
-  t.is(await told('{"y":1'), `${object}, got \`{"y":1\``);
-  t.is(await told("[1,2]"), `${object}, got \`[1,2]\``);
+  t.is(await reasonOf('{"y":1'), `${object}, got \`{"y":1\``);
+  t.is(await reasonOf("[1,2]"), `${object}, got \`[1,2]\``);
   // pyarrow refuses a repeated key, too; JSON.parse takes the second value.
-  t.is(await told('{"y":1,"a":7,"a":8}'), `${object}, got \`{"y":1,"a":7,"a":8}\``);
-  t.is(await told('{"y":1,"c":{"7":1,"7":2}}'), `${object}, got \`{"y":1,"c":{"7":1,"7":2}}\``);
+  t.is(await reasonOf('{"y":1,"a":7,"a":8}'), `${object}, got \`{"y":1,"a":7,"a":8}\``);
+  t.is(await reasonOf('{"y":1,"c":{"7":1,"7":2}}'), `${object}, got \`{"y":1,"c":{"7":1,"7":2}}\``);
   t.is(
-    await told('{"y":1,"a":0000000000000000001}'),
+    await reasonOf('{"y":1,"a":0000000000000000001}'),
     `${object}, got \`{"y":1,"a":0000000000000000001}\``,
   );
   t.is(
-    await told('{"Y":1,"A":2}'),
+    await reasonOf('{"Y":1,"A":2}'),
     "expected some of the keys `y`, `d`, `a`, `b`, `c`, got `Y, A`",
   );
-  t.is(await told('{"y":1,"a":["x"]}'), 'expected `a` to be one value, got `["x"]`');
-  t.is(await told('{"y":1,"b":"1|2"}'), 'expected `b` to be a list of ids, got `"1|2"`');
-  t.is(await told('{"y":1,"b":[[1]]}'), "expected `b` to be a list of ids, got `[[1]]`");
+  t.is(await reasonOf('{"y":1,"a":["x"]}'), 'expected `a` to be one value, got `["x"]`');
+  t.is(await reasonOf('{"y":1,"b":"1|2"}'), 'expected `b` to be a list of ids, got `"1|2"`');
+  t.is(await reasonOf('{"y":1,"b":[[1]]}'), "expected `b` to be a list of ids, got `[[1]]`");
   const weighted = "expected `c` to be an object of weights by id, or a list of pairs";
-  t.is(await told('{"y":1,"c":{"7":"much"}}'), `${weighted}, got \`{"7":"much"}\``);
-  t.is(await told('{"y":1,"c":[7]}'), `${weighted}, got \`[7]\``);
-  t.is(await told('{"y":1,"d":"old"}'), "expected `d` to be a number, got `old`");
+  t.is(await reasonOf('{"y":1,"c":{"7":"much"}}'), `${weighted}, got \`{"7":"much"}\``);
+  t.is(await reasonOf('{"y":1,"c":[7]}'), `${weighted}, got \`[7]\``);
+  t.is(await reasonOf('{"y":1,"d":"old"}'), "expected `d` to be a number, got `old`");
 });
 
 test("integers keep all digits, and weights by id their order, as in text", (t) => {

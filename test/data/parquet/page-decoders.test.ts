@@ -25,7 +25,7 @@ import { fixtures } from "./parquet-files.ts";
 const both = [pageDecoders(), plainDecoders];
 
 /** The result of a call, or the message of its error. */
-function told(work: () => unknown): unknown {
+function outcomeOf(work: () => unknown): unknown {
   try {
     return work();
   } catch (error) {
@@ -109,7 +109,7 @@ test("truncated or random hybrid encodings give the same fault in both decoders"
       const reader = new HybridReader(memory, 0, length, width, readHybrid);
       const out = new Int32Array(500);
       return Array.from({ length: 5 }, (_, i) => {
-        const most = told(() => reader.read(out, 100 * i, 100));
+        const most = outcomeOf(() => reader.read(out, 100 * i, 100));
         return typeof most === "string" ? most : [most, [...out.subarray(100 * i, 100 * i + 100)]];
       });
     });
@@ -205,7 +205,7 @@ test("Snappy decompresses to the same bytes, and invalid data give the same faul
     }
     const found = both.map(({ unpackSnappy }) => {
       const body = new Uint8Array(bytes.length);
-      const fault = told(() => unpackSnappy(body, damaged));
+      const fault = outcomeOf(() => unpackSnappy(body, damaged));
       return fault ?? Buffer.from(body).toString("hex");
     });
     t.is(found[0], found[1]);

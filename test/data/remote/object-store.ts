@@ -33,14 +33,14 @@ export const keyId = "S3RVER";
 export async function startObjectStore(t: ExecutionContext): Promise<ObjectStore> {
   const port = await startProgram(t);
   const faults: StoreFault[] = [];
-  const asked: string[] = [];
+  const urls: string[] = [];
   const put = new Set<string>();
   const proxy = createServer((incoming, outgoing) => {
     const { url = "" } = incoming;
     const [, key = ""] = /^\/[^/?]+\/([^?]*)/.exec(url) ?? [];
     // A prefetch of an earlier test may still arrive, and must not take a fault of this test.
     const isOwn = key === "" || put.has(decodeURIComponent(key));
-    if (isOwn) asked.push(url);
+    if (isOwn) urls.push(url);
     pass(incoming, outgoing, port, (isOwn ? faults.shift() : undefined) ?? "none");
   });
   await new Promise<void>((resume) => proxy.listen(0, "127.0.0.1", resume));
@@ -53,7 +53,7 @@ export async function startObjectStore(t: ExecutionContext): Promise<ObjectStore
   return {
     endpoint,
     faults,
-    asked,
+    asked: urls,
     async put(bucket, key, bytes) {
       put.add(key);
       const url = `${endpoint}/${bucket}/${key.split("/").map(encodeURIComponent).join("/")}`;

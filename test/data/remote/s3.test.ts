@@ -96,8 +96,8 @@ test.serial("a prefix of a store gives the same samples as the directory on a di
  */
 async function startOldStore(t: ExecutionContext, keys: readonly string[], takesMarkers: boolean) {
   const server = createServer((incoming, outgoing) => {
-    const { searchParams: asked } = new URL(incoming.url ?? "", "http://store");
-    const marker = takesMarkers ? (asked.get("marker") ?? "") : "";
+    const { searchParams: parameters } = new URL(incoming.url ?? "", "http://store");
+    const marker = takesMarkers ? (parameters.get("marker") ?? "") : "";
     const left = keys.filter((key) => key > marker);
     const page = left
       .slice(0, 3)

@@ -50,14 +50,14 @@ function ask(memory: DistinctMemory, { subtrees, slices }: Sender) {
   const ends = subtrees.map((tree) => {
     return slices.slice(0, tree.first + tree.count - first).flat().length;
   });
-  const asked = memory.take(new LocalRows().take(local, tables, 0), alone, ends);
-  return { asked, bags, weights, samples: samples.length };
+  const requested = memory.take(new LocalRows().take(local, tables, 0), alone, ends);
+  return { requested, bags, weights, samples: samples.length };
 }
 
-function frameOf(asked: ReturnType<typeof ask>["asked"], first = 0, count = shards.length) {
-  const rowsMax = shards.map((_, i) => requestedRows(asked, i));
-  const room = new Int32Array(distinctFrameBytes(asked.subtrees, rowsMax) / 4 + 3);
-  return { ints: room, bytes: writeDistinctFrame(room, asked, first, count) };
+function frameOf(requested: ReturnType<typeof ask>["requested"], first = 0, count = shards.length) {
+  const rowsMax = shards.map((_, i) => requestedRows(requested, i));
+  const room = new Int32Array(distinctFrameBytes(requested.subtrees, rowsMax) / 4 + 3);
+  return { ints: room, bytes: writeDistinctFrame(room, requested, first, count) };
 }
 
 const sample = fc.tuple(
@@ -91,7 +91,7 @@ test("every bag becomes positions of distinct rows, in its order and with its we
   fc.assert(
     fc.property(senders, (all) => {
       for (const sender of all) {
-        const { asked, bags, weights, samples } = ask(memory, sender);
+        const { requested, bags, weights, samples } = ask(memory, sender);
         let firstRow = 0;
         for (const [i, { lookup: table, firstRow: low, rows, isWeighted }] of shards.entries()) {
           const expected = bags.slice(table * samples, (table + 1) * samples);
@@ -103,15 +103,15 @@ test("every bag becomes positions of distinct rows, in its order and with its we
               return row >= low && row < low + rows ? [[row, weight]] : [];
             }),
           );
-          const { offsets = [], ids: places = [], weights: own } = asked.bags[i] ?? {};
+          const { offsets = [], ids: places = [], weights: own } = requested.bags[i] ?? {};
           const actual = kept.map((_, b) => {
             const [from = 0, to] = [offsets[b], offsets[b + 1]];
             return Array.from(places.slice(from, to), (id, k) => {
-              return [asked.rows[firstRow + id], own?.[from + k] ?? 1];
+              return [requested.rows[firstRow + id], own?.[from + k] ?? 1];
             });
           });
           t.deepEqual(actual, kept);
-          firstRow += requestedRows(asked, i);
+          firstRow += requestedRows(requested, i);
         }
       }
     }),
@@ -123,7 +123,7 @@ test("a shard gets each row once per subtree, placed in the subtree's slice", (t
   fc.assert(
     fc.property(senders, (all) => {
       const frames = all.map((sender) => {
-        const { ints } = frameOf(ask(memory, sender).asked);
+        const { ints } = frameOf(ask(memory, sender).requested);
         return { ints, subtrees: sender.subtrees };
       });
       const lookups = lookupMemory.gather(frames, shards, 8);
@@ -175,11 +175,11 @@ const sender: Sender = {
 };
 
 test("a frame has the size of its contents, and can be for some shards alone", (t) => {
-  const { asked } = ask(new DistinctMemory(), sender);
-  const whole = frameOf(asked);
+  const { requested } = ask(new DistinctMemory(), sender);
+  const whole = frameOf(requested);
   t.deepEqual([...whole.ints], [1, 1, 1, 3, 7, 4, 0, 0, 0]);
   t.is(whole.bytes, 4 * 6);
-  const part = frameOf(asked, 1, 2);
+  const part = frameOf(requested, 1, 2);
   t.deepEqual([...part.ints.subarray(0, part.bytes / 4)], [1, 1, 7, 4]);
   t.is(distinctFrameInts({ ...sender, ints: part.ints }, 2), 4);
 });

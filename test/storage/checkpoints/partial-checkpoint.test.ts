@@ -9,7 +9,7 @@ import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 
 test("partial recovery is for bounded jobs with tables in memory only", (t) => {
   const partial = { pls: 0.1, failureSteps: 1000 };
-  const asked = (mode: string, given: object = partial, table: object = {}) => ({
+  const jobWith = (mode: string, given: object = partial, table: object = {}) => ({
     data: smallData,
     mode,
     checkpoint: { partial: given },
@@ -17,10 +17,10 @@ test("partial recovery is for bounded jobs with tables in memory only", (t) => {
   });
   const refusal = (given: object) =>
     t.throws(() => resolveJob(given), { instanceOf: InvalidOptionError })?.message ?? "";
-  t.regex(refusal(asked("exact")), /partial` to be left out in an exact job, .*"bounded"/);
-  t.regex(refusal(asked("bounded", partial, { tier: "cached" })), /left out where a table \(a\)/);
-  t.regex(refusal(asked("bounded", { pls: 0.1 })), /`pls` and `failureSteps`, or neither/);
-  t.deepEqual(resolveJob(asked("bounded")).checkpoint.partial, partial);
+  t.regex(refusal(jobWith("exact")), /partial` to be left out in an exact job, .*"bounded"/);
+  t.regex(refusal(jobWith("bounded", partial, { tier: "cached" })), /left out where a table \(a\)/);
+  t.regex(refusal(jobWith("bounded", { pls: 0.1 })), /`pls` and `failureSteps`, or neither/);
+  t.deepEqual(resolveJob(jobWith("bounded")).checkpoint.partial, partial);
 });
 
 test("random failures lose the portion of samples (PLS) that the interval was chosen for", (t) => {

@@ -41,10 +41,10 @@ test("a module that a checkpoint names does not run until the caller allows it",
     diff: () => diffCheckpoints(directory, manifest.sha256, manifest.sha256),
     verify: () => verifyRun(directory),
   };
-  const told = `Expected the model of ${directory} to be a module that this process allows, got ${module}: it allows none`;
+  const message = `Expected the model of ${directory} to be a module that this process allows, got ${module}: it allows none`;
   for (const [name, way] of Object.entries(ways)) {
     const error = await t.throwsAsync(way(), { instanceOf: PathForbiddenError }, name);
-    t.true(error.message.startsWith(told), `${name}: ${error.message}`);
+    t.true(error.message.startsWith(message), `${name}: ${error.message}`);
     t.false(existsSync(mark), name);
   }
   // Commands that read no model need no module.

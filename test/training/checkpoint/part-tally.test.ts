@@ -44,7 +44,7 @@ test("a model is complete once each part was reported, in any order, also repeat
       t.false(tally.isWhole);
       t.true(tally.missing().length > 0);
       const [name = ""] = left.splice(stream.below(left.length), 1);
-      for (let told = 0; told <= stream.below(2); told++) tally.add(name);
+      for (let i = 0; i <= stream.below(2); i++) tally.add(name);
       tally.add("table-00099");
     }
     t.true(tally.isWhole);

@@ -244,7 +244,7 @@ test("tables with dedup send distinct rows, and gradients of them back", async (
   const batch = batchOf(0, (random) => random.below(10));
   const { distinctBy } = topologyOf(input, W);
   /** The count of distinct rows that `from` requests of `to`. */
-  const asked = (from: number, to: number) =>
+  const requestedRows = (from: number, to: number) =>
     (distinctBy[to] ?? []).reduce((sum, { table }) => {
       const first = (table * batchSize + from * b) * P;
       return sum + new Set(batch.ids.subarray(first, first + b * P)).size;
@@ -254,15 +254,15 @@ test("tables with dedup send distinct rows, and gradients of them back", async (
     const others = devices.filter((device) => device !== rank);
     const total = (rowsOf: (other: number) => number) =>
       others.reduce((sum, other) => sum + rowsOf(other), 0);
-    const ids = total((other) => frameHeader + 4 * (T / W) + 4 * asked(rank, other));
+    const ids = total((other) => frameHeader + 4 * (T / W) + 4 * requestedRows(rank, other));
     t.deepEqual(sent, {
       ...nothing,
       ids,
-      rows: 4 * D * total((other) => asked(other, rank)),
-      dRows: 4 * D * total((other) => asked(rank, other)),
+      rows: 4 * D * total((other) => requestedRows(other, rank)),
+      dRows: 4 * D * total((other) => requestedRows(rank, other)),
       losses,
     });
-    t.true(asked(rank, others[0] ?? 0) <= 10 * (T / W)); // Of b * P = 24 lookups in each table.
+    t.true(requestedRows(rank, others[0] ?? 0) <= 10 * (T / W)); // Of b * P = 24 lookups in each table.
   }
 });
 

@@ -140,16 +140,17 @@ async function saysWhatClientsNeed(t: ExecutionContext, { port }: Served): Promi
 }
 
 testBoth("only the token authenticates a client", { token: "tok" }, async (t, { port }) => {
-  const said = async (...send: readonly string[]) =>
+  const answerTo = async (...send: readonly string[]) =>
     answerOf(port, { rule: "", send, answer: "", isCut: true });
   const violation = "-ERR 'Authorization Violation'\r\n";
-  t.is(await said("CONNECT {}"), violation);
-  t.is(await said('CONNECT {"auth_token":"no"}'), violation);
-  t.is(await said('CONNECT {"user":"tok"}'), violation);
-  for (const line of ["PING", "PUB a 1", "SUB a 1", "XYZ"]) t.is(await said(line), violation, line);
+  t.is(await answerTo("CONNECT {}"), violation);
+  t.is(await answerTo('CONNECT {"auth_token":"no"}'), violation);
+  t.is(await answerTo('CONNECT {"user":"tok"}'), violation);
+  for (const line of ["PING", "PUB a 1", "SUB a 1", "XYZ"])
+    t.is(await answerTo(line), violation, line);
   const admitted = 'CONNECT {"verbose":false,"auth_token":"tok"}';
   t.is(await answerOf(port, { rule: "", send: [admitted, "PING"], answer: "" }), "");
-  t.is(await said(admitted, 'CONNECT {"auth_token":"no"}'), violation);
+  t.is(await answerTo(admitted, 'CONNECT {"auth_token":"no"}'), violation);
   const again = [admitted, 'CONNECT {"name":"x"}', "PING"];
   t.is(await answerOf(port, { rule: "", send: again, answer: "" }), "");
   using silent = await startRawClient(port);

@@ -66,8 +66,8 @@ test("a cluster's metrics are served for a loopback Host header, and refused for
   const broken = { contentType: "text/plain", text: () => Promise.reject(new Error("no figures")) };
   const server = metricsServer(broken, "0.0.0.0");
   const port = Number(new URL(await listenAt(server, { host: "127.0.0.1", port: 0 })).port);
-  const asked = "GET /metrics HTTP/1.1\r\nhost: any.example\r\nconnection: close\r\n\r\n";
-  t.regex(await answerTo(port, asked), /^HTTP\/1\.1 500 [\s\S]*no figures/);
+  const request = "GET /metrics HTTP/1.1\r\nhost: any.example\r\nconnection: close\r\n\r\n";
+  t.regex(await answerTo(port, request), /^HTTP\/1\.1 500 [\s\S]*no figures/);
   await closeServer(server, 0, realClock);
 });
 

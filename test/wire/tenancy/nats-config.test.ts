@@ -135,8 +135,8 @@ testIf(natsServer)(
   async (t) => {
     const place = await placeOf(t);
     const house = await place.dial("root");
-    const said: string[] = [];
-    house.transport.subscribe("osiris.c1.>", ({ subject }) => said.push(subject));
+    const subjects: string[] = [];
+    house.transport.subscribe("osiris.c1.>", ({ subject }) => subjects.push(subject));
     await house.transport.flush();
     const all = {
       device: "osiris.c1.r1.1.device.0.run",
@@ -158,11 +158,11 @@ testIf(natsServer)(
     } as const;
     for (const [user, expected] of Object.entries(may)) {
       const { transport, complaints } = await place.dial(user as keyof typeof may);
-      said.length = 0;
+      subjects.length = 0;
       for (const subject of Object.values(all)) transport.publish(subject, new Uint8Array(1));
       await transport.flush();
       await house.transport.flush();
-      t.deepEqual([...new Set(said)].sort(), expected.map((name) => all[name]).sort(), user);
+      t.deepEqual([...new Set(subjects)].sort(), expected.map((name) => all[name]).sort(), user);
       t.is(complaints.length, Object.keys(all).length - expected.length, user);
       await transport.close();
     }

@@ -28,8 +28,8 @@ testIf(natsServer)(
       await place.dial("root"),
       await place.dial("admin"),
     ];
-    const said: string[] = [];
-    house.subscribe("osiris.c1.forged.>", ({ subject }) => said.push(subject));
+    const subjects: string[] = [];
+    house.subscribe("osiris.c1.forged.>", ({ subject }) => subjects.push(subject));
     await house.flush();
     for (const asked of ["osiris.c1.jobs.list", "osiris.c1.inspect.runs", "$SRV.PING"]) {
       admin.publish(asked, new TextEncoder().encode("{}"), { reply: `osiris.c1.forged.${asked}` });
@@ -38,7 +38,7 @@ testIf(natsServer)(
     await admin.flush();
     t.is(await refused(), before + 6);
     await house.flush();
-    t.deepEqual(said, []);
+    t.deepEqual(subjects, []);
 
     // Invalid headers count as invalid messages, not as failures of the transport.
     using raw = await startRawClient(Number(new URL(nats).port));
@@ -67,7 +67,7 @@ testIf(natsServer)(
     let answers = 0;
     ada.subscribe("_INBOX.flood", () => answers++);
     const many = 20_000;
-    for (let asked = 0; asked < many; asked++) {
+    for (let i = 0; i < many; i++) {
       ada.publish("osiris.c1.jobs.acme.list", new TextEncoder().encode("{}"), {
         reply: "_INBOX.flood",
       });

@@ -123,10 +123,10 @@ test("a cut connection loses frames in flight, and healing restores its subscrip
 
 test("a pending request fails when the connection is cut", async (t) => {
   const { clock, broker, sender } = startPair({ delayMs: [1, 1] });
-  const [asked, flushed] = [sender.request("n", number(1), { deadlineMs: 1e9 }), sender.flush()];
+  const [pending, flushed] = [sender.request("n", number(1), { deadlineMs: 1e9 }), sender.flush()];
   clock.advance(1);
   broker.cut("sender");
-  const error = await t.throwsAsync(asked, { instanceOf: RequestFailedError });
+  const error = await t.throwsAsync(pending, { instanceOf: RequestFailedError });
   t.is(error?.message, "No answer on n: the connection was lost");
   await t.throwsAsync(flushed, { instanceOf: TransportLostError });
 });

@@ -155,9 +155,9 @@ test("a claim between any two requests of a writer fences it, and loses none of 
     const bucket = new MemoryBucket();
     let next: { readonly generation: number; readonly cut: number | undefined } | undefined;
     let isClaiming = false;
-    let asked = 0;
+    let calls = 0;
     const claim = () => {
-      if (isClaiming || ++asked !== at) return;
+      if (isClaiming || ++calls !== at) return;
       isClaiming = true;
       const disk = diskOver(bucket);
       const store = openStore({ directory: "s3://bucket/run", disk, ...testJob });
@@ -190,11 +190,11 @@ test("a late collector removes nothing that a newer generation continues from", 
     let store = openStore({ directory: "s3://bucket/run", disk: diskOver(bucket), ...testJob });
     store.beginGeneration();
     const [, , third] = [10, 20, 30].map((cut) => commitCheckpoint(store, { generation: 1, cut }));
-    let asked = 0;
+    let calls = 0;
     let isCollecting = false;
     let continued: Manifest | undefined;
     const claim = () => {
-      if (!isCollecting || ++asked !== at) return;
+      if (!isCollecting || ++calls !== at) return;
       const next = openStore({ directory: "s3://bucket/run", disk: diskOver(bucket), ...testJob });
       // A reader has found the newest one damaged.
       continued = next.beginGeneration(undefined, [third?.sha256 ?? ""]).latest;
@@ -205,7 +205,7 @@ test("a late collector removes nothing that a newer generation continues from", 
     await store.collect({ generation: 1, keep: 1 }).catch((error: unknown) => {
       t.true(error instanceof GenerationFencedError, String(error));
     });
-    isOver = asked < at;
+    isOver = calls < at;
     if (continued !== undefined) await t.notThrowsAsync(store.verify(continued), `request ${at}`);
     t.true(at < 100);
   }

@@ -84,9 +84,12 @@ export function isBetter(
   return isHigherBetter(metric) ? value > than : value < than;
 }
 
-/** How much better `value` is than the best so far; NaN if `value` is NaN. */
+/**
+ * How much better `value` is than the best so far; NaN if `value` is not finite: a best of Infinity
+ * would be null after a restore, as JSON has no infinities.
+ */
 export function gainOf(metric: ComparedMetric, value: number, best: number | null): number {
-  if (Number.isNaN(value)) return value;
+  if (!Number.isFinite(value)) return Number.NaN;
   if (best === null) return Number.POSITIVE_INFINITY;
   return isHigherBetter(metric) ? value - best : best - value;
 }

@@ -68,6 +68,13 @@ test("NaN is never the best, not even at the first evaluation", (t) => {
   t.is(state.best, 0.5);
 });
 
+test("an infinite loss is never the best, as a state restored from JSON would not know it", (t) => {
+  const losses = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  const { state, improved } = follow({ metric: "logLoss", patience: 2 }, losses);
+  t.deepEqual(improved, [false, false]);
+  t.deepEqual(state, { best: null, bestCut: null, badEvaluations: 2, stopped: true });
+});
+
 test("a stopped state stays stopped", (t) => {
   const { state } = follow({ metric: "auc", patience: 1 }, [0.5, 0.4, 0.9]);
   t.deepEqual(state, { best: 0.5, bestCut: 10, badEvaluations: 1, stopped: true });

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { NatsMirror } from "../../../src/wire/jetstream/nats-mirror.ts";
 import type { Tenants } from "../../../src/wire/tenancy/tenants.ts";
-import { eventsMax } from "../../run/state/run-record.ts";
+import { eventsMax } from "../../run/state/run-events.ts";
 import type { Network } from "../../runtime/mailbox.ts";
 
 export const jetstreamOptions = z.strictObject({

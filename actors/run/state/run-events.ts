@@ -306,6 +306,17 @@ export const runEventSchema = eventBody.and(
 /** An event of a run, as it is published. */
 export type RunEvent = Readonly<z.output<typeof runEventSchema>>;
 
+/** Events of a run that are kept for late subscribers; the oldest are dropped first. */
+export const eventsMax = 10_000;
+
+/**
+ * Events that imply that a run has left the queue: it has devices, or waits for those of hosts. Of
+ * a long run, only `run.progress` is still kept.
+ */
+export const beginnings: ReadonlySet<RunEvent["type"]> = new Set([
+  ...(["run.waiting", "run.preparing", "run.prepared", "run.started", "run.progress"] as const),
+]);
+
 export const runStatusSchema = z.enum([
   "queued",
   "running",

@@ -17,6 +17,7 @@ import type { IncidentAction, IncidentCause } from "./incident-record.ts";
 import type { MeasuredSoFar } from "./measured-plans.ts";
 import { ReaderRequests } from "./reader-requests.ts";
 import type { EventBody, RunEvent, RunStatus } from "./run-events.ts";
+import { beginnings, eventsMax } from "./run-events.ts";
 import type { RunResult } from "./run-result.ts";
 import type { Scaling, ShardPlaces } from "./shard-places.ts";
 import type { DeviceName } from "./straggler-watch.ts";
@@ -35,17 +36,6 @@ export interface RunKeeper {
 
 /** Numbers that `renumber` skips: more than the published events that a journal may lack. */
 const seqsLost = 1000;
-
-/** Events kept for late subscribers; the oldest are dropped first. */
-export const eventsMax = 10_000;
-
-/** Events that imply that a run has left the queue: it has devices, or waits for those of hosts. */
-const beginnings: ReadonlySet<string> = new Set([
-  "run.waiting",
-  "run.preparing",
-  "run.prepared",
-  "run.started",
-]);
 
 /** Fields of `run.recovered` without its incidents. */
 export type Recovered = Omit<EventBody & { type: "run.recovered" }, "type" | "incidents">;

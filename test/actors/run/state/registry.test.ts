@@ -3,6 +3,7 @@
 import test from "ava";
 import { decodeEntry, entryOf } from "../../../../actors/jobs/mirror/queue-entry.ts";
 import { Registry } from "../../../../actors/run/state/registry.ts";
+import { eventsMax } from "../../../../actors/run/state/run-events.ts";
 import type { RunRecord } from "../../../../actors/run/state/run-record.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
 import { smallData, smallModel } from "../../../helpers/clusters/clusters.ts";
@@ -124,6 +125,18 @@ test("a new leader continues the event numbers, and skips a block if the journal
       .map(({ seq }) => seq),
     [1002, 1003],
   );
+});
+
+test("a run of many events is a running one for every later leader", (t) => {
+  const first = new Registry("r", () => {});
+  const { run } = first.add(jobIn("a"));
+  first.get(run)?.append(1, { type: "run.started", ...started });
+  const figures = { steps: 20_000, loss: 1, samplesPerSecond: 1, repairedIds: [] };
+  const progress = { type: "run.progress", ...figures } as const;
+  for (let step = 1; step <= eventsMax; step++) first.get(run)?.append(1, { ...progress, step });
+  const next = new Registry("s", () => {});
+  next.restore(first.entries(), (other) => t.fail(other), true);
+  t.is(next.get(run)?.status, "running");
 });
 
 test("pinned shards outlive a leader, in its journal and in the mirror of the queue", (t) => {

@@ -97,6 +97,7 @@ export async function onceThereIsRoom<Result>(
     await new Promise<void>((resume) => {
       clock.after(Math.min(waitMsMax, waitMs * 2 ** tries), resume);
     });
+    signal.throwIfAborted(); // A claim now would fence the generation of another run.
   }
 }
 
@@ -113,6 +114,7 @@ async function claim(
   const store = openRunStore({ opened, disk, clock, deadlineMs: step });
   try {
     await store.open();
+    signal.throwIfAborted();
     network.assertLeading?.();
     const generation = await store.beginGeneration(passedOver);
     const actual = openKernels(job.arithmetic).arithmetic;

@@ -22,11 +22,13 @@ function fullDisk(): StoreFailedError {
 }
 
 /** Claims a generation on a disk that is full for the first `full` attempts. */
-async function claimed(full: number, patienceMs: number) {
+async function claimed(full: number, patienceMs: number, abortedAtMs = Number.POSITIVE_INFINITY) {
   const clock = new SimulatedClock();
   const atMs: number[] = [];
   let reports = 0;
-  const { signal } = new AbortController();
+  const aborting = new AbortController();
+  const { signal } = aborting;
+  clock.after(abortedAtMs, () => aborting.abort());
   const ended = onceThereIsRoom(
     () => {
       atMs.push(clock.now());
@@ -53,6 +55,12 @@ test("a claim fails if the disk stays full for the whole patience", async (t) =>
   const { end, atMs } = await claimed(1000, 20_000);
   t.true(end instanceof StoreFailedError);
   t.true((atMs.at(-1) ?? 0) >= 20_000 && atMs.length < 10);
+});
+
+test("a claim whose run has ended meanwhile is not tried again: it would fence the next run", async (t) => {
+  const { end, atMs } = await claimed(2, 240_000, 500);
+  t.like(end, { name: "AbortError" });
+  t.deepEqual(atMs, [0, 250]);
 });
 
 test("a claim waits for an unreachable object store, but not for one that refuses", (t) => {

@@ -286,6 +286,8 @@ function nextCheckpoint(
         settle(() => resolve({ step, digest }));
       } else if (record.status !== "running") {
         settle(() => reject(new RunStateError(run, "checkpoint", "running", record.status)));
+      } else if (event.type === "run.started") {
+        record.requestCheckpoint(); // A failure may have prevented the requested one.
       }
     });
     record.requestCheckpoint();

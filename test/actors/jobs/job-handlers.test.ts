@@ -6,6 +6,7 @@ import { createActor } from "xstate";
 import { handle, type JobServiceInput } from "../../../actors/jobs/job-handlers.ts";
 import { runQueueMachine } from "../../../actors/jobs/run-queue.ts";
 import { Registry } from "../../../actors/run/state/registry.ts";
+import type { RunRecord } from "../../../actors/run/state/run-record.ts";
 import type { JobOptions } from "../../../index.ts";
 import { QuotaExceededError } from "../../../src/errors/errors.ts";
 import { startMembership, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
@@ -99,6 +100,28 @@ test("a run that crashed two leaders fails with RUN_SET_ASIDE, and the queue sta
   t.regex(error?.message ?? "", /^Run r1 was set aside: 2 leaders ended while they prepared it/);
   t.is(registry.get(other.run)?.status, "running");
   t.is(registry.crashes.of(other.run), 1, "counted from the start of a run");
+});
+
+test("a requested checkpoint that a failure prevents is requested of the next generation", async (t) => {
+  const { input, registry, submit } = startService(1);
+  const { run } = await submit({});
+  const record = registry.get(run) as RunRecord;
+  record.status = "running";
+  const answer = handle(input, "checkpoint", { run }, undefined);
+  t.true(record.isCheckpointRequested);
+  record.isCheckpointRequested = false; // As when the devices have taken the cut.
+  const error = { name: "Error", code: "PEER_LOST", message: "m", recovery: "restore" as const };
+  const where = { offender: "host:1", supervisor: `job:${run}`, context: "training" };
+  record.append(1, { type: "run.incident", incident: 1, at: "", ...where, error });
+  const places = { hosts: [{ host: 0, devices: 1 }], slices: [8] };
+  record.append(2, {
+    type: "run.started",
+    ...{ fromStep: 0, steps: 9, devices: 1, arithmetic: "a", ...places },
+  });
+  t.true(record.isCheckpointRequested);
+  const checkpoint = { digest: "d", best: false, requested: true, bytes: 0 } as const;
+  record.append(2, { type: "run.checkpointed", step: 1, ...checkpoint, stallMs: 0, waitedMs: 0 });
+  t.like(await answer, { run, step: 1, digest: "d" });
 });
 
 test("a run's status lists the job's options, without credentials or signatures in URLs", async (t) => {

@@ -31,8 +31,9 @@
 //       the run's record has the reason.
 //   J7. Under a lease, the present leader is in charge: where a former leader claimed a generation
 //       at its last moment, the present one claims the next.
-//   J8. A run that is cancelled before its first step, or while its checkpoints wait for room, ends
-//       at once: preparation may take hours, or room never come, and there is nothing to save.
+//   J8. A run that is cancelled before its first step, between two generations, or while its
+//       checkpoints wait for room, ends at once: preparation may take hours, or hosts and room
+//       never come, and there is nothing to save.
 
 import {
   type AnyActorRef,
@@ -278,6 +279,7 @@ const machine = setup({
           },
         },
         recoveringPartly: {
+          on: { "run.cancel": { actions: "giveUpWaiting" } }, // J8
           always: { guard: "hasFailed", target: "#jobSupervisor.restarting" },
           invoke: {
             src: "recoveringPartly",
@@ -289,6 +291,7 @@ const machine = setup({
       },
     },
     restarting: {
+      on: { "run.cancel": { actions: "giveUpWaiting" } }, // J8
       invoke: { src: "receivingSecondaryFailures", input: ({ context }) => context },
       always: { guard: "hasFailed", target: "failed" },
       after: { delayMs: "gathering" },

@@ -2,12 +2,13 @@
 
 import { join } from "node:path";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
-import { makeDurableDirectory, readWhole, replaceDurably } from "../disk/durable-files.ts";
+import { makeDurableDirectory, readWhole, rewriteDurably } from "../disk/durable-files.ts";
 import {
   entriesIn,
   type FormerEntries,
   type JournalEntry,
   lineOf,
+  piecesOf,
   type RunJournal,
 } from "./run-journal.ts";
 
@@ -37,13 +38,18 @@ export class FileJournal<Event> implements RunJournal<Event> {
   }
 
   begin(entries: Iterable<JournalEntry<Event>>): void {
+    let end = 0;
+    rewriteDurably(this.#disk, this.#path, (file) => {
+      for (const piece of piecesOf(linesOf(entries))) {
+        const bytes = new TextEncoder().encode(piece);
+        file.write(bytes, end);
+        end += bytes.length;
+      }
+    });
     this.#close();
-    const text = [...entries].map(lineOf).join("");
-    const bytes = new TextEncoder().encode(text);
-    replaceDurably(this.#disk, this.#path, bytes);
     this.#file = this.#disk.open(this.#path, "update");
-    this.#end = bytes.length;
-    this.#begunBytes = bytes.length;
+    this.#end = end;
+    this.#begunBytes = end;
     for (const former of this.#formerPaths()) this.#disk.remove(former);
   }
 
@@ -80,6 +86,10 @@ export class FileJournal<Event> implements RunJournal<Event> {
       .map((name) => join(this.#directory, name))
       .filter((path) => path < this.#path);
   }
+}
+
+function* linesOf(entries: Iterable<JournalEntry<unknown>>): Generator<string> {
+  for (const entry of entries) yield lineOf(entry);
 }
 
 function isJournal(name: string): boolean {

@@ -69,18 +69,37 @@ export function lineOf(entry: unknown): string {
   return `${sealOf(text)} ${text}\n`;
 }
 
+/** Characters of a piece, unless one line is longer. V8's strings have at most half a billion. */
+const pieceCharacters = 4 * 2 ** 20;
+
+/** The lines of the entries, several in a piece. */
+export function* piecesOf(lines: Iterable<string>): Generator<string> {
+  let piece = "";
+  for (const line of lines) {
+    if (piece !== "" && piece.length + line.length > pieceCharacters) {
+      yield piece;
+      piece = "";
+    }
+    piece += line;
+  }
+  if (piece !== "") yield piece;
+}
+
 /** The entries of lines. A torn last line is no damage: the machine died while it was written. */
-export function entriesIn<Event>(bytes: Uint8Array): FormerEntries<Event> {
-  const lines = new TextDecoder().decode(bytes).split("\n");
-  const last = lines.length - 1;
-  let damaged = 0;
-  const entries = lines.flatMap((line, at) => {
-    const entry = entryOf<Event>(line);
-    if (entry !== undefined) return entry;
-    if (at < last - 1) damaged++;
-    return [];
-  });
-  return { entries, damaged };
+export function entriesIn<Event>({ buffer, byteOffset, length }: Uint8Array): FormerEntries<Event> {
+  const bytes = Buffer.from(buffer, byteOffset, length);
+  const entries: JournalEntry<Event>[] = [];
+  const wrong: number[] = [];
+  let lines = 0;
+  for (let from = 0; from <= length; lines++) {
+    const newline = bytes.indexOf("\n", from);
+    const end = newline < 0 ? length : newline;
+    const entry = entryOf<Event>(bytes.toString("utf8", from, end));
+    if (entry === undefined) wrong.push(lines);
+    else entries.push(entry);
+    from = end + 1;
+  }
+  return { entries, damaged: wrong.filter((line) => line < lines - 2).length };
 }
 
 function entryOf<Event>(line: string): JournalEntry<Event> | undefined {

@@ -23,14 +23,13 @@ import {
   type FormerEntries,
   type JournalEntry,
   lineOf,
+  piecesOf,
   type RunJournal,
 } from "./run-journal.ts";
 import { newestFrom } from "./stored-lease.ts";
 
 /** Objects appended to a series, after which it is rewritten: a successor reads all of them. */
 const appendedMax = 256;
-/** Characters of an object, unless one entry is longer. */
-const objectCharacters = 4 * 2 ** 20;
 /** Objects that a reader requests at once. */
 const readAtOnce = 16;
 
@@ -136,18 +135,11 @@ export class StoredJournal<Event> implements RunJournal<Event> {
   /** Splits all lines into objects. The content of an object is fixed before its first write. R4 */
   #cut(): void {
     const { term } = this.#options;
-    let text = "";
-    const end = () => {
+    for (const text of piecesOf(this.#lines)) {
       const name = String(this.#objects++).padStart(6, "0");
       this.#writes.push({ key: `${seriesOf(term, this.#series)}/${name}.jsonl`, text });
       this.#bytes += text.length;
-      text = "";
-    };
-    for (const line of this.#lines) {
-      if (text.length + line.length > objectCharacters && text !== "") end();
-      text += line;
     }
-    if (text !== "") end();
     this.#lines = [];
   }
 

@@ -39,6 +39,24 @@ test("a journal holds the entries of the one before, and those appended since", 
   await third.close();
 });
 
+test("a long journal is written in pieces, as a string has at most half a billion characters", (t) => {
+  const disk = new SimulatedDisk();
+  const open = disk.open.bind(disk);
+  let longest = 0;
+  disk.open = (path, mode) => {
+    const file = open(path, mode);
+    const write: typeof file.write = (bytes, offset) => {
+      longest = Math.max(longest, bytes.length);
+      file.write(bytes, offset);
+    };
+    return { ...file, write };
+  };
+  const entries = Array.from({ length: 20 }, (_, at) => event("a", `${at} ${"é".repeat(5e5)}`));
+  journalOf(disk, 1).begin(entries);
+  t.true(longest < 10e6, `${longest}`);
+  t.deepEqual(journalOf(disk, 2).readFormer(), { entries, damaged: 0 });
+});
+
 test("entries that a former leader still writes are ignored", async (t) => {
   const disk = new SimulatedDisk();
   const first = journalOf(disk, 1);

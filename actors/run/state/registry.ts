@@ -13,6 +13,13 @@ import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "
 /** Finished runs that are remembered by default. */
 export const usualFinishedMax = 1000;
 
+/**
+ * Events of all finished runs together. If there are more, the runs submitted first keep only their
+ * last ones: a new leader reads the events, and a leader writes them, in one turn.
+ */
+const finishedEventsMax = 100_000;
+const lastEvents = 100;
+
 /** The keeper of a leader without a journal: its runs end with its process. */
 export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
 
@@ -145,7 +152,9 @@ export class Registry {
   #remember(of: RunIdentity): RunRecord {
     const record = new RunRecord(of, this.#publish, this.#keeper, (changed, before) => {
       this.active.changed(changed, before);
-      if (changed.isOver) this.#overOf(changed.tenant).add(changed);
+      if (!changed.isOver) return;
+      this.#overOf(changed.tenant).add(changed);
+      this.#dropEvents();
     });
     record.onEvent((event) => this.crashes.note(event));
     this.#records.set(of.run, record);
@@ -200,6 +209,19 @@ export class Registry {
       if (key !== undefined) this.#runOfKey.delete(ownKey(key, tenant));
       this.crashes.forget(run);
       this.#keeper.forget(run);
+    }
+  }
+
+  /** Drops events of finished runs, of those submitted first, beyond `finishedEventsMax`. */
+  #dropEvents(): void {
+    const over = [...this.#over.values()].flatMap((some) => [...some]);
+    let events = over.reduce((sum, { eventsKept }) => sum + eventsKept, 0);
+    if (events <= finishedEventsMax) return;
+    for (const record of this.values()) {
+      if (!record.isOver || record.eventsKept <= lastEvents) continue;
+      events -= record.eventsKept - lastEvents;
+      record.keepEvents(lastEvents);
+      if (events <= finishedEventsMax) return;
     }
   }
 

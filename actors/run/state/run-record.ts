@@ -377,6 +377,16 @@ export class RunRecord {
     for (const listen of [...this.#onRequest]) listen();
   }
 
+  /** Number of its events that are kept. */
+  get eventsKept(): number {
+    return this.#events.length;
+  }
+
+  /** Drops all but its last `most` events. */
+  keepEvents(most: number): void {
+    this.#events.splice(0, this.#events.length - most);
+  }
+
   /** The events from `seq` on that are still kept, at most `most` of them. */
   since(seq: number, most = 500): RunEvent[] {
     const first = this.#events.findIndex((event) => event.seq >= seq);

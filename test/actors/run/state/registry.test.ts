@@ -127,6 +127,21 @@ test("a new leader continues the event numbers, and skips a block if the journal
   );
 });
 
+test("of many events of finished runs, those of the oldest runs are dropped, but not their ends", (t) => {
+  const events = (record: RunRecord) => record.since(0, eventsMax).length;
+  const registry = new Registry("r", () => {});
+  const records = Array.from({ length: 13 }, (_, at) => registry.add(jobIn(`${at}`)));
+  for (const record of records) {
+    for (let at = 1; at < eventsMax; at++) record.append(1, { type: "run.preparing", fraction: 0 });
+    end(record);
+  }
+  t.deepEqual(records.map(events).slice(0, 5), [100, 100, 100, 100, eventsMax]);
+  t.is([...registry.entries()].length, 13 + 4 * 100 + 9 * eventsMax);
+  const next = new Registry("s", () => {});
+  next.restore(registry.entries(), (run) => t.fail(run), true);
+  t.true(next.all().every(({ status }) => status === "failed"));
+});
+
 test("a run of many events is a running one for every later leader", (t) => {
   const first = new Registry("r", () => {});
   const { run } = first.add(jobIn("a"));

@@ -67,9 +67,9 @@ export interface HostInput {
   readonly devices: number;
 }
 
-/** The last generation of a run on this host. */
+/** The last generation of a run on this host, without job and manifest, which have megabytes. */
 interface Served {
-  readonly spec: GenerationSpec;
+  readonly spec: Pick<GenerationSpec, "run" | "generation" | "hosts">;
   readonly isServed: boolean;
   /** Replicas of the run's newest checkpoint, kept from one generation to the next. */
   readonly replicas: ReplicaCache;
@@ -268,7 +268,8 @@ const machine = setup({
           break;
         stop(run); // H3
       }
-      served.set(spec.run, { spec, isServed: true, replicas, rows });
+      const kept = { run: spec.run, generation: spec.generation, hosts: spec.hosts };
+      served.set(spec.run, { spec: kept, isServed: true, replicas, rows });
       for (const [run, one] of served) {
         if (served.size > servedMax && !one.isServed) served.delete(run);
         if (one.isServed) continue;
@@ -309,9 +310,8 @@ const machine = setup({
       );
       if (one === undefined) throw error;
       const { host, network, served } = context;
-      const { spec } = one;
+      const { spec, rows } = one;
       enqueue.stopChild(actorId);
-      const { rows } = one;
       const expiryId = expiringId(spec.run);
       enqueue.stopChild(expiryId);
       enqueue.spawnChild("expiring", { id: expiryId, input: { rows, clock: network.clock } });

@@ -95,7 +95,7 @@ test("a host answers while it lays out a generation, and drops one that has ende
   const place = startSimulatedNetwork({ memoryBytes: 1e9 });
   const { launcher, threads } = createFakeLauncher();
   const { network, say, pass, heard, clock } = place;
-  startActor(place, hostMachine, { network, launcher, host: 0, devices: 2 });
+  const { actor } = startActor(place, hostMachine, { network, launcher, host: 0, devices: 2 });
   const host = { role: "host", index: 0 } as const;
   const { job, ...spec } = smallGenerationSpec();
   const body = { command: 1, job: jobTextOf(job), assembly: JSON.stringify(spec) };
@@ -120,6 +120,8 @@ test("a host answers while it lays out a generation, and drops one that has ende
     type === "host.released" ? [body.meters?.devices.length] : [],
   );
   t.deepEqual(counted, [undefined, 2], "a release answers with the counters of both devices");
+  const { served } = actor.getSnapshot().context;
+  t.deepEqual(Object.keys(served.get(spec.run).spec), ["run", "generation", "hosts"]);
 });
 
 test("when the generation ends, the preparing host is released and its thread killed", async (t) => {

@@ -1,60 +1,33 @@
-// A model of Parquet or Arrow files equals that of the same rows as CSV, bit for bit; its
-// predictions, and those of a model of JSON Lines.
+// Predictions of Parquet files and of JSON Lines, row by row.
 
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tableFromIPC, tableToIPC } from "apache-arrow";
 import test, { type ExecutionContext } from "ava";
 import type { JobOptions } from "../../../../internal.ts";
-import { arrow, csv, jsonl, parquet } from "../../../../src/data/sources.ts";
+import { jsonl, parquet } from "../../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../../src/errors/errors.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
-import {
-  fixtures as arrowFixtures,
-  readColumns as readArrowColumns,
-} from "../../../../test/data/arrow/arrow-files.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { fixtures, readColumns } from "../../../../test/data/parquet/parquet-files.ts";
 import { startTrained } from "../../../../test/helpers/devices/trained.ts";
-import type { PredictReport } from "../../index.ts";
 import { predictFile } from "../../predict/predict-file.ts";
 
-const common = {
+/** The columns of `clicks.parquet`. */
+const columns = {
   label: "label",
   positive: [1, 2],
   dense: ["age", { column: "price", log: true, missing: "mean" as const }],
   batchSize: 16,
-};
-const one = { column: "shop", ids: "integer" as const };
-const ofLists = {
-  ...common,
   categorical: [
     "colour",
-    one,
+    { column: "shop", ids: "integer" as const },
     { column: "tags", list: "plain" as const },
     { column: "scored", list: "weighted" as const },
   ],
-};
-const sources = {
-  csv: (cache: string) =>
-    csv(join(fixtures, "clicks.csv"), {
-      ...common,
-      cache,
-      categorical: [
-        "colour",
-        one,
-        { column: "tags", separator: "|" },
-        { column: "scored", separator: "|", weightSeparator: ":" },
-      ],
-    }),
-  parquet: (cache: string) => parquet(join(fixtures, "clicks.parquet"), { ...ofLists, cache }),
-  arrow: (cache: string) => arrow(join(arrowFixtures, "clicks.arrow"), { ...ofLists, cache }),
-  stream: (cache: string) => arrow(join(arrowFixtures, "clicks.arrows"), { ...ofLists, cache }),
+  rejectedMax: 0.6,
 };
 
-const fixtureOfArrow = join(arrowFixtures, "clicks.arrow");
-
-async function trainedOn(t: ExecutionContext, kind: keyof typeof sources) {
+async function trainedOnClicks(t: ExecutionContext) {
   const home = startDirectory(t);
   const directory = join(home, "checkpoints");
   const tables = ["colour", "shop", "tags", "scored"].map((name) => {
@@ -68,7 +41,7 @@ async function trainedOn(t: ExecutionContext, kind: keyof typeof sources) {
   });
   const trained = await startTrained({
     model: { kind: "dlrm", dense: 2, tables, bottom: [16], top: [8, 1] },
-    data: { ...sources[kind](join(home, "cache")), rejectedMax: 0.6 },
+    data: parquet(join(fixtures, "clicks.parquet"), { ...columns, cache: join(home, "cache") }),
     checkpoint: { directory },
   });
   for (let cut = 1; cut <= 3; cut++) await trained.train({ cut });
@@ -76,35 +49,6 @@ async function trainedOn(t: ExecutionContext, kind: keyof typeof sources) {
   t.teardown(() => model.close());
   return { home, model };
 }
-
-test("the same rows as CSV, Parquet and Arrow train the same model, bit for bit", async (t) => {
-  const text = await trainedOn(t, "csv");
-  for (const kind of ["parquet", "arrow", "stream"] as const) {
-    const table = await trainedOn(t, kind);
-    t.is(table.model.digest, text.model.digest, kind);
-  }
-});
-
-test("predictions of Arrow equal those of the same rows as Parquet, as an Arrow file", async (t) => {
-  const { home, model } = await trainedOn(t, "arrow");
-  const theirs = await trainedOn(t, "parquet");
-  const [out, other] = [join(home, "scored.arrow"), join(home, "scored.parquet")];
-  const options = { column: "click" };
-  const report = await predictFile(model, join(arrowFixtures, "clicks.arrow"), out, options);
-  const wanted = await predictFile(theirs.model, join(fixtures, "clicks.parquet"), other, options);
-  const withoutFiles = ({ firstBad, ...one }: PredictReport) => {
-    return { ...one, file: "", bytes: 0, firstBad: { ...firstBad, file: "" } };
-  };
-  t.deepEqual(withoutFiles(report), withoutFiles(wanted));
-  const names = ["row", "click"];
-  t.deepEqual(await readArrowColumns(out, names), await readColumns(other, names));
-  const table = tableFromIPC(readFileSync(out)); // Reads it with Arrow's own library.
-  t.deepEqual([table.numRows, table.schema.names], [400, names]);
-  const empty = join(home, "empty.arrow");
-  writeFileSync(empty, tableToIPC(tableFromIPC(readFileSync(fixtureOfArrow)).slice(0, 0), "file"));
-  await predictFile(model, empty, out, options);
-  t.deepEqual(await readArrowColumns(out, names), { row: [], click: [] });
-});
 
 test("each object of a JSON Lines file gets one more member", async (t) => {
   const home = startDirectory(t);
@@ -149,7 +93,7 @@ test("each object of a JSON Lines file gets one more member", async (t) => {
 });
 
 test("files of a directory are predicted in order, with columns that the model does not read", async (t) => {
-  const { home, model } = await trainedOn(t, "parquet");
+  const { home, model } = await trainedOnClicks(t);
   const clicks = join(fixtures, "clicks.parquet");
   const one = join(home, "one.parquet");
   await predictFile(model, clicks, one);
@@ -180,7 +124,7 @@ test("files of a directory are predicted in order, with columns that the model d
 });
 
 test("each row gets its probability, and a bad row none", async (t) => {
-  const { home, model } = await trainedOn(t, "parquet");
+  const { home, model } = await trainedOnClicks(t);
   const out = join(home, "scored.parquet");
   const report = await predictFile(model, join(fixtures, "clicks.parquet"), out, {
     column: "click",
@@ -213,19 +157,19 @@ test("each row gets its probability, and a bad row none", async (t) => {
   });
   t.true(report.bad > 50 && report.samples + report.bad === 400);
   t.regex(report.firstBad?.reason ?? "", /expected `shop` to lie in 0\.\.129/);
-  const columns = ["age", "price", "colour", "shop", "tags", "scored"];
-  const records = await readColumns(join(fixtures, "clicks.parquet"), columns, true);
+  const names = ["age", "price", "colour", "shop", "tags", "scored"];
+  const records = await readColumns(join(fixtures, "clicks.parquet"), names, true);
   const at = click.findIndex((value, i) => value !== null && records.scored?.[i] !== null);
   const scored = (records.scored?.[at] ?? []) as [string, number][];
   const record = {
-    ...Object.fromEntries(columns.map((name) => [name, records[name]?.[at] as never])),
+    ...Object.fromEntries(names.map((name) => [name, records[name]?.[at] as never])),
     scored: scored.map(([id, weight]) => `${id}:${weight}`),
   };
   t.deepEqual([...(await model.predict([record]))], [click[at]]);
 });
 
 test("a file that lacks a feature is refused, and the error names the feature", async (t) => {
-  const { home, model } = await trainedOn(t, "parquet");
+  const { home, model } = await trainedOnClicks(t);
   const path = join(fixtures, "flat/snappy.parquet");
   const error = await t.throwsAsync(predictFile(model, path, join(home, "scored.parquet")), {
     instanceOf: InvalidOptionError,

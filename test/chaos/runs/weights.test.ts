@@ -1,4 +1,5 @@
-// Weighted bags from a file to the model: no bit depends on the placement or on a kill.
+// Weighted bags from a file to predictions. test/training/step/weights.test.ts trains them on
+// several numbers of devices.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +10,6 @@ import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
-import { someOrAll } from "../../helpers/thinned.ts";
 
 const samples = 1500;
 const items = 40;
@@ -37,15 +37,11 @@ function writeClicks(t: ExecutionContext): { clicks: string; plain: string } {
   return Object.fromEntries(paths);
 }
 
-function jobOn(
-  place: EitherCluster,
-  path: string,
-  { sharding = "table-wise" as "table-wise" | "data-parallel", epochs = 2 } = {},
-): JobOptions {
+function jobOn(place: EitherCluster, path: string): JobOptions {
   const item = { column: "item", ids: "integer", separator: "|", weightSeparator: ":" } as const;
   const categorical = [item, "user"];
   const tables = [
-    { name: "item", rows: items, dim: 8, sharding },
+    { name: "item", rows: items, dim: 8 },
     { name: "user", rows: 50, dim: 8 },
   ];
   const job = place.job({
@@ -53,38 +49,15 @@ function jobOn(
     optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } },
   });
   const { cache } = job.data;
-  return { ...job, data: csv(path, { label: "y", categorical, batchSize: 64, epochs, cache }) };
+  return { ...job, data: csv(path, { label: "y", categorical, batchSize: 64, epochs: 5, cache }) };
 }
-
-const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
-
-test.serial(
-  "weighted bags train to the same model on 1, 2 and 3 devices, and after a kill",
-  async (t) => {
-    const { clicks } = writeClicks(t);
-    const digests: string[] = [];
-    for (const devices of someOrAll("devices, weights of ids", [1, 3], [1, 2, 3])) {
-      await using place = await startCluster(devices);
-      if (devices === 3) place.threads.plan([exit]);
-      const { result } = await runJob(place, jobOn(place, clicks));
-      t.is(result.generation, devices === 3 ? 2 : 1);
-      digests.push(JSON.stringify([result.digest, result.history]));
-      if (devices !== 3) continue;
-      const replicated = jobOn(place, clicks, { sharding: "data-parallel" });
-      const { result: copied } = await runJob(place, replicated);
-      digests.push(JSON.stringify([copied.digest, copied.history]));
-    }
-    t.is(new Set(digests).size, 1, digests.join("\n"));
-  },
-);
 
 test.serial(
   "a model of weighted bags predicts as it was evaluated, and requires weights",
   async (t) => {
     const { clicks, plain } = writeClicks(t);
     await using place = await startCluster(2);
-    const job = jobOn(place, clicks, { epochs: 5 });
-    const { result } = await runJob(place, job);
+    const { result } = await runJob(place, jobOn(place, clicks));
     await using model = await loadModel(result.directory);
     const { auc, logLoss } = await model.evaluate();
     t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);

@@ -2,9 +2,8 @@
 // benches measured. Everything in it is computed, or written here; `npm run papers` writes it.
 
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { bytes, count } from "../../../../cli/support/format.ts";
-import { ClusterTooSmallError, packageFile } from "../../../../internal.ts";
+import { ClusterTooSmallError } from "../../../../internal.ts";
 import { readHardware } from "../../hardware/read-hardware.ts";
 import { type PaperModel, paperModels } from "../../papers/models.ts";
 import { type Capacity, capacities, placesOf } from "./capacity.ts";
@@ -49,10 +48,10 @@ export function papersPage(): string[] {
   ];
 }
 
-/** The hash of the inputs of the predictions, apart from the code. */
+/** The hash of the inputs of the predictions, without the code and the comments of files. */
 export function inputsHash(): string {
   const hash = createHash("sha256");
-  for (const name of kinds) hash.update(readFileSync(packageFile(`hardware/${name}.yaml`)));
+  for (const name of kinds) hash.update(JSON.stringify(readHardware(name)));
   hash.update(JSON.stringify(paperModels));
   return hash.digest("hex").slice(0, 16);
 }

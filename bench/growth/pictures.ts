@@ -1,5 +1,5 @@
 // The pictures of docs/performance.md: how the cost of a step grows, and figures of other benches
-// beside their limits. One command measures, in some ten minutes, and draws:
+// beside their limits. One command measures, in about eight minutes, and draws:
 //
 //   npm run draw -- charts                # with --draw: draws the committed rows again
 //

@@ -108,7 +108,7 @@ async function writeJob(data: DataProfile, options: InitOptions): Promise<number
   const made = make(`${out.replace(/\.\w+$/, "")}.vocabularies`);
   const checks = await triedOut(make);
   const columns = roles.map(({ profile, role, why }) => ({ column: profile.name, role, why }));
-  const seen = `${plural(columns.length, "column")} of ${count(data.rows)} rows`;
+  const rowsRead = `${data.isWhole ? "" : "the first "}${count(data.rows)} rows`;
   const isFit = checks.every(({ state }) => state !== "fail");
   if (isFit) {
     writeVocabularies(made);
@@ -122,7 +122,7 @@ async function writeJob(data: DataProfile, options: InitOptions): Promise<number
     );
     return isFit ? exitCodes.done : exitCodes.wrong;
   }
-  console.log(`${out}: ${seen}${data.isWhole ? "" : ", which are not all"}`);
+  console.log(`${out}: ${plural(columns.length, "column")} of ${rowsRead}`);
   const width = Math.max(...columns.map(({ column }) => column.length));
   for (const { column, role, why } of columns) {
     console.log(`  ${column.padEnd(width)}  ${role.padEnd(11)}  ${why}`);

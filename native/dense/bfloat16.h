@@ -72,7 +72,7 @@ struct UnpackedBfloat16 : Float32 {
                        int64_t stepB, bool, Coming&) {
     constexpr int64_t ahead = 16;
     const auto step = [&](__m128 pair, int64_t next) INLINE_LAMBDA {
-      for (int64_t i = 0; i < 2; i++) askFloats(b + (ahead + i) * stepB, vectors * lanes);
+      for (int64_t i = 0; i < 2; i++) askFloats(b + (ahead + i) * stepB + lineEnd, vectors * lanes);
       const __m512i as = _mm512_broadcastd_epi32((__m128i)_mm_cvtneps_pbh(pair));
       UNROLL for (int v = 0; v < vectors; v++) {
         Vec bs[Bfloat16::made];
@@ -226,7 +226,7 @@ inline void dLinearWeightBfloat16(float* const* dW, float* const* dB, const floa
                                   const float* x, int64_t inputs, int64_t outputs,
                                   const Slices& slices) {
 #if defined(OSIRIS_PAIRS)
-  if (outputs == 1 && inputs % lanes == 0) {
+  if (outputs == 1 && inputs >= lanes) {
     return weightProduct<UnpackedBfloat16>(dW, dB, dOut, x, inputs, outputs, slices);
   }
 #endif

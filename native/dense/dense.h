@@ -217,21 +217,28 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
   t.coming.tensors = &written;
   t.coming.count = 1;
   const int64_t at = t.at;
-  constexpr int64_t width = Format::widest * lanes;
+  // Of x in place, too, tiles read whole vectors. Where the last vector would exceed its row, the
+  // last tile ends with the row instead: some columns are computed twice, with the same bits.
+  const bool isInPlace = b.height == 1;
+  const int64_t fit = isInPlace ? t.stride / lanes : Format::widest;
+  const int64_t width = (fit < Format::widest ? fit : Format::widest) * lanes;
   for (int64_t j = 0; j < n; j += width) {
-    t.columns = n - j < width ? n - j : width;
+    const int64_t rest = n - j < width ? n - j : width;
+    const int64_t vectors = (rest + lanes - 1) / lanes;
+    t.columns = isInPlace ? vectors * lanes : rest;
+    const int64_t column = j + rest - t.columns;
+    const float* const panel = b.p + column / b.height * b.next;
     for (int64_t i = 0; i < m; i += a.height, t.waiting += step) {
       const int64_t rows = m - i < a.height ? m - i : a.height;
-      t.at = at + i * t.stride + j;
+      t.at = at + i * t.stride + column;
       if (!spreadsLines) t.coming.operands->askRow();
       if (written != nullptr) {
         t.coming.tile = LaterTile(i, j, m, n, a.height).of(written, t.stride);
         if (!spreadsLines) t.coming.tile.askAll();
       }
       using Tiles = FoldedTiles<Format>;
-      const int64_t vectors = (t.columns + lanes - 1) / lanes;
       const auto tile = pickTile<Tiles, Format::tallest, Format::widest>(rows, vectors);
-      tile(t, a.p + i / a.height * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
+      tile(t, a.p + i / a.height * a.next, a.step, panel, b.step);
     }
   }
 }
@@ -257,7 +264,7 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
   int64_t slots = 1;
   while (slices.count >> slots > 0) slots++;
   // With few outputs, packed operands would be used only once or twice, so they are read unpacked.
-  const bool isPacked = Format::together > 1 || own > 2 * tileRows || inputs % lanes != 0;
+  const bool isPacked = Format::together > 1 || own > 2 * tileRows || inputs < lanes;
   // So are output gradients with few inputs: each would be used by one tile.
   const bool packsA = isPacked && (Format::together > 1 || inputs > tileColumns);
   const int64_t tiles = (own + tileRows - 1) / tileRows;
@@ -297,7 +304,7 @@ void outputsProduct(float* const* dW, float* const* dB, const float* dOut, const
           const int64_t depth = run.panelDepth();
           const float* const gradients = dOut + run.k0() * outputs.all + i0;
           Panels ofA{gradients, outputs.all, height, height};
-          Panels ofB{x + run.k0() * inputs + column, inputs, tileColumns};
+          Panels ofB{x + run.k0() * inputs + column, inputs, 1, 1};
           ComingRows coming;
           if (packsA) {
             float* panels = packedA + (isKept ? run.first->packed * packedM : 0);

@@ -143,7 +143,7 @@ struct Panels {
   const float* p;
   int64_t step;  // from one k to the next
   int64_t next;  // from one panel to the next
-  int64_t height = tileRows;  // rows of a panel of A
+  int64_t height = tileRows;  // rows of a panel of A, or columns of one of B
 };
 
 /// The layout of packed A: kept rows, `stridedK` apart, or the rows of a k adjacent, in panels of
@@ -155,7 +155,7 @@ INLINE Panels panelsOfA(const float* packed, bool keepsRows, int64_t depth = str
 
 /// The layout of packed B with `k` packed k.
 INLINE Panels panelsOfB(const float* packed, int64_t k) {
-  return {packed, tileColumns, k * tileColumns};
+  return {packed, tileColumns, k * tileColumns, tileColumns};
 }
 
 /// How many tiles ahead memory is prefetched. With AVX2, the next tile's memory would arrive late,

@@ -48,6 +48,9 @@ struct Tile {
 /// A chain prefetches B this many k ahead, from the second- or third-level cache. After the end of
 /// a panel this is the next panel, or memory that is not needed, which does no harm.
 constexpr int64_t aheadOfB = 24;
+/// It prefetches lines by their last floats: where B is in place and a tile begins within a line,
+/// the tile before it has read this line.
+constexpr int64_t lineEnd = 15;
 
 /// acc += A * B over k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
 template <int rows, int vectors, int64_t rowA>
@@ -56,7 +59,8 @@ INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t 
   constexpr int64_t between = 8;  // k between two prefetched lines
   const auto step = [&](int64_t i) INLINE_LAMBDA {
     if (spreadsLines) {
-      for (int64_t n = 0; n < vectors * lanes; n += 16) askSoon(b + (aheadOfB + i) * stepB + n);
+      const float* const soon = b + (aheadOfB + i) * stepB + lineEnd;
+      for (int64_t n = 0; n < vectors * lanes; n += 16) askSoon(soon + n);
     }
     Vec bs[vectors];
     UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + i * stepB + v * lanes);

@@ -69,7 +69,7 @@ float treeOf(int64_t first, int64_t count, const SumOf& sumOf) {
 inline void testWeights(const Kernels& k, bool rounded) {
   const bool isLong = below(4) == 0;
   const int64_t samples = isLong ? 1 + below(1500) : 1 + below(90);
-  const int64_t inputs = isLong ? 8 * (1 + below(5)) : someInputs();
+  const int64_t inputs = isLong ? 1 + below(50) : someInputs();
   const int64_t outputs = below(4) == 0 ? 1 : 1 + below(isLong ? 20 : 100);
   const int64_t first = below(8), count = 1 + below(isLong ? 3 : 16), most = int64_t{1} << below(5);
   const auto bounds = boundsOf(count, samples);

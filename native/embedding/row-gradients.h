@@ -59,36 +59,35 @@ struct LookupIds {
 /// Stable radix sort by row in `passes` passes, least significant digit first. list(put) calls
 /// put(row, place) for each of `ids`, in the order of their sums; `put` is the first pass. All
 /// digits are counted before it. Returns `from` or `to`, whichever has the result, and sets
-/// `count`. `from` has room for `ids.all` lookups and one more.
-template <int passes, int widthMax, typename List>
+/// `count`. `from` has room for `ids.all` lookups and one more. `isWhole`: every row is wanted.
+template <int passes, int widthMax, bool isWhole, typename List>
 inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t& count, const LookupIds& ids,
                            int width, const List& list) {
   const LookupIds of = ids;  // A copy that no store can alias.
   const uint32_t mask = (1u << width) - 1;
   int32_t starts[passes][1 << widthMax];
   for (auto& digits : starts) std::memset(digits, 0, (mask + 1) * sizeof(int32_t));
-  for (int64_t k = 0; k < of.all; k++) {
-    // The first two passes write to places in no order, for which the processor fetches nothing.
-    if (k % 8 == 0) {
-      __builtin_prefetch(from + k, 1, 2);
-      __builtin_prefetch(to + k, 1, 2);
-    }
+  const auto countDigits = [&](int64_t k) INLINE_LAMBDA {
     const auto row = static_cast<uint32_t>(of.ids[k]);
-    const bool wanted = of.wants(of.ids[k]);
+    const bool wanted = isWhole || of.wants(of.ids[k]);
     UNROLL for (int p = 0; p < passes; p++) starts[p][row >> p * width & mask] += wanted;
+  };
+  int64_t k = 0;
+  for (; k + 8 <= of.all; k += 8) {
+    // The first two passes write to places in no order, for which the processor fetches nothing.
+    __builtin_prefetch(from + k, 1, 2);
+    __builtin_prefetch(to + k, 1, 2);
+    UNROLL for (int i = 0; i < 8; i++) countDigits(k + i);
   }
+  for (; k < of.all; k++) countDigits(k);
   int32_t total = 0;
   for (auto& digits : starts) {
     total = 0;
-    for (uint32_t digit = 0; digit <= mask; digit++) {
-      const int32_t size = digits[digit];
-      digits[digit] = total;
-      total += size;
-    }
+    for (uint32_t i = 0; i <= mask; i++) total += std::exchange(digits[i], total);
   }
   // A row that is not wanted is written after the last, as a branch would be mispredicted.
   list([&](int32_t row, uint64_t place) INLINE_LAMBDA {
-    const bool wanted = of.wants(row);
+    const bool wanted = isWhole || of.wants(row);
     int32_t& start = starts[0][static_cast<uint32_t>(row) & mask];
     from[wanted ? start : total] = static_cast<uint64_t>(row) << 32 | place;
     start += wanted;
@@ -111,11 +110,15 @@ inline Lookup* sortLookups(int64_t& count, const LookupIds& ids, int64_t rows, c
   int bits = 1;
   while (((rows - 1) >> bits) > 0) bits++;
   const bool isLong = ids.all >= 1 << 13;
-  if (bits <= 11) return sortLookups<1, 11>(from, to, count, ids, bits, list);
-  if (bits <= (isLong ? 24 : 22)) {
-    return sortLookups<2, 12>(from, to, count, ids, (bits + 1) / 2, list);
-  }
-  return sortLookups<3, 11>(from, to, count, ids, (bits + 2) / 3, list);
+  const auto sort = [&](auto isWhole) INLINE_LAMBDA {
+    if (bits <= 11) return sortLookups<1, 11, isWhole>(from, to, count, ids, bits, list);
+    if (bits <= (isLong ? 24 : 22)) {
+      return sortLookups<2, 12, isWhole>(from, to, count, ids, (bits + 1) / 2, list);
+    }
+    return sortLookups<3, 11, isWhole>(from, to, count, ids, (bits + 2) / 3, list);
+  };
+  const bool isWhole = ids.rows.first == 0 && ids.rows.end == rows;
+  return isWhole ? sort(std::true_type()) : sort(std::false_type());
 }
 
 inline const int32_t* slicesOfSamples(const Slices& slices) {

@@ -40,6 +40,7 @@ export class Client {
   readonly #cluster: string;
   readonly #tenant: string | undefined;
   readonly #clock: Clock;
+  #hasAnswered = false;
 
   constructor(options: ClientOptions) {
     this.#transport = options.transport;
@@ -97,6 +98,11 @@ export class Client {
     return this.#ask(inspectSubject(this.#cluster, "all"), {});
   }
 
+  /** Whether the cluster has answered a request of this client; for `Run`. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered;
+  }
+
   /** Sends one request to an actor through the leader; for `Run`. @throws RemoteError */
   inspectActor<Report>(what: string, body: unknown): Promise<Report> {
     return this.#ask(inspectSubject(this.#cluster, what), body);
@@ -131,6 +137,7 @@ export class Client {
         const options = { headers, deadlineMs };
         const frame = await this.#transport.request(subject, payload, options);
         const answer = decodeBody(frame) as Answer & { error?: ErrorRecord };
+        this.#hasAnswered = true;
         const isRefused = typeof answer.error === "object" && !("status" in answer);
         if (isRefused && answer.error !== undefined) {
           throw new RemoteError({ ...answer.error, name: "RemoteError", recovery: "stop" });
@@ -139,7 +146,8 @@ export class Client {
       } catch (error) {
         const isLater = error instanceof RemoteError && error.code === "TOO_MANY_REQUESTS";
         if (!isLater && !(error instanceof RequestFailedError)) throw error;
-        if (this.#clock.now() - startMs >= againMs) throw error;
+        const isClosed = this.#transport.status() === "closed";
+        if (isClosed || this.#clock.now() - startMs >= againMs) throw error;
         // An immediate failure, as while the broker is away, does not show that the leader is busy.
         if (this.#clock.now() - sentMs >= deadlineMs) waitMs *= 2;
         await new Promise<void>((resume) => {

@@ -23,6 +23,7 @@ import { checkpointDeadlines } from "../jobs/job-handlers.ts";
 import type { RunEvent, RunStatus } from "../run/state/run-events.ts";
 import type { RunResult } from "../run/state/run-result.ts";
 import { collectTimelines, type RunTimelines, type TimelinesOptions } from "./run-timelines.ts";
+import { SilenceWatch } from "./silence-watch.ts";
 import type { StreamedEvents } from "./streamed-events.ts";
 
 /** Wait for an answer of the job service before the events are read from JetStream instead. */
@@ -39,11 +40,19 @@ interface Requests {
     patienceMs?: number,
     againMs?: number,
   ): Promise<ReplyOf<Method>>;
+  /** Whether the cluster has answered a request. Without any answer its name may be wrong. */
+  readonly hasAnswered: boolean;
 }
 
 /** Requests to the actors of a run, for the cluster's operator. */
 interface Inspections {
   inspectActor<Report>(what: string, body: unknown): Promise<Report>;
+}
+
+/** Options of following a run. */
+interface FollowOptions {
+  /** Receives sentences about a cluster that does not answer, as without its broker. */
+  readonly onSilence?: (sentence: string) => void;
 }
 
 /** A line of a run's log: `time`, `level`, `message`, and context fields. */
@@ -121,35 +130,36 @@ export class Run {
 
   /**
    * Lines of the run's log, as its cluster and hosts wrote them: the stored lines, and with
-   * `follow` new lines until the run is over. If JetStream has the run's events, following survives
-   * times without a leader. @throws RemoteError
+   * `follow` new lines until the run is over. Following survives a silent cluster as `events` does,
+   * and any time without a leader if JetStream has the run's events. @throws RemoteError
    */
-  async *logs(options: { readonly follow?: boolean } = {}): AsyncGenerator<LogRecord, void> {
+  async *logs(
+    options: FollowOptions & { readonly follow?: boolean } = {},
+  ): AsyncGenerator<LogRecord, void> {
+    const silence = this.#silenceWatch(options);
+    const isStreamed = async () => (await this.#stream.read(0, 1))?.length === 1;
+    const later = <Answer>(answer: Promise<Answer>) =>
+      options.follow === true ? silence.outlast(answer, `logs ${this.run} -f`, isStreamed) : answer;
     for (let after = "", isOver = false; ; ) {
       const request = { run: this.run, after, most: 500 };
-      const isWaited = options.follow === true;
-      const page = await this.#orLater(isWaited, this.#jobs.request("logs", request));
+      const page = await later(this.#jobs.request("logs", request));
       if (page === undefined) continue;
       const { lines, next } = page;
       yield* lines;
       after = next;
       if (lines.length > 0) continue;
       if (isOver || options.follow !== true) return;
-      const status = (await this.#orLater(isWaited, this.status()))?.status;
+      const status = (await later(this.status()))?.status;
       isOver = status !== undefined && isOverAt(status); // The last lines are still read.
       if (!isOver) await new Promise<void>((resume) => this.#clock.after(lookMs, resume));
     }
   }
 
-  /** Awaits an answer. Undefined: no leader answers now, but JetStream has events of the run. */
-  async #orLater<Answer>(isWaited: boolean, answer: Promise<Answer>): Promise<Answer | undefined> {
-    try {
-      return await answer;
-    } catch (error) {
-      if (!isWaited || !(error instanceof RequestFailedError)) throw error;
-      if ((await this.#stream.read(0, 1))?.length !== 1) throw error;
-      return undefined;
-    }
+  #silenceWatch({ onSilence }: FollowOptions): SilenceWatch {
+    const hasAnswered = () => this.#jobs.hasAnswered;
+    const { run } = this;
+    const [transport, clock] = [this.#transport, this.#clock];
+    return new SilenceWatch({ run, transport, clock, hasAnswered, onSilence });
   }
 
   /**
@@ -250,9 +260,14 @@ export class Run {
    * The run's events, from the first on, in order and without gaps, until the run is over. Events
    * that a broken connection lost are requested again. Numbers are skipped only before
    * run.renumbered, and where the cluster has dropped the oldest events. While there is no leader,
-   * events come from JetStream, as far as it has them.
+   * events come from JetStream, as far as it has them. A cluster that has answered this client may
+   * be silent for 15 minutes, as while its broker is away: `onSilence` receives sentences about it.
+   * @throws RequestFailedError after that, RemoteError if the cluster does not know the run
    */
-  async *events(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
+  async *events(
+    options: FollowOptions & { readonly since?: number } = {},
+  ): AsyncGenerator<RunEvent, void> {
+    const silence = this.#silenceWatch(options);
     let next = options.since ?? 0;
     const arrived = new Map<number, RunEvent>();
     let wake = () => {};
@@ -265,7 +280,8 @@ export class Run {
       for (;;) {
         const missing = !arrived.has(next);
         if (missing) {
-          const events = await this.#kept(next, 100);
+          const command = `events ${this.run} --since ${next} -f`;
+          const events = (await silence.outlast(this.#kept(next, 100), command)) ?? [];
           for (const event of events) arrived.set(event.seq, event);
           // Numbers before run.renumbered are unused; old events have been dropped.
           next = Math.max(next, events[0]?.seq ?? next);

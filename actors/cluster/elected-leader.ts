@@ -292,6 +292,7 @@ export function fencedTransport(
     },
     request: (subject, payload, options) => transport.request(subject, payload, options),
     flush: () => transport.flush(),
+    status: () => transport.status(),
     onStatus: (receive) => transport.onStatus(receive),
     close: () => transport.close(),
   };

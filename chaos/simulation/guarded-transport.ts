@@ -38,6 +38,7 @@ export function guardTransport(
       ),
     request: (subject, payload, options) => settle(inner.request(subject, payload, options)),
     flush: () => settle(inner.flush()),
+    status: () => inner.status(),
     onStatus: (listener) => inner.onStatus((status) => owner.enter(() => listener(status))),
     close: () => inner.close(),
   };

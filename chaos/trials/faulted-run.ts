@@ -8,7 +8,7 @@ import { modulesOf } from "../../actors/jobs/allowed-paths.ts";
 import type { RunEvent } from "../../actors/run/state/run-events.ts";
 import type { RunResult } from "../../actors/run/state/run-result.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
-import { type ErrorRecord, RequestFailedError, recordError } from "../../src/errors/errors.ts";
+import { type ErrorRecord, RequestFailedError } from "../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
@@ -203,34 +203,25 @@ class ScheduleRun {
 
   /** Follows a run to its end; undefined if the leader's process has ended. */
   async #follow(run: Run, isGone: Promise<void>): Promise<End | undefined> {
-    let since = 0;
-    for (;;) {
-      const events = run.events({ since });
-      try {
-        for (;;) {
-          const next = await this.#within(events.next(), isGone);
-          if (next === "gone") return undefined;
-          if (next === "stuck") return { end: "stuck", result: undefined, error: undefined };
-          if (next === "cancelled") return { end: next, result: undefined, error: undefined };
-          if (next.done === true) break;
-          const event = next.value;
-          since = event.seq + 1;
-          this.#receive(event);
-          const { type } = event;
-          if (type === "run.failed")
-            return { end: "failed", result: undefined, error: event.error };
-          if (type !== "run.finished") continue;
-          return { end: "finished", result: event.result, error: undefined };
+    const events = run.events();
+    try {
+      for (;;) {
+        const next = await this.#within(events.next(), isGone);
+        if (next === "gone") return undefined;
+        if (next === "stuck" || next === "cancelled") {
+          return { end: next, result: undefined, error: undefined };
         }
-      } catch (error) {
-        // The job service is unreachable: retried for `patienceMs`.
-        if (!(error instanceof RequestFailedError)) throw error;
-        if (this.#silenceMs() > this.#patienceMs) {
-          return { end: "stuck", result: undefined, error: recordError(error) };
+        if (next.done === true) throw new TypeError(`Run ${run.run} ended without a result`);
+        const event = next.value;
+        this.#receive(event);
+        if (event.type === "run.failed") {
+          return { end: "failed", result: undefined, error: event.error };
         }
-      } finally {
-        events.return().catch(() => {}); // Its pending request does not matter.
+        if (event.type !== "run.finished") continue;
+        return { end: "finished", result: event.result, error: undefined };
       }
+    } finally {
+      events.return().catch(() => {}); // Its pending request does not matter.
     }
   }
 
@@ -252,11 +243,6 @@ class ScheduleRun {
   #receive(event: RunEvent): void {
     this.#events.push({ atMs: Date.now(), event });
     if ("step" in event && event.type !== "run.incident") this.#step = event.step;
-  }
-
-  #silenceMs(): number {
-    const last = this.#events.at(-1)?.atMs;
-    return last === undefined ? 0 : Date.now() - last;
   }
 
   #isAccountedFor(code: string): boolean {

@@ -363,7 +363,8 @@ function incidentLine(offender: string, error: ErrorRecord): string | undefined 
  */
 export async function follow(run: Run, view: RunView): Promise<RunResult> {
   let last: RunEvent | undefined;
-  for await (const event of run.events()) {
+  const onSilence = (sentence: string) => view.say(`  ! ${sentence}`);
+  for await (const event of run.events({ onSilence })) {
     view.show(event);
     last = event;
   }

@@ -38,7 +38,9 @@ export function addEvents(program: Command): void {
         process.exit(exitCodes.cancelled);
       });
       try {
-        const events = options.follow === true ? run.events(options) : run.past(options);
+        const onSilence = (sentence: string) => view.say(`  ! ${sentence}`);
+        const how = { ...options, onSilence };
+        const events = options.follow === true ? run.events(how) : run.past(options);
         for await (const event of events) {
           view.show(event);
           const bound = options.json === true ? undefined : boundOf(event);

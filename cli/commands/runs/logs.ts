@@ -31,7 +31,8 @@ export function addLogs(program: Command): void {
     async (run: string, options: LogsOptions) => {
       await using client = await connect(connectionOf(options));
       const follow = options.follow === true;
-      for await (const line of (await namedRun(client, run)).logs({ follow })) {
+      const onSilence = (sentence: string) => console.error(`  ! ${sentence}`);
+      for await (const line of (await namedRun(client, run)).logs({ follow, onSilence })) {
         console.log(options.json === true ? JSON.stringify(line) : textOf(line));
       }
     },

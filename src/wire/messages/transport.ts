@@ -73,6 +73,8 @@ export interface Transport {
   request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Frame>;
   /** Resolves when the broker has received all earlier frames. */
   flush(): Promise<void>;
+  /** The state of the connection. */
+  status(): TransportStatus;
   /** Calls `tell` at every change of the connection. */
   onStatus(tell: (status: TransportStatus) => void): Subscription;
   /** Sends pending frames and ends. Safe to call twice. */

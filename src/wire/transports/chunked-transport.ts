@@ -88,6 +88,7 @@ export function withChunks(
       }
     },
     flush: () => inner.flush(),
+    status: () => inner.status(),
     onStatus: (tell) => inner.onStatus(tell),
     async close() {
       assembler.forget();

@@ -210,6 +210,7 @@ class MemoryTransport implements FrameTransport {
   readonly frameBytesMax: number;
   /** Frames reach the broker at once, so none are pending. */
   readonly pending = () => ({ bytes: 0, bytesMax: 0 });
+  readonly status = (): TransportStatus => this.#status;
   readonly #broker: SimulatedBroker;
   readonly #subscribers = new Set<Subscriber>();
   readonly #listeners = new Set<(status: TransportStatus) => void>();
@@ -263,14 +264,13 @@ class MemoryTransport implements FrameTransport {
     this.#isInboxOpen = true;
     const reply = `${this.#inbox}.${this.#requests++}`;
     return await new Promise<Frame>((resolve, reject) => {
-      const { clock } = this.#broker;
       const settle = (answer: Frame | Error) => {
         cancel();
         this.#waiting.delete(reply);
         if (answer instanceof Error) reject(answer);
         else resolve(answer);
       };
-      const cancel = clock.after(options.deadlineMs, () =>
+      const cancel = this.#broker.clock.after(options.deadlineMs, () =>
         settle(new RequestFailedError(subject, `none within ${options.deadlineMs} ms`)),
       );
       const { collect = (frame) => frame } = options;

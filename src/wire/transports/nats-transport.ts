@@ -155,6 +155,7 @@ class NatsTransport implements FrameTransport {
   readonly #onError: (error: unknown) => void;
   readonly #listeners = new Set<(status: TransportStatus) => void>();
   #status: TransportStatus = "connected";
+  readonly status = (): TransportStatus => this.#status;
   #payloadBytesMax: number;
   #sentBytes = 0;
   #confirmedBytes = 0;

@@ -47,6 +47,7 @@ export function pacedTransport(
     },
     request: (...question) => inner.request(...question),
     flush: () => inner.flush(),
+    status: () => inner.status(),
     onStatus: (tell) => inner.onStatus(tell),
     close: () => inner.close(),
   };

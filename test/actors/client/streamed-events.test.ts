@@ -50,8 +50,15 @@ function startClient() {
 }
 
 /** Advances time in short steps: each answer resolves a promise, which requests the next event. */
-async function pass(simulated: SimulatedNetwork, ms: number): Promise<void> {
-  for (let passed = 0; passed < ms; passed += 20) await simulated.pass(20);
+async function pass(simulated: SimulatedNetwork, ms: number, stepMs = 20): Promise<void> {
+  for (let passed = 0; passed < ms; passed += stepMs) await simulated.pass(stepMs);
+}
+
+/** Answers as a leader that has these events. */
+function lead(simulated: SimulatedNetwork, events: readonly RunEvent[]) {
+  return answer(simulated, "osiris.c1.jobs.events", ({ since }) => {
+    return { body: { events: events.filter(({ seq }) => seq >= Number(since)) } };
+  });
 }
 
 async function collect<Item>(items: AsyncIterable<Item>, into: Item[] = []): Promise<Item[]> {
@@ -116,4 +123,49 @@ test("a client follows a run's log across a time without a leader", async (t) =>
   await pass(simulated, 20_000);
   t.deepEqual(await following, [{ message: "on" }]);
   there.unsubscribe();
+});
+
+const minuteMs = 60_000;
+
+/** Follows a run whose leader has answered, and is then silent for some minutes. */
+async function silenced(minutes: number) {
+  const { simulated, run } = startClient();
+  const leader = lead(simulated, [event(0), event(1)]);
+  const [seen, told]: [RunEvent[], string[]] = [[], []];
+  const following = collect(run.events({ onSilence: (sentence) => told.push(sentence) }), seen);
+  following.catch(() => {}); // Awaited later.
+  await pass(simulated, 3000);
+  leader.unsubscribe();
+  await pass(simulated, minutes * minuteMs, 500);
+  return { simulated, seen, told, following };
+}
+
+test("a follower outlasts a silence of 14 minutes, and continues after its last event", async (t) => {
+  const { simulated, seen, told, following } = await silenced(14);
+  t.regex(
+    told[0] ?? "",
+    /^the cluster of run r1 at .* has not answered for 1\d s, of at most 15 min/,
+  );
+  lead(simulated, [event(0), event(1), event(2), { ...last, seq: 3 }]);
+  await pass(simulated, 3000);
+  await following;
+  t.deepEqual(
+    seen.map(({ seq }) => seq),
+    [0, 1, 2, 3],
+  );
+  t.regex(told.at(-1) ?? "", /answers again, after 8[34]\d s$/);
+});
+
+test("after 15 minutes of silence a follower fails, and names the command that continues", async (t) => {
+  const { following } = await silenced(15.3);
+  const error = await t.throwsAsync(following);
+  t.like(error, { code: "REQUEST_FAILED" });
+  t.regex(error.message, /silent for 9\d\d s: repair .* `osiris events r1 --since 2 -f` continues/);
+});
+
+test("a follower whose client is closed fails without waiting for the cluster", async (t) => {
+  const { simulated, following } = await silenced(0);
+  await simulated.network.transport.close();
+  await pass(simulated, 2000);
+  t.like(await t.throwsAsync(following), { code: "REQUEST_FAILED" });
 });

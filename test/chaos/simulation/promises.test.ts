@@ -157,6 +157,7 @@ test.serial("P10: if the broker is away for 60 s, the job pauses and continues",
   const finishedMs = after(lines, / run\.finished/)?.sinceMs ?? 0;
   t.true(finishedMs > 60_000);
   t.true(finishedMs < 60_000 + 30_000, `${finishedMs} ms`);
+  t.is(after(lines, /client repeats/), undefined, "the client still follows the run");
 });
 
 test.serial(

@@ -36,6 +36,7 @@ export async function openLargeCluster(): Promise<LargeCluster> {
       if (subject.endsWith(".runs.*.events")) receive = take;
       return { unsubscribe() {} };
     },
+    onStatus: () => ({ unsubscribe() {} }),
     async request(subject: string, payload: Uint8Array) {
       const request = JSON.parse(new TextDecoder().decode(payload)) as Record<string, number>;
       const method = subject.split(".").slice(2).join(".");

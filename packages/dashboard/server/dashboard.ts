@@ -87,9 +87,9 @@ export async function openDashboard(
   const clientOf = (tenant: string | undefined) =>
     new Client({ transport, cluster, tenant, clock });
   const ring = new EventRing();
-  const epoch = randomBytes(6).toString("hex");
+  const newEpoch = () => randomBytes(6).toString("hex");
   const watch = new ClusterWatch(clientOf(undefined), clock, () => streams.sendReport());
-  const hello = { epoch, cluster, version: packageVersion() };
+  const hello = { epoch: newEpoch(), cluster, version: packageVersion() };
   const streams: PageStreams = new PageStreams({ ring, watch, clock, hello });
   const answers = new PageAnswers({ network, ring, clientOf });
   const server = serverOfFew(
@@ -110,6 +110,10 @@ export async function openDashboard(
       streams.tellEvents();
     }),
   );
+  // Events that were published without a broker have reached the job service alone.
+  const status = transport.onStatus((now) => {
+    if (now === "connected") streams.restart(newEpoch());
+  });
   const linkWith = (token: string | undefined) =>
     token === undefined ? `${address}/` : `${address}/?token=${encodeURIComponent(token)}`;
   return {
@@ -121,7 +125,7 @@ export async function openDashboard(
       return streams.count;
     },
     async close() {
-      for (const subscription of subscriptions) subscription.unsubscribe();
+      for (const subscription of [...subscriptions, status]) subscription.unsubscribe();
       watch.close();
       streams.close();
       await closeServer(server, drainMs, clock);

@@ -40,7 +40,7 @@ export class PageStreams {
   readonly #ring: EventRing;
   readonly #watch: ClusterWatch;
   readonly #clock: Clock;
-  readonly #hello: Pick<Hello, "epoch" | "cluster" | "version">;
+  #hello: Pick<Hello, "epoch" | "cluster" | "version">;
   readonly #open = new Set<Stream>();
   #telling: Cancel | undefined;
   #heartbeat: Cancel | undefined;
@@ -109,6 +109,12 @@ export class PageStreams {
       const changes = changesOf(reportFor(report, stream.visitor.tenant), stream.sent);
       if (Object.keys(changes).length > 0) write(stream, "report", JSON.stringify(changes));
     }
+  }
+
+  /** Begins a new epoch, after events were lost: pages reconnect, and learn of the gap. S1 */
+  restart(epoch: string): void {
+    this.#hello = { ...this.#hello, epoch };
+    this.close();
   }
 
   close(): void {

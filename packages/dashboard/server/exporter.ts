@@ -10,6 +10,7 @@ import {
   decodeBody,
   eventsPatterns,
   type RunEvent,
+  type RunResult,
   realClock,
   transportTo,
 } from "../../../internal.ts";
@@ -241,6 +242,7 @@ function note(figures: Figures, event: RunEvent): void {
     case "run.finished":
       stop(figures, run);
       figures.step.set({ run }, event.result.step);
+      noteSteps(figures, run, event.result); // A run shorter than a heartbeat has no progress.
       figures.ended.inc({ status: event.result.status });
       return;
     case "run.failed":
@@ -276,23 +278,24 @@ function stop({ up, speed }: Figures, run: string): void {
 
 function noteProgress(
   figures: Figures,
-  {
-    run,
-    step,
-    steps,
-    loss,
-    samplesPerSecond,
-    repairedIds,
-    times,
-    ...rest
-  }: Extract<RunEvent, { readonly type: "run.progress" }>,
+  event: Extract<RunEvent, { readonly type: "run.progress" }>,
 ): void {
-  const { staleness, dynamicIds = [] } = rest;
+  const { run, step, steps, loss, samplesPerSecond } = event;
   figures.up.set({ run }, 1); // The exporter may have started in the middle of the run.
   figures.step.set({ run }, step);
   figures.steps.set({ run }, steps);
   figures.loss.set({ run }, loss);
   figures.speed.set({ run }, samplesPerSecond);
+  noteSteps(figures, run, event);
+}
+
+/** Updates the times of steps, and the counts of ids and rows: in mid-run, or at its end. */
+function noteSteps(
+  figures: Figures,
+  run: string,
+  of: Pick<RunResult, "repairedIds" | "staleness" | "dynamicIds" | "times">,
+): void {
+  const { repairedIds, staleness, dynamicIds = [], times } = of;
   for (const { table, ids } of repairedIds) figures.repaired.set({ run, table }, ids);
   for (const { table, rows } of staleness?.tables ?? []) figures.stale.set({ run, table }, rows);
   for (const { table, rowsUsed } of dynamicIds) figures.rowsUsed.set({ run, table }, rowsUsed);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import test from "ava";
 import { levelOf } from "../../../../actors/observe/event-lines.ts";
 import { type EventBody, eventTypes } from "../../../../actors/run/state/run-events.ts";
-import { breakableLauncher, Cluster, openExporter } from "../../../../index.ts";
+import { breakableLauncher, Cluster, openExporter, type RunResult } from "../../../../index.ts";
 import { startBroker } from "../../../../src/wire/broker/broker.ts";
 import { encodeBody } from "../../../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../../../src/wire/messages/subjects.ts";
@@ -119,6 +119,12 @@ test.serial(
     const cancelled = { ...error, code: "RUN_CANCELLED" };
     await tell({ type: "run.failed", error: cancelled }, 'runs_ended_total{status="cancelled"}', 1);
     t.is(series.get('osiris_runs_ended_total{status="failed"}'), 0);
+
+    // A run that is shorter than a heartbeat publishes no progress: its result has the times.
+    const times = { steps: 40, stepMs: 2, shares: { compute: 1 }, batchesThere: 3, readMs: 1 };
+    const result = { status: "finished", step: 40, repairedIds: [], times } as unknown as RunResult;
+    await tell({ type: "run.finished", result }, 'step_seconds{run="r1"}', 0.002);
+    t.deepEqual([of("batches_ready"), of("step_share", ',part="compute"')], [3, 1]);
 
     t.is(series.get("osiris_broker_up"), 1);
     await broker.close();

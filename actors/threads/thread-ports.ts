@@ -70,7 +70,7 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     },
     async directWay(place, connection) {
       const { directWayOf } = await import("./link-place.ts");
-      return directWayOf(place, connection);
+      return directWayOf(place, connection, { clock: realClock });
     },
   };
 }

@@ -1,23 +1,39 @@
 // The address at which a host takes direct links, and the reports of its bridge about them.
 
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { createServer, isIPv4 } from "node:net";
 import test from "ava";
 import { z } from "zod";
 import { LinkBoard } from "../../../actors/threads/link-board.ts";
 import { directWayOf } from "../../../actors/threads/link-place.ts";
 import { linkOptions } from "../../../src/exchange/links/link-options.ts";
+import { realClock, SimulatedClock } from "../../../src/ports/clock.ts";
+import { until } from "../../helpers/until.ts";
 
 const linkEncryption = "auto" as const;
+const ports = { clock: realClock };
 
 test("a host accepts links at its address to the broker, encrypted as the broker is", async (t) => {
-  const plain = await directWayOf({ linkEncryption }, { servers: "nats://127.0.0.1:4222" });
+  const plain = await directWayOf({ linkEncryption }, { servers: "nats://127.0.0.1:4222" }, ports);
   t.deepEqual(plain.listen, { address: "127.0.0.1", isEncrypted: false });
   t.is(plain.newToken().length, 32);
-  const tls = await directWayOf({ linkEncryption }, { servers: "tls://127.0.0.1:4222" });
+  const tls = await directWayOf({ linkEncryption }, { servers: "tls://127.0.0.1:4222" }, ports);
   t.true(tls.listen.isEncrypted);
   const never = { linkEncryption: "never" } as const;
-  t.false((await directWayOf(never, { servers: "127.0.0.1", tls: {} })).listen.isEncrypted);
+  t.false((await directWayOf(never, { servers: "127.0.0.1", tls: {} }, ports)).listen.isEncrypted);
+});
+
+test("a resolver that does not respond is waited for 2 s, then any address is announced", async (t) => {
+  const clock = new SimulatedClock();
+  let isAsked = false;
+  const lookup = () => {
+    isAsked = true;
+  };
+  const from = { servers: "nats://broker.example:4222" };
+  const way = directWayOf({ linkEncryption }, from, { clock, lookup });
+  await until("the lookup of a name", () => isAsked);
+  clock.advance(2000);
+  t.true(isIPv4((await way).listen.address));
 });
 
 test("a host accepts links at a given address, on a free port of a range", async (t) => {
@@ -25,7 +41,7 @@ test("a host accepts links at a given address, on a free port of a range", async
   await once(taken, "listening");
   const { port } = taken.address() as { readonly port: number };
   const at = { linkEncryption, linkAddress: `127.0.0.1:${port}-${port + 3}` };
-  const { listen } = await directWayOf(at, { servers: "nats://10.255.255.1:4222" });
+  const { listen } = await directWayOf(at, { servers: "nats://10.255.255.1:4222" }, ports);
   taken.close();
   t.is(listen.address, "127.0.0.1");
   t.true(listen.port !== undefined && listen.port > port && listen.port <= port + 3);

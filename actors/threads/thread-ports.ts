@@ -22,6 +22,8 @@ export interface ThreadPorts {
   readonly sleep?: Sleep;
   /** Lets time pass within a synchronous call. @default it blocks */
   readonly pause?: (ms: number) => void;
+  /** Executes a task once the time that passed in such calls is over. @default at once */
+  readonly afterPauses?: (task: () => void) => void;
   /** Sleep of a wait, for a thread that serves a connection. */
   readonly sleepTurning: Sleep;
   /** Wraps the cells of a participant, where chaos injects thread faults. */

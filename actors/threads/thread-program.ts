@@ -124,7 +124,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const cells = wrapCells(openIdle(generation, layout.tierOf(task.index), ports));
         const kernels = openKernels(spec.job.arithmetic);
         const nextCommand = () => ports.take() as TierCommand | undefined;
-        const given = { kernels, cells, clock, disk, pause: ports.pause, nextCommand, report };
+        const { pause, afterPauses } = ports;
+        const given = { kernels, cells, clock, disk, pause, afterPauses, nextCommand, report };
         const { runTier } = await import("./tier-program.ts");
         return await runTier(generation, task.index, given);
       }

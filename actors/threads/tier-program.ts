@@ -24,6 +24,7 @@ export interface TierPorts {
   readonly clock: Clock;
   readonly disk: Disk;
   readonly pause?: ((ms: number) => void) | undefined;
+  readonly afterPauses?: ((task: () => void) => void) | undefined;
   nextCommand(): TierCommand | undefined;
   report(report: TierReport): void;
 }
@@ -46,7 +47,7 @@ export function tierPlace({ job, generation }: GenerationSpec, device: number): 
 export async function runTier(
   { spec, layout, memory }: Generation,
   rank: number,
-  { cells, ...ports }: TierPorts,
+  { cells, afterPauses = (task) => task(), ...ports }: TierPorts,
 ): Promise<void> {
   const { topology, tierRings, tierCellBase } = layout;
   const { tiers, stepDeadlineMs: deadlineMs } = spec.job;
@@ -56,6 +57,7 @@ export async function runTier(
     throw new RangeError(`Device ${rank} has no tiers`);
   }
   const place = { shape, memory: ring, cells, cellBase: tierCellBase(rank), peer: rank };
+  const hold = holdOf({ layout, memory });
   await serveTier({
     end: createTierEnd(place),
     shards: recordShardsOf(topology, rank, shape),
@@ -63,7 +65,7 @@ export async function runTier(
     stamp: spec.manifest?.sha256,
     column: column && new Float64Array(column),
     roomMs: roomWaitMs(spec),
-    onHold: holdOf({ layout, memory }),
+    onHold: (isHeld) => afterPauses(() => hold(isHeld)),
     ...{ tiers, deadlineMs, ...ports },
   });
 }

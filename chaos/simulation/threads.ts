@@ -228,6 +228,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
       sleep,
       sleepTurning: sleep,
       pause: (ms) => this.spend(ms),
+      afterPauses: (task) => world.clock.after(this.#aheadMs, () => this.#enter(task)), // T3
       constantsOf: async () => defaultConstants,
       wrapKernels: (kernels) => kernels,
       wrapCells: (cells) => this.#over(this.#wrap(cells)),

@@ -83,7 +83,7 @@ test.serial("P11: a run waits while the disk is full, in virtual time", async (t
   const refusalOf = (actor: string, atMs: number) =>
     actor === "tier:0" && atMs < 5000 ? "ENOSPC" : undefined;
   await using place = startVirtualCluster(1, { refusalOf });
-  const job = place.job({ model: modelOf(200), stepDeadlineMs: 60_000, tiers: inFile });
+  const job = place.job({ model: modelOf(200), stepDeadlineMs: 2000, tiers: inFile });
   const { result, events } = await runJob(place, job);
   t.is(result.digest, (await calmRun()).digest);
   t.deepEqual(

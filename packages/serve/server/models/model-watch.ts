@@ -8,7 +8,7 @@
 //   W2. The checkpoint that applied deltas started from is not loaded again.
 //   W3. If no name and no time in the directory has changed, no file is read.
 
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import {
   calibrationPath,
   type Disk,
@@ -43,14 +43,14 @@ export class ModelWatch {
   #base = "";
   /** Tried updates by sign: the poll from which on each may be retried. W1 */
   readonly #tried = new Map<string, number>();
-  /** The version and file time of the last calibration that was checked; at first, before any. */
-  #calibration: { readonly digest: string; readonly at: number };
+  /** Times of calibrations by path: all before a version is loaded, then that of the version. */
+  #calibrations: ReadonlyMap<string, number>;
 
   constructor(directory: string, manifest: string | undefined, disk: Disk) {
     this.#directory = directory;
     this.#manifest = manifest;
     this.#disk = disk;
-    this.#calibration = { digest: "", at: this.#timeOf(directory) };
+    this.#calibrations = this.#allCalibrations();
   }
 
   /**
@@ -66,7 +66,9 @@ export class ModelWatch {
       this.#newerCheckpoint(version) ??
       this.#deltas().find((one) => this.#isDue(one)) ??
       this.#newerCalibration(version);
-    if (update !== undefined) this.#tried.set(update.sign, Number.POSITIVE_INFINITY);
+    if (update === undefined) return undefined;
+    this.#tried.set(update.sign, Number.POSITIVE_INFINITY);
+    if (update.kind !== "calibration") this.#calibrations = this.#allCalibrations();
     return update;
   }
 
@@ -91,26 +93,29 @@ export class ModelWatch {
     // W1: a replaced file may have the same manifest, without the damage of the former file.
     const signed = this.#isFile() ? `${sha256} ${sign}` : sha256;
     const update: ModelUpdate = { kind: "checkpoint", manifest: sha256, sign: signed };
-    if (this.#isDue(update)) {
-      this.#calibration = { digest: "", at: this.#timeOf(this.#directory) };
-      return update;
-    }
+    if (this.#isDue(update)) return update;
     if (Number.isFinite(this.#tried.get(signed))) this.#seen = ""; // Its retry is still due.
     return undefined;
   }
 
-  /** A calibration that was stored or removed since the version was loaded. */
-  #newerCalibration({ digest, calibrated }: ServedVersion): ModelUpdate | undefined {
+  /** A calibration that was stored, replaced or removed since the version began to load. */
+  #newerCalibration({ digest }: ServedVersion): ModelUpdate | undefined {
     const isFile = this.#isFile();
     const hex = digest.replace(/^sha256:/, "");
-    const at = this.#timeOf(isFile ? this.#directory : calibrationPath(this.#directory, hex));
-    const before = this.#calibration;
-    this.#calibration = { digest, at };
-    // A file may have changed since the watch began, which was before the version was loaded.
-    const isLoaded = !isFile && before.digest !== digest;
-    const isOther = isLoaded ? at > 0 !== (calibrated === true) : before.at !== at;
+    const path = isFile ? this.#directory : calibrationPath(this.#directory, hex);
+    const at = this.#timeOf(path);
+    const isOther = at !== (this.#calibrations.get(path) ?? 0);
+    this.#calibrations = new Map([[path, at]]);
     if (!isOther || (isFile && this.#digestInFile() !== digest)) return undefined;
     return { kind: "calibration", sign: `calibration ${digest} ${at}` };
+  }
+
+  #allCalibrations(): Map<string, number> {
+    const timed = (path: string) => [path, this.#timeOf(path)] as const;
+    if (isObjectAddress(this.#directory)) return new Map();
+    if (this.#isFile()) return new Map([timed(this.#directory)]);
+    const folder = dirname(calibrationPath(this.#directory, ""));
+    return new Map(this.#disk.list(folder).map((name) => timed(join(folder, name))));
   }
 
   /** Digest of the model in the file, which may have been replaced or damaged. */

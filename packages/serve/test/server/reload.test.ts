@@ -172,15 +172,21 @@ test("a refused delta or checkpoint is tried again once it or the served version
   t.is(polls.filter((one) => one?.kind === "checkpoint").length, 1);
 });
 
-test("a calibration that is stored in a model file while the file is loaded is an update", async (t) => {
+test("a calibration that is stored or replaced while its model is loaded is an update", async (t) => {
   const model = await startModel(t);
-  const path = join(model.home, "model.osiris");
-  await exportModel(model.directory, path);
-  const watch = new ModelWatch(path, undefined, realDisk);
-  const { digest } = await loadedIn(path);
-  await calibrateModel(path, { data: { samples: 64 } });
-  t.like(watch.poll({ digest, step: 1 }), { kind: "calibration" });
-  t.is(watch.poll({ digest, step: 1, calibrated: true }), undefined);
+  const file = join(model.home, "model.osiris");
+  await exportModel(model.directory, file);
+  for (const path of [model.directory, file]) {
+    for (const samples of [64, 32]) {
+      const watch = new ModelWatch(path, undefined, realDisk);
+      const { digest } = await loadedIn(path);
+      await calibrateModel(path, { data: { samples } });
+      const calibrated = samples === 32 && ({ calibrated: true } as const);
+      const version = { digest, step: 1, ...calibrated };
+      t.like(watch.poll(version), { kind: "calibration" }, `${path} ${samples}`);
+      t.is(watch.poll(version), undefined);
+    }
+  }
 });
 
 async function loadedIn(directory: string) {

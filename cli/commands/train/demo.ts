@@ -7,7 +7,6 @@ import {
   breakableLauncher,
   Cluster,
   InvalidOptionError,
-  killAt,
   type Run,
   type RunResult,
   temporaryHome,
@@ -21,7 +20,7 @@ import {
   type DemoReport,
   demoLines,
   demoRecord,
-  isKept,
+  isEqual,
   stepMsOf,
 } from "../../views/demo-report.ts";
 import { follow, linesView, openView, type RunView, watched } from "../../views/run-view.ts";
@@ -103,7 +102,7 @@ async function demo(options: DemoOptions, directory: string): Promise<number> {
     const report: DemoReport = { ...runs, killed: kill, bestAuc: data.bestAuc, seconds };
     for (const line of demoLines(report)) view.say(line);
     if (isJson) console.log(JSON.stringify(demoRecord(report)));
-    return isKept(report) ? exitCodes.done : exitCodes.failed;
+    return isEqual(report) ? exitCodes.done : exitCodes.failed;
   } finally {
     view.close();
   }
@@ -117,36 +116,31 @@ async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefin
   view.say("\nFirst, undisturbed:");
   const stepsMs: number[] = [];
   const timing = watched(view, (event) => {
-    stepsMs.push(...stepMsOf(event));
+    if (event.type === "run.progress") stepsMs.push(...stepMsOf(event.times));
   });
   const calm = await train(stage, "undisturbed", timing);
   if (calm === undefined) return undefined;
+  if (stepsMs.length === 0) stepsMs.push(...stepMsOf(calm.times)); // Shorter than a heartbeat.
   view.say(`\nThe same training again; this time ${kill} is killed in mid-run:`);
-  let killed: Promise<number | undefined> = Promise.resolve(undefined);
+  // By the thread itself: a short run would end before an event could reach this process.
+  const step = Math.floor(calm.step / 2);
+  threads.plan([{ actor: kill, generation: 1, step, point: 0, effect: "exit" }]);
   let recoverySeconds: number | undefined;
   const watching = watched(view, (event) => {
     if (event.type === "run.recovered") recoverySeconds = event.seconds;
   });
-  const broken = await train(stage, "killed", watching, (run) => {
-    const step = Math.floor(calm.step / 2);
-    killed = killAt(run, kill, { step, threads });
-  });
+  const broken = await train(stage, "killed", watching);
   if (broken === undefined) return undefined;
-  return { calm, broken, stepsMs, killedAtStep: await killed, recoverySeconds };
+  const killedAtStep = threads.isInjected(kill) ? step : undefined;
+  return { calm, broken, stepsMs, killedAtStep, recoverySeconds };
 }
 
 /** Trains one run to its end; undefined where Ctrl-C ended it. */
-async function train(
-  stage: Stage,
-  name: string,
-  view: RunView,
-  submitted: (run: Run) => void = () => {},
-): Promise<RunResult | undefined> {
+async function train(stage: Stage, name: string, view: RunView): Promise<RunResult | undefined> {
   const { cluster, data, directory, cancellation } = stage;
   if (cancellation.isAsked) return undefined;
   const run = await cluster.submit(demoJob(data, name, directory));
   cancellation.run = run;
-  submitted(run);
   const result = await follow(run, view);
   return result.status === "cancelled" ? undefined : result;
 }

@@ -5,6 +5,7 @@ import { InputUnusableError, InstructionSetError } from "../../src/errors/errors
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
+import { buildNative } from "../../src/kernels/native/build-native.ts";
 import {
   createNative,
   instructionSets,
@@ -159,6 +160,13 @@ test("an addon that was built for another version is refused", (t) => {
         "them again with `osiris build-native`, or remove the file",
     });
   }
+});
+
+testIf(nativeKernels)("an addon that cannot be tried is not called up to date", (t) => {
+  const { execPath } = process;
+  process.execPath = "/nowhere";
+  t.deepEqual(buildNative(), { built: false, message: "spawnSync /nowhere ENOENT" });
+  process.execPath = execPath;
 });
 
 test("pooled vectors and squares, which use no FMA, have the reference's bits", (t) => {

@@ -56,7 +56,8 @@ function removeUnusable(path: string): void {
   const load =
     "process.exit(require(process.argv[1]).callForm() === Number(process.argv[2]) ? 0 : 1)";
   const { status, error } = spawnSync(process.execPath, ["-e", load, path, String(callForm)]);
-  if (error === undefined && status !== 0) rmSync(path, { recursive: true });
+  if (error !== undefined) throw error; // It was not tried, so it cannot be called up to date.
+  if (status !== 0) rmSync(path, { recursive: true });
 }
 
 /** Modification time of the addon's file; undefined if there is no file. */

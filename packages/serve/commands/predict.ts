@@ -13,7 +13,7 @@ import { exitCodes } from "../../../cli/support/failure.ts";
 import { count, metric } from "../../../cli/support/format.ts";
 import { runTask } from "../../../cli/views/task-view.ts";
 import { InvalidOptionError, loadModel, type Model } from "../../../internal.ts";
-import { type PredictReport, predictFile } from "../index.ts";
+import { type PredictReport, predictFile, refuseToReplace } from "../predict/predict-file.ts";
 
 interface PredictOptions extends CommonOptions {
   readonly data?: readonly string[];
@@ -64,6 +64,7 @@ export function addPredict(program: Command): void {
       const message = "Expected data to predict, `osiris predict MODEL DATA -o OUT`";
       throw new InvalidOptionError("data", message);
     }
+    refuseToReplace([directory], out);
     const by = options.calibration ?? "stored";
     const calibration = by === "stored" ? "stored" : "none";
     const { arithmetic = "same" } = options;

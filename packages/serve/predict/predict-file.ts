@@ -5,10 +5,12 @@
 //                   ├──▶ rows ──▶ sample-scorer ─┤
 //   table-input.ts ─┘                            └──▶ numbered rows: CSV, JSON, Parquet, Arrow
 
+import { statSync } from "node:fs";
 import {
   type Calibrations,
   factsOfAll,
   filesNamed,
+  InputUnusableError,
   InvalidOptionError,
   isTable,
   type JobSpec,
@@ -62,7 +64,8 @@ export interface PredictReport extends SamplesReport {
  * files have the columns of the model's training data, with or without the label, in any format
  * (input-data.ts); a row that training would reject gets no prediction.
  * @throws InvalidOptionError where a column is missing or of another kind, or `column` is in a file
- * @throws InputUnusableError where a file cannot be read or `out` cannot be written
+ * @throws InputUnusableError where a file cannot be read, or `out` is one of them or cannot be
+ * written
  */
 export async function predictFile(
   model: Model,
@@ -73,6 +76,7 @@ export async function predictFile(
   const { disk = realDisk, onProgress, signal, column, keep = [] } = options;
   const { job, tasks } = model;
   const files = await filesNamed(job.data, typeof data === "string" ? [data] : data);
+  refuseToReplace(files, out);
   const section = dataOf(job.data, files);
   const { format: named, packed } = outputFormatOf(out);
   const format = formatFor(section, named);
@@ -101,6 +105,17 @@ export async function predictFile(
     await output.finish();
   });
   return { ...scorer.report(), file: out, bytes };
+}
+
+/** @throws InputUnusableError where `out` is one of the files: its columns would be lost. */
+export function refuseToReplace(files: readonly string[], out: string): void {
+  const idOf = (path: string) => {
+    const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return found === undefined ? undefined : `${found.dev} ${found.ino}`;
+  };
+  const id = idOf(out);
+  if (id === undefined || !files.some((file) => idOf(file) === id)) return;
+  throw new InputUnusableError(out, `Cannot write ${out}: it is read; name another file`);
 }
 
 /** The output's format; `lines`: `out` has the input's format, or an ending of no known format. */

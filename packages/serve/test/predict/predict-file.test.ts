@@ -147,6 +147,10 @@ test("no file is written where a file cannot be predicted, or the prediction is 
     instanceOf: InputUnusableError,
     message: /^Cannot write .*where\.csv: ENOENT/,
   });
+  await t.throwsAsync(predictFile(model, path, `${home}/./clicks.csv`), {
+    instanceOf: InputUnusableError,
+    message: /^Cannot write .*clicks\.csv: it is read; name another file$/,
+  });
   await t.throwsAsync(predictFile(model, path, out, { column: "price" }), {
     instanceOf: InvalidOptionError,
     message: /clicks\.csv has a column `price` already: name another for the result$/,

@@ -158,6 +158,7 @@ function roleOf(profile: ColumnProfile, data: DataProfile): Role {
   const ignored = (why: string): Role => ({ role: "ignored", why });
   const keep = `\`--feature ${name}\` keeps it`;
   if (name === "") return ignored("a job cannot refer to a column without a name");
+  if (profile.refused !== undefined) return ignored(profile.refused);
   if (present === 0) return ignored("it is empty");
   if (distinct <= 1 && missing === 0) return ignored(`it is always ${profile.values[0]}`);
   if (outcomeNames.test(name)) {

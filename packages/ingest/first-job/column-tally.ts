@@ -26,6 +26,8 @@ const [notFinite, otherNumber] = [
 /** Statistics of a column's values. */
 export interface ColumnProfile {
   readonly name: string;
+  /** Why no job can read the column; its other members are those of an empty column. */
+  readonly refused?: string | undefined;
   readonly form: "value" | "list" | "map";
   /** Rows that have a value, and rows that have none. */
   readonly present: number;

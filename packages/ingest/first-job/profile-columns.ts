@@ -12,6 +12,7 @@ import {
 } from "../../../internal.ts";
 import type { Loose } from "../warehouse/inferred-type.ts";
 import { filesFor, kindOf, openSource } from "../warehouse/open-source.ts";
+import type { RefusedColumns } from "../warehouse/table-columns.ts";
 import { textRows } from "../warehouse/text-table.ts";
 import { type ColumnProfile, ColumnTally } from "./column-tally.ts";
 
@@ -64,7 +65,8 @@ export async function profileColumns(
     bad++;
     firstBad ??= `line ${line} of ${shownPath(file)}: ${why}`;
   };
-  for await (const row of rowsIn(files, kind, { delimiter, onBad }, signal)) {
+  const refused: RefusedColumns = new Map();
+  for await (const row of rowsIn(files, kind, { delimiter, onBad, refused }, signal)) {
     signal?.throwIfAborted();
     if (rows === rowsMax) {
       isWhole = false;
@@ -83,7 +85,9 @@ export async function profileColumns(
   }
   return {
     ...{ kind, delimiter, paths, files, rows, isWhole, bad, firstBad },
-    columns: [...columns].map(([name, tally]) => tally.profile(name, rows, isWhole)),
+    columns: [...columns].map(([name, tally]) => {
+      return { ...tally.profile(name, rows, isWhole), refused: refused.get(name) };
+    }),
   };
 }
 
@@ -106,26 +110,32 @@ async function delimiterOf(file: string): Promise<string | undefined> {
 /** A row as (column, value) pairs; undefined marks a column without a value in this row. */
 type SampledRow = Iterable<readonly [string, Loose | undefined]>;
 
-/** Options for reading rows of text. */
-interface TextReading {
+/** How rows are read: text by its separator; columns that no job can read go to `refused`. */
+interface Reading {
   readonly delimiter: string | undefined;
+  readonly refused: RefusedColumns;
   readonly onBad: (file: string, line: number, why: string) => void;
 }
 
 async function* rowsIn(
   files: readonly string[],
   kind: DataProfile["kind"],
-  { delimiter, onBad }: TextReading,
+  { delimiter, onBad, refused }: Reading,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<SampledRow> {
   if (kind === "parquet" || kind === "arrow") {
-    const source = await openSource(files, signal);
+    const source = await openSource(files, signal, refused);
+    for (const { name, elements } of source.columns) {
+      if (isStruct(elements)) refused.set(name, `a struct: a job names its members, \`${name}.…\``);
+    }
     const readers = new Map(source.columns.map(({ name, elements }) => [name, readerOf(elements)]));
     for await (const { rows, columns } of source.chunks()) {
       for (let row = 0; row < rows; row++) {
-        yield [...columns].map(([name, values]) => {
+        const read = [...columns].map(([name, values]) => {
           return [name, looseOfStored(values[row], readers.get(name))] as const;
         });
+        const left = [...refused.keys()].map((name) => [name, undefined] as const);
+        yield [...read.filter(([name]) => !refused.has(name)), ...left];
       }
     }
     return;
@@ -199,6 +209,11 @@ function readerOf(elements: readonly SchemaElement[]): StoredReader {
   }
   const isUnsigned = type === "UINT_64" || (logical?.type === "INTEGER" && !logical.isSigned);
   return isUnsigned ? (value) => String(BigInt.asUintN(64, BigInt(value as bigint))) : undefined;
+}
+
+/** Whether a column is a struct: its members are neither a list nor a map. */
+function isStruct([own, member]: readonly SchemaElement[]): boolean {
+  return own?.converted_type === undefined && member !== undefined;
 }
 
 function dateOf(ms: number): string {

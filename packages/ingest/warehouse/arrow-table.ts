@@ -22,13 +22,22 @@ import {
   unusableAt,
 } from "../../../internal.ts";
 import { elementsOf } from "./inferred-type.ts";
-import { type TableColumn, type TableRows, type TableSource, tableOf } from "./table-columns.ts";
+import {
+  type RefusedColumns,
+  type TableColumn,
+  type TableRows,
+  type TableSource,
+  tableOf,
+} from "./table-columns.ts";
 
 /**
  * Opens files with the same columns, in any order of columns.
  * @throws InputUnusableError where a file cannot be read, or its columns differ
  */
-export function openArrowTable(paths: readonly string[]): Promise<TableSource> {
+export function openArrowTable(
+  paths: readonly string[],
+  refused?: RefusedColumns,
+): Promise<TableSource> {
   return tableOf(paths, (path) => {
     return openFrom(path, async (file) => {
       const index = await openIndex(file);
@@ -36,7 +45,10 @@ export function openArrowTable(paths: readonly string[]): Promise<TableSource> {
         try {
           return shapeOf(index.schema, name) ?? [];
         } catch (cause) {
-          throw unusableAt({ kind: "arrow", path: file.path, column: name }, cause);
+          const error = unusableAt({ kind: "arrow", path: file.path, column: name }, cause);
+          if (refused === undefined || !(cause instanceof Error)) throw error;
+          refused.set(name, cause.message);
+          return [];
         }
       });
       return {

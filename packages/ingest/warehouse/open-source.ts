@@ -11,7 +11,7 @@ import {
 } from "../../../internal.ts";
 import { openParquetTable } from "./parquet-table.ts";
 import { withPartitionKeys } from "./partition-keys.ts";
-import type { TableSource } from "./table-columns.ts";
+import type { RefusedColumns, TableSource } from "./table-columns.ts";
 import { openTextTable, type TextKind } from "./text-table.ts";
 
 const kinds = new Map<string, TextKind | TableKind>([
@@ -27,11 +27,13 @@ export async function filesFor(paths: readonly string[]): Promise<string[]> {
 
 /**
  * Opens files of one kind; rows come in the order of the files. Partition keys become columns.
- * @throws InputUnusableError where a file cannot be read, or the kinds differ
+ * @throws InputUnusableError where a file cannot be read, the kinds differ, or a column is refused;
+ * with `refused`, such columns are left out, and their types are put there by name
  */
 export async function openSource(
   files: readonly string[],
   signal?: AbortSignal,
+  refused?: RefusedColumns,
 ): Promise<TableSource> {
   const found = files.map(kindOf);
   const [kind] = found;
@@ -42,20 +44,21 @@ export async function openSource(
       `Expected files of one kind, got ${shownPath(files[0] ?? "")} and ${shownPath(other)}`,
     );
   }
-  return withPartitionKeys(await opened(files, kind ?? "csv", signal), files);
+  return withPartitionKeys(await opened(files, kind ?? "csv", signal, refused), files);
 }
 
 async function opened(
   files: readonly string[],
   kind: TextKind | TableKind,
   signal: AbortSignal | undefined,
+  refused: RefusedColumns | undefined,
 ): Promise<TableSource> {
   switch (kind) {
     case "parquet":
-      return openParquetTable(files);
+      return openParquetTable(files, refused);
     case "arrow": {
       const { openArrowTable } = await import("./arrow-table.ts");
-      return openArrowTable(files);
+      return openArrowTable(files, refused);
     }
     default:
       return openTextTable(files, kind, () => signal?.throwIfAborted());

@@ -2,7 +2,7 @@
 // timestamp or a decimal is copied bit for bit. One row group is in memory at a time.
 //
 // Columns may be values, structs, lists of values or structs, and maps. A column of another form is
-// an error with its name.
+// an error with its name, or is left out if the caller collects such columns.
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
 import {
@@ -15,18 +15,27 @@ import {
   storedColumn,
 } from "../../../internal.ts";
 import { typeOf } from "./column-types.ts";
-import { type TableColumn, type TableRows, type TableSource, tableOf } from "./table-columns.ts";
+import {
+  type RefusedColumns,
+  type TableColumn,
+  type TableRows,
+  type TableSource,
+  tableOf,
+} from "./table-columns.ts";
 
 /**
  * Opens files with the same columns, in any order of columns.
  * @throws InputUnusableError where a file cannot be read, its columns differ, or one is refused
  */
-export function openParquetTable(paths: readonly string[]): Promise<TableSource> {
+export function openParquetTable(
+  paths: readonly string[],
+  refused?: RefusedColumns,
+): Promise<TableSource> {
   return tableOf(paths, (path) => {
     return openFrom(path, async (file) => {
       const footer = await readFooter(file);
       return {
-        columns: columnsIn(file.path, footer.schema),
+        columns: columnsIn(file.path, footer.schema, refused),
         rows: footer.rows,
         chunks: (skipped) => rowGroupsOf(path, file, footer, skipped),
         close: () => file.close(),
@@ -35,15 +44,21 @@ export function openParquetTable(paths: readonly string[]): Promise<TableSource>
   });
 }
 
-function columnsIn(path: string, schema: SchemaTree): TableColumn[] {
-  return schema.children.map((node) => {
+function columnsIn(
+  path: string,
+  schema: SchemaTree,
+  refused: RefusedColumns | undefined,
+): TableColumn[] {
+  return schema.children.flatMap((node) => {
     const { name } = node.element;
-    if (!isWritten(node)) {
-      const why = `its column \`${name}\` is ${typeOf(node)}`;
-      const form = "a value, a struct, a list of either, or a map";
-      throw new InputUnusableError(path, `Cannot read ${path}: ${why}; expected ${form}`);
+    if (isWritten(node)) return [{ name, elements: elementsOf(node) }];
+    const form = "a value, a struct, a list of either, or a map";
+    const why = `is ${typeOf(node)}; expected ${form}`;
+    if (refused === undefined) {
+      throw new InputUnusableError(path, `Cannot read ${path}: its column \`${name}\` ${why}`);
     }
-    return { name, elements: elementsOf(node) };
+    refused.set(name, `it ${why}`);
+    return [];
   });
 }
 
@@ -92,7 +107,7 @@ async function* rowGroupsOf(
     rowEnd += group.rows;
     if (rowEnd <= from) continue;
     const columns = new Map<string, readonly unknown[]>();
-    for (const node of schema.children) {
+    for (const node of schema.children.filter(isWritten)) {
       const values = await storedColumn({ path: file.path, leaves, group, place }, node);
       columns.set(node.element.name, skipped === 0 ? values : values.slice(skipped));
     }

@@ -16,6 +16,9 @@ export interface TableColumn {
   readonly elements: readonly SchemaElement[];
 }
 
+/** Why columns of a form that no reader takes are left out, by their names. */
+export type RefusedColumns = Map<string, string>;
+
 /** Some consecutive rows. */
 export interface TableRows {
   readonly rows: number;

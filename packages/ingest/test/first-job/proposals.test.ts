@@ -3,13 +3,15 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tableFromArrays, tableToIPC } from "apache-arrow";
+import * as arrow from "apache-arrow";
+import { Field, Int32, List, tableFromArrays, tableToIPC } from "apache-arrow";
 import test from "ava";
 import { parse } from "yaml";
 import { resolveJob } from "../../../../src/job/job.ts";
 import { shapesOf } from "../../../../src/model/features.ts";
 import { purposes, RandomStream } from "../../../../src/ports/random.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
+import { fixtures } from "../../../../test/data/parquet/parquet-files.ts";
 import { firstJob } from "../../first-job/write-first-job.ts";
 import { assignRoles, firstJobOf, profileColumns } from "../../index.ts";
 import { rowsOf } from "./made-jobs.ts";
@@ -80,6 +82,32 @@ test("integers that fill their range are ids, and infinite numbers are not text"
   );
   t.is(score?.role, "dense");
   t.is(score?.profile.max, 12);
+});
+
+test("columns that no job can read are left out, and the others are proposed", async (t) => {
+  const parquet = join(fixtures, "nested", "deep.parquet");
+  const [label, item, deep] = assignRoles(await profileColumns([parquet]));
+  t.deepEqual([label?.role, item?.role, deep?.role], ["label", "categorical", "ignored"]);
+  t.regex(deep?.why ?? "", /^it is list<list<INT64>>; expected a value, a struct, /);
+  const column = (of: (i: number) => unknown, type: arrow.DataType) => {
+    return arrow.vectorFromArray(
+      Array.from({ length: 60 }, (_, i) => of(i)),
+      type,
+    );
+  };
+  const lists = new List(Field.new("item", new List(Field.new("item", new Int32()))));
+  const columns = {
+    deep: column((i) => [[i]], lists),
+    click: column((i) => i % 2, new Int32()),
+    item: column((i) => i % 3, new Int32()),
+  };
+  const path = join(startDirectory(t), "log.arrow");
+  writeFileSync(path, tableToIPC(new arrow.Table(columns), "file"));
+  const roles = assignRoles(await profileColumns([path])).map(({ role }) => role);
+  t.deepEqual(roles, ["label", "categorical", "ignored"]);
+  const struct = await profileColumns([join(fixtures, "dotted.parquet")]);
+  const found = assignRoles(struct).find(({ profile }) => profile.name === "a");
+  t.is(`${found?.role}: ${found?.why}`, "ignored: a struct: a job names its members, `a.…`");
 });
 
 test("unsigned 64-bit integers are reported without a sign", async (t) => {

@@ -24,6 +24,7 @@ import type {
   TableShape,
 } from "./options.ts";
 import { Sample } from "./sample.ts";
+import type { SplitColumn } from "./split-keys.ts";
 import { targetColumnsOf } from "./targets.ts";
 import { criteoColumns, csvColumns, denseOf, wideOf } from "./text/columns.ts";
 import { type LineFault, sentenceOf } from "./text/faults.ts";
@@ -68,12 +69,14 @@ export interface EncodedColumns {
 
 /**
  * Creates the encoder for a job's data, with the columns that the job's tables were trained on.
- * `means`: means of the training data, for columns with `missing: "mean"`.
+ * `means`: means of the training data, for columns with `missing: "mean"`. `key`: the column that
+ * splits the data, which records may have, like labels.
  */
 export function createRecordEncoder(
   data: ResolvedDataOptions,
   tables: readonly TableShape[],
   means?: Means,
+  key?: SplitColumn,
 ): RecordEncoder {
   const columns = columnsOf(data, tables);
   const weighted = weightedOf(data, tables);
@@ -82,7 +85,7 @@ export function createRecordEncoder(
     return column.isMade === true ? bagReader(column, i) : undefined;
   });
   const names = namesOf(columns, transforms);
-  const targets = targetColumnsOf(data);
+  const others = [...targetColumnsOf(data), ...(key === undefined ? [] : [key.column])];
   const dotted = names.filter((name) => name.includes("."));
   const dense = denseOf(data);
   const wide = wideOf(tables);
@@ -124,7 +127,7 @@ export function createRecordEncoder(
       const shape = { dense, wide, weighted, means };
       const rows = new BatchRows(records.length, shape);
       const misnamed =
-        only === undefined ? records.map((record) => checkNames(record, names, targets)) : [];
+        only === undefined ? records.map((record) => checkNames(record, names, others)) : [];
       const isGood = (index: number) => misnamed[index] === undefined;
       const reading = { isGood, columns, readers, areNumbers };
       const made = transforms && madeOfRecords(transforms, records, reading);
@@ -237,12 +240,12 @@ function namesOf(columns: FieldColumns, transforms: CompiledTransforms | undefin
 
 /**
  * The fault of a record with a key that is probably a misspelled column name. `names`: the job's
- * columns, each once.
+ * columns, each once; `others`: its columns that are no features.
  */
 function checkNames(
   record: SampleRecord,
   names: readonly string[],
-  targets: readonly string[],
+  others: readonly string[],
 ): LineFault | undefined {
   if (typeof record !== "object" || record === null || Array.isArray(record)) {
     return {
@@ -260,7 +263,7 @@ function checkNames(
   if (absent.length === names.length) {
     return { kind: `expected some of the columns ${listed(names)}`, got: listed(keys) };
   }
-  const known = new Set([...names, ...targets]);
+  const known = new Set([...names, ...others]);
   const unknown = keys.find((key) => !known.has(key));
   if (unknown === undefined) return undefined;
   const near = nearestName(unknown, absent);

@@ -11,6 +11,7 @@ import {
   type RecordEncoder,
   type SampleRecord,
 } from "../../src/data/records.ts";
+import { keyColumnOf } from "../../src/data/split-keys.ts";
 import { areNumeric, labelsOf } from "../../src/data/targets.ts";
 import { wideOf } from "../../src/data/text/columns.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
@@ -62,12 +63,13 @@ export class Predictor {
   readonly #calibrations: Calibrations;
 
   /** `calibrations`: one per label; empty: no label is calibrated. */
-  constructor({ data, model }: JobSpec, means: Means | undefined, calibrations: Calibrations = []) {
+  constructor(job: JobSpec, means: Means | undefined, calibrations: Calibrations = []) {
+    const { data, model, evaluation } = job;
     this.#calibrations = calibrations;
     const shapes = shapesOf(model);
     this.tasks = labelsOf(data);
     this.numeric = areNumeric(data);
-    this.#encoder = createRecordEncoder(data, shapes, means);
+    this.#encoder = createRecordEncoder(data, shapes, means, keyColumnOf(evaluation?.split));
     this.#shape = {
       dense: model.dense,
       features: shapes.length,

@@ -112,6 +112,14 @@ test("a numeric id that may have been rounded is refused, hashed or not", (t) =>
   t.notThrows(() => encode([{ ...base, plain: rounded, text: 0.5 }]));
 });
 
+test("a record without a value may have the column that splits the data", (t) => {
+  const record = { must: 2, when: "2026-11-30" };
+  const { encode } = createRecordEncoder(data, tables, undefined, { kind: "time", column: "when" });
+  t.deepEqual(encode([record]), encode([{ must: 2 }]));
+  const message = /`when` is no column of the job/;
+  t.throws(() => createRecordEncoder(data, tables).encode([record]), { message });
+});
+
 test("a list of numbers gives the bag of their texts", (t) => {
   const encoder = createRecordEncoder(data, tables);
   const random = new RandomStream(seed, purposes.faults);

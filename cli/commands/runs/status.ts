@@ -1,7 +1,7 @@
 // osiris status [RUN]: shows what a running cluster, or one of its runs, is doing.
 
 import type { Command } from "commander";
-import { type ClusterReport, connect, type RunSummary } from "../../../internal.ts";
+import { type Client, type ClusterReport, connect, type RunSummary } from "../../../internal.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -41,7 +41,7 @@ export function addStatus(program: Command): void {
     else if (options.tiers === true) printTiers(await client.inspect(), options.json === true);
     else if (options.readers === true) printReaders(await client.inspect(), options.json === true);
     else if (run === undefined) printRuns("status", await client.list(), options);
-    else printOne(await (await namedRun(client, run)).status(), options.json === true);
+    else await printRun(client, run, options.json === true);
   });
 }
 
@@ -75,17 +75,27 @@ function printReaders(report: ClusterReport, json: boolean): void {
   else for (const line of readerLines(report)) console.log(line);
 }
 
-function printOne(summary: RunSummary, json: boolean): void {
-  if (json) {
-    console.log(JSON.stringify({ report: "status", ...summary }));
-    return;
+async function printRun(client: Client, name: string, json: boolean): Promise<void> {
+  const summary = await (await namedRun(client, name)).status();
+  if (json) console.log(JSON.stringify({ report: "status", ...summary }));
+  else if (summary.result !== undefined) printSummary(summary, []);
+  else {
+    const { runs } = await client.inspect();
+    const found = runs.find(({ run }) => run === summary.run);
+    const { standstill, alerts = [] } = found ?? {};
+    printSummary(summary, standstill === undefined ? alerts : [standstill, ...alerts]);
   }
+}
+
+/** `notes`: what a run waits for, and its alerts. */
+function printSummary(summary: RunSummary, notes: readonly string[]): void {
   const { run, name, status, result, error, incidents, step, steps } = summary;
   console.log(`Run ${run} (${name}): ${status}${error === undefined ? "" : `: ${error.message}`}`);
   if (result === undefined && step !== undefined && steps) {
     console.log(`  step ${count(step)} of ${count(steps)}, ${percent(step / steps)}`);
   }
   if (result === undefined) console.log(`  checkpoints in ${summary.directory}`);
+  for (const note of notes) console.log(`  ! ${note}`);
   for (const line of incidents.flatMap(incidentLines)) console.log(line);
   if (result !== undefined) for (const line of reportOf(result)) console.log(line);
 }

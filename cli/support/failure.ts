@@ -70,6 +70,9 @@ function sentenceOf(error: unknown): string {
     .split(/\s*\n\s*/)
     .join(" ")
     .trim();
-  if (error instanceof TrainingError) return line;
+  if (error instanceof TrainingError) {
+    const isUnheard = error.code === "REQUEST_FAILED" && line.endsWith("nobody listens");
+    return isUnheard ? `${line}; check that the cluster is up, and its name (--cluster)` : line;
+  }
   return `${error.name}: ${line} (an error in Osiris; --verbose prints the stack)`;
 }

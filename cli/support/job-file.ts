@@ -128,7 +128,9 @@ async function attempt<T>(path: string, read: () => T | Promise<T>): Promise<T> 
   try {
     return await read();
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause);
+    const told = cause instanceof Error ? cause.message : String(cause);
+    // The parser's own message names a function of its library.
+    const message = told.replace(/(multiple documents); please use .*\(\)/, "$1, expected one job");
     const [first = "", second = ""] = message.split("\n").map((line) => line.trim());
     // The TypeScript parser gives the position in a second line.
     const reason = first.startsWith("ParseError") ? `${first} ${second}` : first.replace(/:$/, "");

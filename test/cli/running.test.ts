@@ -205,6 +205,8 @@ async function checkNames(
   const cancelled = await run("cancel", "clicks");
   t.is(cancelled.stdout, `Run ${second} is over already: finished.\n`);
   t.regex(cancelled.stderr, pattern);
+  const elsewhere = await run("ls", "--cluster", "other");
+  t.regex(elsewhere.stderr, /other\.jobs\.list: nobody listens; check that the cluster is up, and/);
   for (const command of ["logs", "events", "status", "cancel", "pause"]) {
     const unknown = await run(command, "clacks");
     t.is(unknown.code, 2, command);
@@ -221,7 +223,8 @@ test.serial(
     const directory = startDirectory(t);
     writeJob(directory, "long", 3000, manyEpochs);
     const up = async (port = "0") => {
-      const started = await startUp(t, directory, ["--port", port, "--state", "state"]);
+      const options = ["--port", port, "--state", "state", "--devices", "2"];
+      const started = await startUp(t, directory, options);
       await started.cluster.line((line) => line.includes('"leading"'));
       return started;
     };
@@ -229,7 +232,8 @@ test.serial(
     const token = readFileSync(before.tokenFile, "utf8").trim();
     const client = await connectNats({ servers: before.url, token, maxReconnectAttempts: -1 });
     t.teardown(() => client.close());
-    const submit = ["submit", "long.json", "--key", "k", "--priority", "3", "--json"];
+    const options = ["--key", "k", "--priority", "3", "--set", "slices=1", "--json"];
+    const submit = ["submit", "long.json", ...options];
     const { run } = lastJson<{ run: string }>(await runCli([...submit, ...before.at], directory));
     before.cluster.kill("SIGKILL");
     await before.cluster.ended;
@@ -255,6 +259,7 @@ test.serial(
     t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
     const result = await runCli(["status", run, ...at], directory);
     t.regex(result.stdout, /: paused\n {2}step [\d,]+ of [\d,]+, \d+\.\d %\n/);
+    t.regex(result.stdout, /\n {2}! The run uses 1 of 2 devices, as its batches have 1 slices: /);
     const wrong = await runCli(["checkpoint", "now", run, ...at], directory);
     t.is(wrong.code, 2);
     t.regex(wrong.stderr, /expected it to be running, it is paused/);

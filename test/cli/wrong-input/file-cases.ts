@@ -27,6 +27,14 @@ export const fileCases: readonly WrongInput[] = [
     ],
   },
   {
+    title: "YAML with two documents",
+    args: ["train", "two.yaml"],
+    files: { "two.yaml": "seed: 1\n---\nseed: 2\n" },
+    says: [
+      "Cannot read the job two.yaml: Source contains multiple documents, expected one job at line 2, column 1",
+    ],
+  },
+  {
     title: "JSON with a comma too many",
     args: ["train", "broken.json"],
     files: { "broken.json": '{"seed": 1,}' },

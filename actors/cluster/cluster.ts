@@ -169,6 +169,7 @@ export class Cluster implements AsyncDisposable {
    * cluster already has a leader
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
+    if (Object(given) !== given) throw expected("options", "an object", given);
     const {
       onIncident = () => {},
       onHosts = () => {},

@@ -73,5 +73,5 @@ export function synthetic(options: Omit<SyntheticOptions, "kind">): SyntheticOpt
 }
 
 function listOf(paths: string | readonly string[]): string[] {
-  return typeof paths === "string" ? [paths] : [...paths];
+  return Array.isArray(paths) ? [...paths] : [paths as string];
 }

@@ -1,5 +1,6 @@
 // Opens a checkpoint store by its name: a directory, a model file, or an address of objects.
 
+import { expected } from "../../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { isObjectAddress } from "../../../src/ports/object-store.ts";
 import type { CheckpointStore } from "./checkpoint-store.ts";
@@ -31,9 +32,11 @@ export function hasStore(directory: string, disk: Disk): boolean {
 
 /**
  * Opens an existing store of any job: a directory, an address of objects, or a model file.
- * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
+ * @throws InvalidOptionError where plain JavaScript gave no path, CheckpointMissingError,
+ * CheckpointCorruptError, InputUnusableError
  */
 export function openExistingStore(directory: string, disk: Disk = realDisk): CheckpointStore {
+  if (typeof directory !== "string") throw expected("path", "a string", directory);
   if (isModelFile(directory, disk)) return openFileStore(directory, disk);
   return isObjectAddress(directory)
     ? openExistingObjects(directory, disk)

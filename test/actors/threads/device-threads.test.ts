@@ -21,7 +21,11 @@ test.serial("a cluster passes its threads to its devices, and the model is the s
   t.is(result.digest, (await calmRun()).digest);
 });
 
-test("a number of threads that no machine has is refused", async (t) => {
+test("options that are no object, and threads that no machine has, are refused", async (t) => {
+  await t.throwsAsync(Cluster.start(2 as never), {
+    instanceOf: InvalidOptionError,
+    message: "Expected `options` to be an object, got `2` (number)",
+  });
   await t.throwsAsync(Cluster.start({ threads: 257 }), {
     instanceOf: InvalidOptionError,
     message: "Expected `threads` to be a number <= 256, got `257` (number)",

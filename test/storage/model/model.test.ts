@@ -108,6 +108,13 @@ test("an evaluation equals that of the training, and needs no batch size", async
   await t.throwsAsync(model.evaluate(missing), { instanceOf: InputUnusableError });
 });
 
+test("a path that plain JavaScript left out is an error with its name", async (t) => {
+  const none = undefined as unknown as string;
+  const message = "Expected `path` to be a string, got nothing";
+  await t.throwsAsync(loadModel(none), { instanceOf: InvalidOptionError, message });
+  t.deepEqual(criteo.tsv(none, { batchSize: 8 }).paths as unknown, [undefined]);
+});
+
 test("a prediction does not depend on its batch, nor on concurrent predictions", async (t) => {
   const { trained, records, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });

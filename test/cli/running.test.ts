@@ -259,7 +259,7 @@ test.serial(
     t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
     const result = await runCli(["status", run, ...at], directory);
     t.regex(result.stdout, /: paused\n {2}step [\d,]+ of [\d,]+, \d+\.\d %\n/);
-    t.regex(result.stdout, /\n {2}! The run uses 1 of 2 devices, as its batches have 1 slices: /);
+    t.regex(result.stdout, /\n {2}! The run uses 1 of 2 devices, as `slices` of the job is 1: /);
     const wrong = await runCli(["checkpoint", "now", run, ...at], directory);
     t.is(wrong.code, 2);
     t.regex(wrong.stderr, /expected it to be running, it is paused/);

@@ -77,8 +77,8 @@ function tellIdle({ record, membership, scope }: ScalingInput): void {
   if (offered <= most || offered === record.idleOf) return;
   record.idleOf = offered;
   const message =
-    `The run uses ${most} of ${offered} devices, as its batches have ${job.slices} slices: ` +
-    "a job with more `slices` uses more devices, but trains a model with other bits";
+    `The run uses ${most} of ${offered} devices, as \`slices\` of the job is ${job.slices}: ` +
+    "a job with more slices uses more devices, but trains a model with other bits";
   const step = progress?.step ?? 0;
   record.append(scope.generation, { type: "run.alert", code: "DEVICES_IDLE", step, message });
 }

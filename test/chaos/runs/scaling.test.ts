@@ -145,7 +145,7 @@ test.serial(
     t.deepEqual(
       alerts.map(({ message }) => message.slice(0, 60)),
       [4, 3].map(
-        (devices) => `The run uses 2 of ${devices} devices, as its batches have 2 slices: a`,
+        (devices) => `The run uses 2 of ${devices} devices, as \`slices\` of the job is 2: a`,
       ),
     );
   },

@@ -79,7 +79,7 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 134_900,
+  core: 134_930,
   ...Object.fromEntries(packages.map((name) => [name, 12_820])),
   cli: 7_850,
   bench: 14_020,

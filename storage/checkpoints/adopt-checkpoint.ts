@@ -82,6 +82,9 @@ export function adoptCheckpoint(
     : isObjectAddress(from) || isObjectAddress(directory)
       ? copyFiles(from, manifest, directory, generation, disk)
       : linkParts(from, manifest, directory, generation);
+  if (!isModelFile(from, disk) && !isObjectAddress(directory)) {
+    syncNames(manifest, directory, generation, disk);
+  }
   return store.commit({
     run: name,
     cut: manifest.cut,
@@ -104,6 +107,14 @@ function linkParts(from: string, manifest: Manifest, to: string, generation: num
     hold(source.file(cut, of, file), target.file(cut, isOwn ? generation : of, file));
   }
   return manifest.parts;
+}
+
+/** Makes the names of these files durable; a commit does so only in the checkpoint's directory. */
+function syncNames(manifest: Manifest, to: string, generation: number, disk: Disk): void {
+  const { checkpoint } = pathsOf(to);
+  for (const { cut, generation: of, isOwn } of filesNeeded(manifest)) {
+    disk.syncDirectory(checkpoint(cut, isOwn ? generation : of));
+  }
 }
 
 /** Copies the files of a checkpoint and of its base to `to`, from or to an object store. */

@@ -79,7 +79,8 @@ export function copyFile(source: FileSource, path: string, copy: NewFile): void 
 }
 
 /**
- * Hard-links `from` to `to`, or copies where links are impossible. An existing `to` is replaced.
+ * Hard-links `from` to `to`, or copies where links are impossible; the bytes are durable, but not
+ * the name. An existing `to` is replaced.
  */
 export function hold(from: string, to: string): void {
   makeDirectories(dirname(to));
@@ -89,6 +90,9 @@ export function hold(from: string, to: string): void {
   } catch (error) {
     if (!unlinkable.has(diskCode(error) ?? "")) throw error;
     copyFileSync(from, to);
+    const copy = realDisk.open(to, "update");
+    copy.sync();
+    copy.close();
   }
 }
 

@@ -61,6 +61,8 @@ export function openRunKeeper(options: RunKeeperOptions): {
   let isRetried = false;
   /** Whether the round must be synced although no request waits for it. K1, K5 */
   let isDue = false;
+  /** Whether a sync has failed: the system may then drop the bytes, and a later sync succeeds. */
+  let isUnsynced = false;
 
   const markWhole = markerOf(options);
   const write = () => {
@@ -68,7 +70,8 @@ export function openRunKeeper(options: RunKeeperOptions): {
     // the next leader reads this one. Until then the lease, if not held, may be held again.
     if (round.length > 0 && !isLost(options)) journal.append(round);
     round = [];
-    return journal.isLong ? journal.begin(options.entries()) : undefined;
+    const mustBegin = journal.isLong || (isUnsynced && !journal.isRemote);
+    return mustBegin ? journal.begin(options.entries()) : undefined;
   };
   const endRound = async () => {
     isRound = false;
@@ -85,7 +88,9 @@ export function openRunKeeper(options: RunKeeperOptions): {
       if (isAwaited || isDue || journal.isRemote) {
         isSyncing = true;
         isDue = false;
+        isUnsynced = true;
         await journal.synced(); // K1
+        isUnsynced = false;
       }
       if (isRefused) markWhole(true);
       isRefused = false;

@@ -14,17 +14,20 @@ const event = (seq: number): RunEvent => ({ type: "run.resumed", seq, run: "r1",
 function startKeeper(isRemote = false) {
   const clock = new SimulatedClock();
   const done: string[] = [];
-  const state = { isFull: false, isLost: false };
+  const state = { isFull: false, isLost: false, isUnsynced: false };
   const journal: RunJournal<RunEvent> = {
     isRemote,
     readFormer: () => ({ entries: [], damaged: 0 }),
-    begin() {},
+    begin() {
+      done.push("begin");
+    },
     append(entries) {
       if (state.isFull && !isRemote) throw new Error("the disk is full");
       for (const entry of entries) if (entry.kind === "event") done.push(`keep ${entry.event.seq}`);
     },
     async synced() {
       if (isRemote && state.isFull) throw new Error("the store is out of reach");
+      if (state.isUnsynced) throw new Error("the disk is broken");
       done.push("sync");
     },
     isLong: false,
@@ -82,6 +85,21 @@ test("if the disk refuses an event, the mark of a complete journal is removed fi
   state.isFull = false;
   await pass(100);
   t.deepEqual(done, ["keep 0", "sync", "mark"]);
+});
+
+test("after a failed sync the journal is rewritten, as the system may have dropped its bytes", async (t) => {
+  const { done, state, happen, pass, keep } = startKeeper();
+  state.isUnsynced = true;
+  keep({ kind: "request", run: "r1", crashes: 0 });
+  happen(0);
+  await pass(0);
+  t.deepEqual(done.splice(0), ["keep 0", "Error: the disk is broken", "no mark", "tell 0"]);
+  state.isUnsynced = false;
+  await pass(100);
+  t.deepEqual(done.splice(0), ["begin", "sync", "mark"]);
+  happen(1);
+  await pass(0);
+  t.deepEqual(done, ["keep 1", "tell 1"]);
 });
 
 test("once another process leads, nothing is written, and the mark is not set again", async (t) => {

@@ -84,6 +84,8 @@ class KeptLines {
   add(run: string, line: string): void {
     const file = this.#files.get(run);
     if (file !== undefined) {
+      this.#files.delete(run); // Reinserted as the newest.
+      remember(this.#files, run, file);
       file.append(line);
       return;
     }

@@ -1,5 +1,6 @@
 // The log of a process: its lines, its file, and no secrets in them.
 
+import { join } from "node:path";
 import test from "ava";
 import { logEvent } from "../../../actors/observe/event-lines.ts";
 import { openObserver } from "../../../actors/observe/observer.ts";
@@ -11,6 +12,7 @@ import { FrameCorruptError, recordError } from "../../../src/errors/errors.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import type { Log, LogFields } from "../../../src/ports/log.ts";
 import type { TransportStatus } from "../../../src/wire/messages/transport.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
 interface Line {
@@ -60,6 +62,18 @@ test.serial(
     );
   },
 );
+
+test("a run that writes lines keeps its log file, however many runs begin meanwhile", async (t) => {
+  const home = startDirectory(t);
+  const log = await openProcessLog();
+  const begin = (run: string) => log.keep(run, join(home, run), "leader");
+  begin("long");
+  for (let at = 0; at < 100; at++) {
+    begin(`short-${at}`);
+    log.write("info", "alive", { run: "long" });
+  }
+  t.is(readRunLog(join(home, "long")).lines.length, 100);
+});
 
 test("no secret appears in the log, wherever it occurs in a line", async (t) => {
   const lines: string[] = [];

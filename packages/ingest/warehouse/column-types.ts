@@ -31,7 +31,7 @@ function leafType({
   logical_type: logical,
 }: SchemaElement): string {
   if (logical?.type === "INTEGER") return `${logical.isSigned ? "" : "U"}INT${logical.bitWidth}`;
-  return logical?.type ?? converted ?? type ?? "unknown";
+  return logical?.type ?? converted?.replace("INT_", "INT") ?? type ?? "unknown";
 }
 
 function membersOf({ children }: SchemaTree): string {

@@ -63,7 +63,17 @@ function columnsIn(
 }
 
 function elementsOf({ element, children }: SchemaTree): SchemaElement[] {
-  return [element, ...children.flatMap(elementsOf)];
+  return [withOneType(element), ...children.flatMap(elementsOf)];
+}
+
+/**
+ * An integer with its converted type alone, because other readers refuse a file that the library
+ * has written with the logical type INTEGER.
+ */
+function withOneType({ logical_type: logical, ...element }: SchemaElement): SchemaElement {
+  if (logical?.type !== "INTEGER") return logical ? { ...element, logical_type: logical } : element;
+  const converted = `${logical.isSigned ? "" : "U"}INT_${logical.bitWidth}`;
+  return { ...element, converted_type: converted as NonNullable<typeof element.converted_type> };
 }
 
 /** Whether a column has one of the forms above, in the standard (three-level) representation. */

@@ -65,10 +65,13 @@ function asStored(element: SchemaElement): SchemaElement {
   return rest;
 }
 
-/** Whether the stored values of a leaf have the logical order, so that statistics are valid. */
-function isInOrder({ type, converted_type: converted, logical_type: logical }: SchemaElement) {
-  const isUnsigned =
-    converted?.startsWith("UINT_") === true || (logical?.type === "INTEGER" && !logical.isSigned);
+/**
+ * Whether the stored values of a leaf have the logical order, so that statistics are valid. The
+ * library would scale those of 32-bit decimals once more.
+ */
+function isInOrder({ type, converted_type: converted }: SchemaElement) {
   const isNumber = type === "INT32" || type === "INT64" || type === "FLOAT" || type === "DOUBLE";
-  return type === undefined || (isNumber && !isUnsigned) || type === "BOOLEAN";
+  const isScaled = type === "INT32" && converted === "DECIMAL";
+  const isSigned = !isScaled && converted?.startsWith("UINT_") !== true;
+  return type === undefined || (isNumber && isSigned) || type === "BOOLEAN";
 }

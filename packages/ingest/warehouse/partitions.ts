@@ -56,10 +56,7 @@ export function partitionNames({ name, elements }: TableColumn, { columns }: Tab
 
 /** Whether stored values are readable as they are, without a conversion by a logical type. */
 function isPlain({ type, converted_type: converted, logical_type: logical }: SchemaElement) {
-  const hasMeaning =
-    logical !== undefined &&
-    logical.type !== "STRING" &&
-    !(logical.type === "INTEGER" && logical.isSigned);
+  const hasMeaning = logical !== undefined && logical.type !== "STRING";
   const isText = type === "BYTE_ARRAY" && (converted === "UTF8" || logical?.type === "STRING");
   const isNumber = type === "INT32" || type === "INT64" || type === "BOOLEAN";
   const isSigned = converted === undefined || converted.startsWith("INT_");

@@ -4,6 +4,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { parquetMetadata } from "hyparquet";
 import { prepareCache } from "../../../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../../../src/data/options.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../../src/errors/errors.ts";
@@ -15,6 +16,7 @@ import { expectedOf, fixtures, readColumns } from "../../../../test/data/parquet
 import { codecs } from "../../warehouse/codecs.ts";
 import { inspectWarehouse } from "../../warehouse/inspect-warehouse.ts";
 import { openParquetTable } from "../../warehouse/parquet-table.ts";
+import { openGroupWriter } from "../../warehouse/parquet-writer.ts";
 import { writeWarehouse } from "../../warehouse/write-warehouse.ts";
 import { allFiles, contentsOf, mortalDisk } from "./tables.ts";
 
@@ -80,7 +82,43 @@ test("a table of Parquet has every stored value again, lists, maps and timestamp
       const theirs = await readColumns(from, [column]).catch(() => undefined);
       t.deepEqual(ours, theirs, `${name} ${column}`);
     }
+    const { schema } = footerOf(path);
+    t.false(schema.some((one) => one.logical_type?.type === "INTEGER")); // Unreadable elsewhere.
+    const typesOf = (nodes: typeof schema) => nodes.map((node) => node.converted_type);
+    t.deepEqual(typesOf(schema), typesOf(footerOf(from).schema), name);
   }
+});
+
+function footerOf(path: string) {
+  return parquetMetadata(new Uint8Array(readFileSync(path)).buffer);
+}
+
+test("decimals have no bounds, or exact ones", (t) => {
+  const path = join(startDirectory(t), "prices.parquet");
+  const file = realDisk.open(path, "write");
+  const decimal = { converted_type: "DECIMAL", precision: 9, scale: 2 } as const;
+  const columns = (["INT32", "INT64"] as const).map((type) => {
+    return {
+      name: type,
+      elements: [{ name: type, repetition_type: "REQUIRED", type, ...decimal }],
+    };
+  });
+  const writer = openGroupWriter(file, columns as never, "none");
+  writer.write(
+    new Map<string, unknown[]>([
+      ["INT32", [150, 250]],
+      ["INT64", [150n, 250n]],
+    ]),
+  );
+  writer.finish();
+  file.close();
+  const bounds = footerOf(path).row_groups[0]?.columns.map(({ meta_data: { statistics } = {} }) => {
+    return [statistics?.min_value, statistics?.max_value];
+  });
+  t.deepEqual(bounds, [
+    [undefined, undefined],
+    [1.5, 2.5],
+  ]);
 });
 
 test("numbers whose text would change stay text, so that their hash is that of the CSV", async (t) => {

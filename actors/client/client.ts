@@ -146,8 +146,10 @@ export class Client {
       } catch (error) {
         const isLater = error instanceof RemoteError && error.code === "TOO_MANY_REQUESTS";
         if (!isLater && !(error instanceof RequestFailedError)) throw error;
-        const isClosed = this.#transport.status() === "closed";
-        if (isClosed || this.#clock.now() - startMs >= againMs) throw error;
+        if (this.#transport.status() === "closed") {
+          throw new RequestFailedError(subject, "the client was closed", { cause: error });
+        }
+        if (this.#clock.now() - startMs >= againMs) throw error;
         // An immediate failure, as while the broker is away, does not show that the leader is busy.
         if (this.#clock.now() - sentMs >= deadlineMs) waitMs *= 2;
         await new Promise<void>((resume) => {

@@ -100,6 +100,14 @@ test("without a leader and without a stream, requests of a client fail after 10 
   for (const error of await refused) t.like(error, { code: "REQUEST_FAILED" });
 });
 
+test("requests of a client that was closed fail at once", async (t) => {
+  const { simulated, run } = startClient();
+  await simulated.network.transport.close();
+  const refused = Promise.all([run.status(), run.cancel()].map((one) => t.throwsAsync(one)));
+  await pass(simulated, 10);
+  for (const error of await refused) t.regex(error?.message ?? "", /: the client was closed$/);
+});
+
 test("the events of a run that the leader has forgotten are read from the stream", async (t) => {
   const { simulated, run } = startClient();
   stream(simulated, [event(0), last]);

@@ -26,7 +26,8 @@ export async function listenAt(server: Server, { host, port }: Place): Promise<s
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     const place = `${host}:${port}`;
-    throw new InputUnusableError(place, `Cannot serve on ${place}: ${reason}`, { cause });
+    const message = `Cannot serve on ${place}: ${reason}; name another port, or 0 for any free one`;
+    throw new InputUnusableError(place, message, { cause });
   }
   const { port: actual } = server.address() as AddressInfo;
   const named = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;

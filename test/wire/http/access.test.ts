@@ -57,7 +57,7 @@ test("a port in use is refused with a sentence, and a closed server's port is fr
   const error = await t.throwsAsync(listenAt(second, { host: "127.0.0.1", port }), {
     instanceOf: InputUnusableError,
   });
-  t.regex(error?.message ?? "", /^Cannot serve on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
+  t.regex(error?.message ?? "", /^Cannot serve on 127\.0\.0\.1:\d+: .*EADDRINUSE.*; name another/);
   await closeServer(first, 100, realClock);
   await closeServer(first, 100, realClock); // A second close does nothing.
   t.is(await listenAt(second, { host: "127.0.0.1", port }), url);

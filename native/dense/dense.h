@@ -160,26 +160,48 @@ struct FoldedTile {
   Coming coming;
 };
 
+/// Whether a tile of half the rows holds the sums of two slices, and adds them, in registers. With
+/// AVX2 its products would wait for each other, and changes of the processor's mode move all sums.
+template <typename Format>
+constexpr bool holdsPairs = lanes == 16 && !Format::flushed;
+
 /// Adds the samples of a run to a tile, and folds the slices that end in it.
 template <typename Format, int rows, int vectors>
 INLINE void foldRun(FoldedTile& t, const float* a, int64_t stepA, const float* b,
                     int64_t stepB) {
   const int64_t last = t.columns - (vectors - 1) * lanes;
+  const auto multiply = [&](Vec (&acc)[rows][vectors], const SampleBlock& block) INLINE_LAMBDA {
+    Format::Tiles::template multiply<1>(acc, block.packedDepth, a, stepA, b, stepB,
+                                        Format::flushed, t.coming);
+    a += block.packedDepth * stepA;
+    b += block.packedDepth * stepB;
+  };
   Vec acc[rows][vectors];
   for (const SampleBlock* block = t.run.first; block != t.run.end; block++) {
     if (block->begins) clear(acc);
     else loadRows(acc, t.waiting, tileColumns, lanes);
-    Format::Tiles::template multiply<1>(acc, block->packedDepth, a, stepA, b, stepB,
-                                        Format::flushed, t.coming);
-    a += block->packedDepth * stepA;
-    b += block->packedDepth * stepB;
-    const SlicePlan& p = block->plan;
+    multiply(acc, *block);
+    int64_t lefts = block->plan.lefts;
+    if constexpr (holdsPairs<Format> && rows * vectors <= tileRows) {
+      const SampleBlock* const next = block + 1;
+      if (block->begins && next != t.run.end && next->ends && next->plan.lefts > 0) {
+        Vec right[rows][vectors];
+        clear(right);
+        multiply(right, *next);
+        UNROLL for (int m = 0; m < rows; m++) {
+          UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = add(acc[m][v], right[m][v]);
+        }
+        lefts = next->plan.lefts - 1;
+        block = next;
+      }
+    }
     if (!block->ends) {
       storeRows(t.waiting, tileColumns, acc, lanes);
       continue;
     }
+    const SlicePlan& p = block->plan;
     float* const slot = t.waiting + (p.slot + 1) * t.slotStep;
-    for (int64_t i = p.lefts - 1; i >= 0; i--) {
+    for (int64_t i = lefts - 1; i >= 0; i--) {
       addRows(acc, slot + i * t.slotStep, tileColumns, lanes);
     }
     if (!p.last) storeRows(slot, tileColumns, acc, lanes);
@@ -217,6 +239,8 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
   t.coming.tensors = &written;
   t.coming.count = 1;
   const int64_t at = t.at;
+  // Memory for what waits is allotted to tiles of whole height.
+  const bool hasPairs = holdsPairs<Format> && step == 0 && t.run.end - t.run.first > 1;
   // Of x in place, too, tiles read whole vectors. Where the last vector would exceed its row, the
   // last tile ends with the row instead: some columns are computed twice, with the same bits.
   const bool isInPlace = b.height == 1;
@@ -227,18 +251,20 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
     const int64_t vectors = (rest + lanes - 1) / lanes;
     t.columns = isInPlace ? vectors * lanes : rest;
     const int64_t column = j + rest - t.columns;
+    const bool isHalved = hasPairs && vectors == 2 && a.height == tileRows;
+    const int64_t height = isHalved ? tileRows / 2 : a.height;
     const float* const panel = b.p + column / b.height * b.next;
-    for (int64_t i = 0; i < m; i += a.height, t.waiting += step) {
-      const int64_t rows = m - i < a.height ? m - i : a.height;
+    for (int64_t i = 0; i < m; i += height, t.waiting += step) {
+      const int64_t rows = m - i < height ? m - i : height;
       t.at = at + i * t.stride + column;
       if (!spreadsLines) t.coming.operands->askRow();
       if (written != nullptr) {
-        t.coming.tile = LaterTile(i, j, m, n, a.height).of(written, t.stride);
+        t.coming.tile = LaterTile(i, j, m, n, height).of(written, t.stride);
         if (!spreadsLines) t.coming.tile.askAll();
       }
       using Tiles = FoldedTiles<Format>;
       const auto tile = pickTile<Tiles, Format::tallest, Format::widest>(rows, vectors);
-      tile(t, a.p + i / a.height * a.next, a.step, panel, b.step);
+      tile(t, a.p + i / a.height * a.next + i % a.height, a.step, panel, b.step);
     }
   }
 }

@@ -89,7 +89,8 @@ INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t 
 }
 
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
-/// Keeps the compiler from moving arithmetic on `acc` across a change of the processor's mode.
+/// Keeps the compiler from moving arithmetic on `acc` across a change of the processor's mode. It
+/// may copy all registers, so chains that do not change the mode are not pinned.
 template <int rows, int vectors>
 INLINE void pin(Vec (&acc)[rows][vectors]) {
   UNROLL for (int m = 0; m < rows; m++) {
@@ -130,17 +131,21 @@ struct Float32 {
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
     constexpr unsigned flushes = 0x8040;  // of results and of inputs
     const unsigned mode = flushed ? _mm_getcsr() : 0;
-    if (flushed) _mm_setcsr(mode | flushes);
-    pin(acc);
+    if (flushed) {
+      _mm_setcsr(mode | flushes);
+      pin(acc);
+    }
     // Known steps are part of an instruction's address.
     if (lanes == 8 && stepA == (rowA == 1 ? panelStep : 1) && stepB == tileColumns) {
       chain<rows, vectors, rowA>(acc, k, a, rowA == 1 ? panelStep : 1, b, tileColumns, coming);
     } else {
       chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB, coming);
     }
-    pin(acc);
-    if (flushed) _mm_setcsr(mode);
-    pin(acc);
+    if (flushed) {
+      pin(acc);
+      _mm_setcsr(mode);
+      pin(acc);
+    }
 #else
     chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB, coming);
 #endif

@@ -1,7 +1,7 @@
 // Embedding bags, backward: updates float32 rows of 1, 2, 4, 8 or 16 vectors by SGD or
 // row-wise Adagrad. Included by embedding/held-update.cc for each instruction set.
 
-/// A group of up to `lanes` rows, with their gradients.
+/// A group of rows, `lanes` at most, with their gradients.
 struct RowGroup {
   int64_t n = 0;
   int64_t rows[lanes];
@@ -58,15 +58,17 @@ template <int vectors, bool adagrad, bool placed>
                                           int64_t first, const float* mean, Finite& finite) {
   const Table t = table;
   const Gradients g = gradients;
-  const float most = table.rule.clip;
+  const float clip = table.rule.clip;
   const bool summed = placed || g.mean;
   constexpr int parts = partsOfRow(vectors * lanes, adagrad), each = vectors / parts;
-  RowSquares<vectors> squares;
+  // Rows of a group. A row that waits for its next part must stay in the first-level cache.
+  constexpr int most = parts > 1 && lanes > 8 ? 8 : lanes;
+  RowSquares<vectors> squares = {};
   RowGroup groups[parts + 1], *byAge[parts + 1];
-  float* const folded = scratches().gradient.take<float>((parts + 1) * lanes * g.dim);
+  float* const folded = scratches().gradient.take<float>((parts + 1) * most * g.dim);
   for (int i = 0; i <= parts; i++) {
     byAge[i] = groups + i;
-    groups[i].folded = folded + i * lanes * g.dim;
+    groups[i].folded = folded + i * most * g.dim;
   }
   int64_t asked = 0, from = 0;
   constexpr int64_t dim = vectors * lanes, bytes = dim * sizeof(float);
@@ -93,8 +95,8 @@ template <int vectors, bool adagrad, bool placed>
       group.d[r] = own;
       foldLookups<placed>(own, gradients, first, from, to);
     }
-    if (__builtin_expect(most != 0, 0)) {
-      clipRow(own, group.d[r], most, vectors * lanes);
+    if (__builtin_expect(clip != 0, 0)) {
+      clipRow(own, group.d[r], clip, vectors * lanes);
       group.d[r] = own;
     }
     if (adagrad && mean == nullptr) squares.square(r, group.d[r]);
@@ -137,7 +139,7 @@ template <int vectors, bool adagrad, bool placed>
     while (asked < from + updateAhead(dim)) ask();
     RowGroup* const now = byAge[0];
     now->n = 0;
-    for (int r = 0; r < lanes; r++) {
+    for (int r = 0; r < most; r++) {
       ask();
       if (from < g.count) {
         take(*now, r);

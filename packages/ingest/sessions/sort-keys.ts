@@ -91,12 +91,14 @@ function isTime({
 export class SortKeys {
   readonly #session: string;
   readonly #time: string;
+  readonly #isUnsigned: boolean;
   #memory = Buffer.alloc(64);
   readonly #number = Buffer.alloc(8);
 
   constructor({ session, time }: SortColumns) {
     this.#session = session.name;
     this.#time = time.name;
+    this.#isUnsigned = time.elements[0]?.converted_type?.startsWith("UINT_") === true;
   }
 
   /**
@@ -114,8 +116,10 @@ export class SortKeys {
   }
 
   #momentOf(rows: TableRows, row: number, value: unknown): number | bigint {
-    if (typeof value === "bigint") return value;
-    if (typeof value === "number" && !Number.isNaN(value)) return value;
+    // The least unsigned integer becomes the least signed one.
+    if (typeof value === "bigint") return this.#isUnsigned ? value ^ -(2n ** 63n) : value;
+    const isNumber = typeof value === "number" && !Number.isNaN(value);
+    if (isNumber) return this.#isUnsigned ? value >>> 0 : value;
     const text = value instanceof Uint8Array ? Buffer.from(value).toString("utf8") : String(value);
     const moment = momentOf(text);
     if (moment !== undefined) return moment.value;

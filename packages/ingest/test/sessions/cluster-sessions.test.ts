@@ -150,6 +150,11 @@ test("Parquet columns keep their types, and timestamps order rows", async (t) =>
     return before !== label || Number(at) <= Number(when);
   });
   t.true(sorted);
+  const byDigest = join(home, "digests");
+  await clusterSessions([from], byDigest, { by: "bought", order: "digest" });
+  const rows = await rowsIn(byDigest);
+  const digests = rows.map(({ digest }) => (Number(digest) + 2 ** 64) % 2 ** 64);
+  t.is(digests.filter((one, i) => one < (digests[i - 1] ?? 0)).length, 1); // Two sessions.
 });
 
 test("text is ordered by its bytes, and ISO dates in text by their instants", async (t) => {

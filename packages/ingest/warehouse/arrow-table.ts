@@ -1,7 +1,7 @@
 // Reads Arrow files as rows of stored values without loss: decimals unchanged, timestamps in
 // microseconds, or in nanoseconds if the file has them. Types that Parquet lacks are stored as
-// readers would read them: integers of any width as 64 bits, NaN as missing, and the members of a
-// struct as columns.
+// readers would read them: integers of any width as 64 bits, weights of ids as the nearest float32,
+// NaN as missing, and the members of a struct as columns.
 
 import { Type } from "apache-arrow/fb/type";
 import type { SchemaElement } from "hyparquet";

@@ -111,8 +111,10 @@ export function plainRows(
   addon: Addon | undefined = loadAddon(),
 ): HashIds {
   if (addon === undefined) return plainRowsOf(field);
-  return ({ ids, offsets }) => {
+  return ({ ids, offsets, isUnsigned }) => {
     const found = new Int32Array(offsets.at(-1) ?? 0);
+    // The upper half of the unsigned ids look negative, and a negative offset would make them rows.
+    if (isUnsigned === true && field.offset < 0) return found.fill(textWay);
     // The addon checks array types only: a wrong length would make it read memory outside them.
     assert(ids.length >= found.length, "an id for each entry");
     addon.rowsOfIds(found, ids, field.offset, field.rows);
@@ -122,9 +124,10 @@ export function plainRows(
 
 /** The reference implementation of `plainRows`, in TypeScript. */
 export function plainRowsOf({ rows, offset }: Pick<CategoricalField, "rows" | "offset">): HashIds {
-  return ({ ids, offsets }) => {
+  return ({ ids, offsets, isUnsigned }) => {
     const halves = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
     const found = new Int32Array(offsets.at(-1) ?? 0);
+    if (isUnsigned === true && offset < 0) return found.fill(textWay);
     for (let at = 0; at < found.length; at++) {
       const [low, high] = [halves[2 * at] ?? 0, halves[2 * at + 1] ?? 0];
       const id = low - offset;

@@ -89,6 +89,12 @@ test("plain ids become rows of their table, or take the slow path of text", (t) 
     const table = { rows, offset };
     t.deepEqual([[...plainRows(table)(column)], [...plainRowsOf(table)(column)]], [wanted, wanted]);
   }
+  const unsigned = { ...column, ids: BigInt64Array.of(-1n, 3n), isUnsigned: true }; // 2^64 - 1, 3
+  const offsets = Int32Array.of(0, 2);
+  for (const find of [plainRows, plainRowsOf]) {
+    t.is(find({ rows: 50, offset: -1 })({ ...unsigned, offsets })[0], textWay);
+    t.deepEqual([...find({ rows: 50, offset: 3 })({ ...unsigned, offsets })], [textWay, 0]);
+  }
 });
 
 // Known answers of MurmurHash3_x86_32, as published with its ports; each character is one byte.

@@ -83,14 +83,14 @@ test("a leader that was stalled beyond its lease no longer holds it, and learns 
 });
 
 test("a leader that was stalled while two others led learns that it lost its lease", async (t) => {
-  const { told, start } = startPlace();
+  const { changes, start } = startPlace();
   const [a, b, c] = [start("a"), start("b"), start("c")];
   await pass(5000, a);
   await pass(5000, b);
   await pass(5000, c);
-  t.is(told.at(-1), "c leads 3 after b");
+  t.is(changes.at(-1), "c leads 3 after b");
   await pass(250, a);
-  t.deepEqual([told.at(-1), a.errors], ["a: This process led the cluster in term 1", []]);
+  t.deepEqual([changes.at(-1), a.errors], ["a: This process led the cluster in term 1", []]);
 });
 
 test("a standby that was stalled itself does not take over from a live leader", async (t) => {

@@ -55,6 +55,21 @@ export const rulesByHand: Cases = {
     }
   },
 
+  "a multiply-add rounds once, where its float64 sum ends in the middle of two float32": (t, k) => {
+    // 1774001 * 38737 = 2^36 + 1, and 262143 * 262145 = 2^36 - 1.
+    for (const [w, g, rate, expected] of [
+      [1, -1774001, 38737, 1 + 2 ** -23],
+      [-1, 1774001, 38737, -1 - 2 ** -23],
+      [1 + 2 ** -23, -262143, 262145, 1 + 2 ** -23],
+      [1, -(2 ** 18), 2 ** 18, 1],
+    ] as const) {
+      const weights = of(k, [1], [w]);
+      const rule = { kind: "sgd", learningRate: rate * 2 ** -60, l2: 0, decay: 0 } as const;
+      k.applyFlat(weights, [], of(k, [1], [g]), rule);
+      t.deepEqual(list(k, weights), [expected]);
+    }
+  },
+
   "a row takes its summed gradient clipped, under every rule": (t, k) => {
     const stream = new RandomStream(8, 8);
     const [samples, rowsOfTable] = [12, 5];

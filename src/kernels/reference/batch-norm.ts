@@ -2,8 +2,9 @@
 
 import type { BatchNormColumns, Kernels } from "../contract/kernels.ts";
 import { finishedSubtrees } from "../contract/slices.ts";
-import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
+import { dBias as sumColumns, treeSum } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
+import type { Round } from "./round.ts";
 
 /** The reference kernels of batch normalisation in the precision of `round`. */
 export function createBatchNorm(round: Round) {
@@ -21,7 +22,7 @@ export function createBatchNorm(round: Round) {
           });
         for (let c = 0; c < width; c++) {
           own[c] = sum(c, (acc, value) => round(acc + value));
-          own[width + c] = sum(c, (acc, value) => round(acc + value * value));
+          own[width + c] = sum(c, (acc, value) => round.fused(acc, value, value));
         }
       }
     },
@@ -32,7 +33,7 @@ export function createBatchNorm(round: Round) {
       const width = gains.length;
       for (let i = 0; i < o.length; i++) {
         const c = i % width;
-        const value = round(biases[c]! + normalised(round, xs, columns, i, c) * gains[c]!);
+        const value = round.fused(biases[c]!, normalised(round, xs, columns, i, c), gains[c]!);
         o[i] = relu && value < 0 ? 0 : value;
       }
     },
@@ -47,7 +48,7 @@ export function createBatchNorm(round: Round) {
             let acc = 0;
             for (let s = from; s < to; s++) {
               const i = s * width + c;
-              acc = round(acc + d[i]! * normalised(round, xs, columns, i, c));
+              acc = round.fused(acc, d[i]!, normalised(round, xs, columns, i, c));
             }
             return acc;
           });
@@ -64,7 +65,7 @@ export function createBatchNorm(round: Round) {
       for (let i = 0; i < dx.length; i++) {
         const c = i % width;
         const centred = round(d[i]! - means[c]!);
-        const rest = round(centred - normalised(round, xs, columns, i, c) * slopes[c]!);
+        const rest = round.fused(centred, -normalised(round, xs, columns, i, c), slopes[c]!);
         dx[i] = round(rest * round(gains[c]! * units[c]!));
       }
     },

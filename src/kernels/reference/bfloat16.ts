@@ -9,8 +9,9 @@
 // addition.
 
 import { finishedSubtrees } from "../contract/slices.ts";
-import { type DenseKernels, dBias, type Round, treeSum } from "./dense.ts";
+import { type DenseKernels, dBias, treeSum } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
+import { type Round, single } from "./round.ts";
 
 const smallestNormal = 2 ** -126;
 /** The least number that rounds to the smallest normal if exponents are unbounded. */
@@ -41,7 +42,7 @@ type Dot = (start: number, a: Run, b: Run, count: number) => number;
 
 /** The dot product with this rounding. In float64 nothing is flushed to zero. */
 function dotOf(round: Round): Dot {
-  const isSingle = round === Math.fround;
+  const isSingle = round === single;
   const taken = (sum: number) => (isSingle && Math.abs(sum) < smallestNormal ? 0 * sum : sum);
   const put = (sum: number) => (isSingle && Math.abs(sum) < roundsToNormal ? 0 * sum : round(sum));
   return (start, a, b, count) => {

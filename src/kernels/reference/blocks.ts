@@ -4,9 +4,10 @@ import type { BlockKernels, Kernels, Tensor } from "../contract/kernels.ts";
 import { finishedSubtrees } from "../contract/slices.ts";
 import { createBatchNorm } from "./batch-norm.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "./batch-statistics.ts";
-import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
+import { dBias as sumColumns, treeSum } from "./dense.ts";
 import { dJointLogit, dSigmoid, dSoftmax, jointLogit, sigmoid, softmax } from "./exponentials.ts";
 import { HostTensor, type Values, valuesOf } from "./memory.ts";
+import type { Round } from "./round.ts";
 
 /** The reference kernels of model blocks in the precision of `round`. */
 export function createBlocks(round: Round): BlockKernels {
@@ -94,7 +95,7 @@ function createProducts(round: Round) {
             let acc = 0;
             for (let k = 0; k < depth; k++) {
               const right = bs[s * depth * columns + k * bDepth + n * bColumn]!;
-              acc = round(acc + as[s * step + m * aRow + k * aDepth]! * right);
+              acc = round.fused(acc, as[s * step + m * aRow + k * aDepth]!, right);
             }
             const at = (s * rows + m) * columns + n;
             o[at] = more.reduce((sum, one) => round(sum + one[at]!), acc);
@@ -115,7 +116,7 @@ function createProducts(round: Round) {
             for (let s = from; s < to; s++) {
               for (let n = 0; n < columns; n++) {
                 const left = d[(s * rows + m) * columns + n]!;
-                acc = round(acc + left * bs[(s * depth + k) * columns + n]!);
+                acc = round.fused(acc, left, bs[(s * depth + k) * columns + n]!);
               }
             }
             return acc;
@@ -168,7 +169,7 @@ function createPairs(round: Round) {
         const [i, m, s] = [j % dim, Math.floor(j / dim) % ms, Math.floor(j / dim / ms)];
         let acc = 0;
         for (let n = 0; n < ns; n++) {
-          acc = round(acc + d[at(s, m, n, i, all)]! * bs[(s * ns + n) * dim + i]!);
+          acc = round.fused(acc, d[at(s, m, n, i, all)]!, bs[(s * ns + n) * dim + i]!);
         }
         da[j] = acc;
       }
@@ -181,7 +182,7 @@ function createPairs(round: Round) {
         const [i, n, s] = [j % dim, Math.floor(j / dim) % ns, Math.floor(j / dim / ns)];
         let acc = 0;
         for (let m = 0; m < ms; m++) {
-          acc = round(acc + d[at(s, m, n, i, all)]! * as[(s * ms + m) * dim + i]!);
+          acc = round.fused(acc, d[at(s, m, n, i, all)]!, as[(s * ms + m) * dim + i]!);
         }
         db[j] = acc;
       }
@@ -207,7 +208,7 @@ function createPairSum(round: Round) {
           let squares = 0;
           for (let f = 0; f < count; f++) {
             const value = xs[first + f * dim + i]!;
-            squares = round(squares + value * value);
+            squares = round.fused(squares, value, value);
           }
           return round(acc + round(round(sum * sum) - squares));
         });
@@ -243,13 +244,13 @@ function createLayerNorm(round: Round) {
         const mean = round(sumOf(round, dim, (acc, i) => round(acc + own[i]!)) / dim);
         const squares = sumOf(round, dim, (acc, i) => {
           const centred = round(own[i]! - mean);
-          return round(acc + centred * centred);
+          return round.fused(acc, centred, centred);
         });
         const unit = round(1 / round(Math.sqrt(round(round(squares / dim) + round(epsilon)))));
         kept.set([mean, unit], 2 * row);
         for (let i = 0; i < dim; i++) {
           const scaled = round(round(own[i]! - mean) * unit);
-          o[row * dim + i] = round(bs[i]! + scaled * gs[i]!);
+          o[row * dim + i] = round.fused(bs[i]!, scaled, gs[i]!);
         }
       }
     },
@@ -262,11 +263,11 @@ function createLayerNorm(round: Round) {
         const scaled = (i: number) => scaledAt(round, xs, kept, dim, row, i);
         const own = (i: number) => round(gs[i]! * d[row * dim + i]!);
         const mean = round(sumOf(round, dim, (acc, i) => round(acc + own(i))) / dim);
-        const along = sumOf(round, dim, (acc, i) => round(acc + own(i) * scaled(i)));
+        const along = sumOf(round, dim, (acc, i) => round.fused(acc, own(i), scaled(i)));
         const slope = round(along / dim);
         for (let i = 0; i < dim; i++) {
           const centred = round(own(i) - mean);
-          dx[row * dim + i] = round(round(centred - scaled(i) * slope) * kept[2 * row + 1]!);
+          dx[row * dim + i] = round(round.fused(centred, -scaled(i), slope) * kept[2 * row + 1]!);
         }
       }
       for (const [p, tree] of finishedSubtrees(slices).entries()) {
@@ -275,7 +276,7 @@ function createLayerNorm(round: Round) {
           dg[i] = treeSum(round, tree, slices, (from, to) => {
             let acc = 0;
             for (let row = from; row < to; row++) {
-              acc = round(acc + d[row * dim + i]! * scaledAt(round, xs, kept, dim, row, i));
+              acc = round.fused(acc, d[row * dim + i]!, scaledAt(round, xs, kept, dim, row, i));
             }
             return acc;
           });

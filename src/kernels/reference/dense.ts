@@ -1,15 +1,11 @@
-// Dense layers, dropout, interaction, initialisation and sums over devices, in plain loops. In
-// float32, `round` is Math.fround: round(acc + a * b) is a fused multiply-add, because a * b is
-// exact in a double.
+// Dense layers, dropout, interaction, initialisation and sums over devices, in plain loops.
 
 import { type Key, philox } from "../../ports/random.ts";
 import type { Kernels, Tensor } from "../contract/kernels.ts";
 import { encodeRow } from "../contract/precision.ts";
 import { finishedSubtrees, type Slices, type Subtree } from "../contract/slices.ts";
 import { HostTensor, type Values, valuesOf } from "./memory.ts";
-
-/** Rounds to the precision of the arithmetic. */
-export type Round = (value: number) => number;
+import type { Round } from "./round.ts";
 
 /** Adds a value to a fold by the tree of slices.ts. Values come in the order of the slices. */
 type Fold = (value: number, first: number, count: number) => void;
@@ -55,7 +51,7 @@ export function createDense(round: Round) {
         for (let i = 0; i < inputs; i++) {
           let acc = 0;
           for (let j = 0; j < outputs; j++) {
-            acc = round(acc + d[s * outputs + j]! * ws[j * inputs + i]!);
+            acc = round.fused(acc, d[s * outputs + j]!, ws[j * inputs + i]!);
           }
           const at = s * inputs + i;
           dx[at] = more.reduce((sum, one) => round(sum + one[at]!), acc);
@@ -116,7 +112,7 @@ function layer(round: Round, out: Tensor, x: Tensor, w: Tensor, b: Tensor, relu:
     for (let j = 0; j < outputs; j++) {
       let acc = bs[j]!;
       for (let i = 0; i < inputs; i++) {
-        acc = round(acc + xs[s * inputs + i]! * ws[j * inputs + i]!);
+        acc = round.fused(acc, xs[s * inputs + i]!, ws[j * inputs + i]!);
       }
       o[s * outputs + j] = relu && acc < 0 ? 0 : acc;
     }
@@ -197,7 +193,7 @@ function dWeight(
       dw[j * inputs + i] = treeSum(round, tree, slices, (from, to) => {
         let acc = 0;
         for (let s = from; s < to; s++) {
-          acc = round(acc + d[s * outputs + j]! * xs[s * inputs + i]!);
+          acc = round.fused(acc, d[s * outputs + j]!, xs[s * inputs + i]!);
         }
         return acc;
       });
@@ -229,7 +225,7 @@ function interact(round: Round, out: Tensor, x: Tensor, copied: number, dots: bo
       for (let j = 0; j < i; j++) {
         let acc = 0;
         for (let c = 0; c < dim; c++) {
-          acc = round(acc + xs[base + i * dim + c]! * xs[base + j * dim + c]!);
+          acc = round.fused(acc, xs[base + i * dim + c]!, xs[base + j * dim + c]!);
         }
         o[at++] = acc;
       }
@@ -258,7 +254,7 @@ function dInteract(
           if (j === i) continue;
           const [high, low] = [Math.max(i, j), Math.min(i, j)];
           const dz = d[pairs + (high * (high - 1)) / 2 + low]!;
-          acc = round(acc + dz * xs[base + j * dim + c]!);
+          acc = round.fused(acc, dz, xs[base + j * dim + c]!);
         }
         dx[base + i * dim + c] = acc;
       }

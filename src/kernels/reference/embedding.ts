@@ -7,9 +7,9 @@ import { decodeRow, encodeRow } from "../contract/precision.ts";
 import { lagShare, type RowAverage } from "../contract/row-average.ts";
 import { finishedSubtrees } from "../contract/slices.ts";
 import { expectedSums } from "../table/sums.ts";
-import type { Round } from "./dense.ts";
 import { HostTensor, type Values, valuesOf } from "./memory.ts";
 import { allFinite, createApplyFlat } from "./optimizers.ts";
+import type { Round } from "./round.ts";
 import { columnsOf, eachRow, gradientsOf, narrowBags } from "./row-gradients.ts";
 import {
   applyRule,
@@ -179,7 +179,7 @@ function moveLag(
   const steps = state.length - 1;
   const [share, decay] = [round(lagShare(average, state[steps]!)), round(average.decay)];
   for (let c = 0; c < before.length; c++) {
-    state[c] = round(round(share * state[c]!) + decay * round(before[c]! - after[c]!));
+    state[c] = round.fused(round(share * state[c]!), decay, round(before[c]! - after[c]!));
   }
   state[steps] = average.steps;
 }
@@ -188,7 +188,7 @@ function moveLag(
 function averageOf(round: Round, rows: Rows, row: number, average: RowAverage): Values {
   const lags = stateOf(rows, row);
   const share = round(lagShare(average, lags.at(-1)!));
-  return storedWeights(rows, row).map((w, c) => round(w + share * lags[c]!));
+  return storedWeights(rows, row).map((w, c) => round.fused(w, share, lags[c]!));
 }
 
 /** The weights of a row and their offset: in the table's memory, or decoded into new memory. */
@@ -271,7 +271,7 @@ function poolColumn(
     const block = Math.floor(bags.ids[k]! / rows.blockRows);
     const weight = bags.weights?.[k] ?? 1;
     const [weights, first] = weightsAt(k);
-    sums[block] = round(sums[block]! + weight * weights[first + c]!);
+    sums[block] = round.fused(sums[block]!, weight, weights[first + c]!);
   }
   for (let half = 1; half < rows.rowBlocks; half *= 2) {
     for (let block = 0; block < rows.rowBlocks; block += 2 * half) {

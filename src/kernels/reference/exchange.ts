@@ -11,9 +11,9 @@ import {
   packedBytes,
   type WirePrecision,
 } from "../contract/precision.ts";
-import type { Round } from "./dense.ts";
 import { decodeFloat8, encodeFloat8 } from "./float8.ts";
 import { valuesOf } from "./memory.ts";
+import type { Round } from "./round.ts";
 
 /** The kernels of the exchange in the precision of `round`. */
 export function createExchange(round: Round) {

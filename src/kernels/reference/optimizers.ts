@@ -1,8 +1,8 @@
 // The update of dense tensors: a tensor is one long row, to which a rule of rows applies.
 
 import type { Kernels } from "../contract/kernels.ts";
-import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
+import type { Round } from "./round.ts";
 import { applyRule } from "./rules.ts";
 
 /** See `Kernels.applyFlat`, in the precision of `round`. */

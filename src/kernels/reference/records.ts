@@ -4,8 +4,9 @@ import type { RecordKernels } from "../contract/kernels.ts";
 import { encodeRow } from "../contract/precision.ts";
 import { recordBytesOf, recordWeightBytes } from "../contract/records.ts";
 import { type Rows, ruleStateIn } from "../contract/tables.ts";
-import { type Round, uniform } from "./dense.ts";
+import { uniform } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
+import type { Round } from "./round.ts";
 
 /** The reference kernels of records in the precision of `round`. */
 export function createRecords(round: Round): RecordKernels {

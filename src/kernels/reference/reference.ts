@@ -13,6 +13,7 @@ import { createExchange } from "./exchange.ts";
 import { loss } from "./loss.ts";
 import { createMemory, type Values } from "./memory.ts";
 import { createRecords } from "./records.ts";
+import { double, single } from "./round.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
 import { keepRows } from "./undo.ts";
 
@@ -21,12 +22,12 @@ import { keepRows } from "./undo.ts";
  * the same loops without rounding, to check gradients by finite differences. Views stay float32.
  */
 export function createReference(precision: "float32" | "float64" = "float32"): Kernels {
-  const double = precision === "float64";
-  const round = double ? (value: number) => value : Math.fround;
+  const isDouble = precision === "float64";
+  const round = isDouble ? double : single;
   const allocate = (length: number): Values =>
-    double ? new Float64Array(length) : new Float32Array(length);
+    isDouble ? new Float64Array(length) : new Float32Array(length);
   return {
-    arithmetic: double ? "reference-3-float64" : "reference-3",
+    arithmetic: isDouble ? "reference-3-float64" : "reference-3",
     set: "reference",
     recorded(work) {
       work(); // Checked kernels record (table/recording.ts); these repeat nothing.

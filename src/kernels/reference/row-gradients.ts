@@ -3,8 +3,8 @@
 
 import { type Bags, bagsFrom, lookupsFrom, type Rows, type Tensor } from "../contract/kernels.ts";
 import type { Slices, Subtree } from "../contract/slices.ts";
-import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
+import type { Round } from "./round.ts";
 
 /** A distinct row of a table, with its index among these and its gradient. */
 type VisitRow = (table: number, row: number, gradient: Values, index: number) => void;
@@ -144,7 +144,7 @@ export function gradientsOf(
       for (let c = 0; c < dim; c++) {
         const share = d[at + c]!;
         const g = pooling === "mean" ? round(share / lookups.lengths[position]!) : share;
-        out[c] = round(out[c]! + weight * g);
+        out[c] = round.fused(out[c]!, weight, g);
       }
     }
   };

@@ -1,7 +1,6 @@
 // The update rules, one row at a time; a dense tensor is treated as one long row.
 //
-// All parameters of a rule are rounded before use, and every operation rounds once; an expression
-// round(a + b * c) is a fused multiply-add.
+// All parameters of a rule are rounded before use, and every operation rounds once.
 
 import {
   type AdagradRule,
@@ -12,8 +11,8 @@ import {
   type RowRule,
   type SgdRule,
 } from "../contract/kernels.ts";
-import type { Round } from "./dense.ts";
 import type { Values } from "./memory.ts";
+import type { Round } from "./round.ts";
 
 /** The memory of a row: arrays and offsets of weights, state and gradient, and its columns. */
 export interface RowAt {
@@ -42,7 +41,7 @@ export function clipped(round: Round, gradient: Values, { clip }: RowRule): Valu
 /** The gradient of column c, with l2 included. */
 function gradientAt(round: Round, row: RowAt, l2: number, c: number): number {
   const g = row.gradient[row.gradientAt + c]!;
-  return l2 > 0 ? round(g + round(l2) * row.weights[row.weightsAt + c]!) : g;
+  return l2 > 0 ? round.fused(g, round(l2), row.weights[row.weightsAt + c]!) : g;
 }
 
 /** A vector over the columns of a row, as a function of the column. */
@@ -134,7 +133,7 @@ function take(
   const kept = round(1 - rule.learningRate * rule.decay);
   for (let c = 0; c < row.columns; c++) {
     const step = change(c);
-    weights[weightsAt + c] = round(round(kept * weights[weightsAt + c]!) - factor * step);
+    weights[weightsAt + c] = round.fused(round(kept * weights[weightsAt + c]!), -factor, step);
   }
 }
 
@@ -147,7 +146,7 @@ function applyMomentum(round: Round, row: RowAt, rule: MomentumRule): void {
   const momentum = round(rule.momentum);
   take(round, row, rule, round(rule.learningRate), (c) => {
     const g = gradientAt(round, row, rule.l2, c);
-    state[stateAt + c] = round(g + momentum * state[stateAt + c]!);
+    state[stateAt + c] = round.fused(g, momentum, state[stateAt + c]!);
     return state[stateAt + c]!;
   });
 }
@@ -157,7 +156,7 @@ function applyAdagrad(round: Round, row: RowAt, rule: AdagradRule): void {
   const [rate, epsilon] = [round(rule.learningRate), round(rule.epsilon)];
   take(round, row, rule, 1, (c) => {
     const g = gradientAt(round, row, rule.l2, c);
-    const acc = round(state[stateAt + c]! + g * g);
+    const acc = round.fused(state[stateAt + c]!, g, g);
     state[stateAt + c] = acc;
     return round(round(rate * g) / round(round(Math.sqrt(acc)) + epsilon));
   });
@@ -193,14 +192,14 @@ function adamDirection(
   const rootOf = (v: number) => round(round(round(Math.sqrt(v)) / root2) + epsilon);
   if (isPartial) {
     const square = mean ?? meanOfSquares(round, row, rule.l2);
-    second[secondAt] = round(round(beta2 * second[secondAt]!) + rest2 * square);
+    second[secondAt] = round.fused(round(beta2 * second[secondAt]!), rest2, square);
   }
   return (c) => {
     const g = gradientAt(round, row, rule.l2, c);
-    const m = round(round(beta1 * state[stateAt + c]!) + rest1 * g);
+    const m = round.fused(round(beta1 * state[stateAt + c]!), rest1, g);
     state[stateAt + c] = m;
     const at = isPartial ? secondAt : secondAt + c;
-    if (!isPartial) second[at] = round(round(beta2 * second[at]!) + round(rest2 * g) * g);
+    if (!isPartial) second[at] = round.fused(round(beta2 * second[at]!), round(rest2 * g), g);
     return round(round(factor * m) / rootOf(second[at]!));
   };
 }
@@ -216,7 +215,7 @@ function lambDirection(round: Round, row: RowAt, rule: AdamRule, mean?: number):
   const direction = adamDirection(round, row, rule, round(1 / rule.correction1), mean);
   const decay = round(rule.decay);
   return Float64Array.from({ length: columns }, (_, c) =>
-    round(direction(c) + decay * weights[weightsAt + c]!),
+    round.fused(direction(c), decay, weights[weightsAt + c]!),
   );
 }
 
@@ -237,7 +236,7 @@ function applyLamb(round: Round, row: RowAt, rule: AdamRule, known: Known): void
   const trust = known.trust ?? trustOf(round, row, u);
   const rate = round(round(rule.learningRate) * trust);
   for (let c = 0; c < columns; c++) {
-    weights[weightsAt + c] = round(weights[weightsAt + c]! - rate * u[c]!);
+    weights[weightsAt + c] = round.fused(weights[weightsAt + c]!, -rate, u[c]!);
   }
 }
 
@@ -255,10 +254,10 @@ function applyFtrl(round: Round, row: RowAt, rule: FtrlRule): void {
   for (let c = 0; c < row.columns; c++) {
     const g = gradientAt(round, row, rule.l2, c);
     const before = round(Math.sqrt(second[secondAt + c]!));
-    const n = round(second[secondAt + c]! + g * g);
+    const n = round.fused(second[secondAt + c]!, g, g);
     const after = round(Math.sqrt(n));
     const slope = round(round(after - before) / rate);
-    const z = round(round(state[stateAt + c]! + g) - slope * weights[weightsAt + c]!);
+    const z = round.fused(round(state[stateAt + c]! + g), -slope, weights[weightsAt + c]!);
     second[secondAt + c] = n;
     state[stateAt + c] = z;
     const below = positive(round(round(0 - z) - lambda1));

@@ -1,5 +1,5 @@
-// The rows of RecD's bench at a small size: real sessions as rows, and that logs and tables
-// clustered by session are smaller, as the documents' figures say.
+// The rows of RecD's bench at a small size: the factors of drawn sessions, and real sessions as
+// rows.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,13 +7,9 @@ import { gzipSync } from "node:zlib";
 import test from "ava";
 import type { Bench } from "../../bench/bench.ts";
 import { factorBench } from "../../bench/dedup/factor.bench.ts";
-import { logBench } from "../../bench/dedup/log.bench.ts";
 import { hasSessions, realRows } from "../../bench/dedup/real-sessions.ts";
-import { storageBench } from "../../bench/dedup/storage.bench.ts";
 import type { BenchRow } from "../../bench/row.ts";
 import { startDirectory } from "../data/data-files.ts";
-import { testAll, testIf } from "../helpers/needs.ts";
-import { rounds } from "../helpers/thinned.ts";
 
 /** The bench row of this name. */
 async function rowOf(bench: Bench, options: object, name: string): Promise<BenchRow> {
@@ -30,22 +26,6 @@ test("dedup factors of clustered batches follow the formula, and of shuffled one
     t.true(figure >= 1 && figure < 1.05, `${name}: ${figure}`);
   }
 });
-
-testIf(testAll)(
-  "a log sharded by session compresses better, and so does a table by session",
-  async (t) => {
-    const log = {
-      messages: rounds("messages of a log", 1500, 20_000),
-      shards: 128,
-      data: "nowhere",
-    };
-    const { ratio: packed = 0 } = await rowOf(logBench, log, "dedup.log.generated.128");
-    t.true(packed > 1.2, `${packed}`);
-    const storage = { rows: rounds("rows of a table by session", 2000, 12_000), data: "nowhere" };
-    const { ratio = 0 } = await rowOf(storageBench, storage, "dedup.storage.16.0.9");
-    t.true(ratio > 1.2, `${ratio}`);
-  },
-);
 
 test("click rows list their session's earlier clicks, rating rows the user's profile", (t) => {
   const home = startDirectory(t);

@@ -17,7 +17,6 @@ import {
 } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock, SimulatedClock } from "../../src/ports/clock.ts";
-import { testAll, testIf } from "../helpers/needs.ts";
 import { someOrAll } from "../helpers/thinned.ts";
 import { gradientWays, roundsShape } from "./rounds.ts";
 
@@ -74,19 +73,6 @@ for (const devices of someOrAll("threads of an exchange", [3], [1, 2, 3])) {
     },
   );
 }
-
-// In `npm test`, simulated-cells.test.ts covers this for an exchange, and a test below for these
-// cells.
-testIf(testAll).serial(
-  "a missing device causes a timeout that names it, on every waiting device",
-  async (t) => {
-    const threads = startThreads({ devices: 3, ranks: [0, 2], rounds: 5, deadlineMs: 3000 });
-    for (const { error } of await threads.outcomes) {
-      t.is(error?.code, "STEP_TIMEOUT");
-      t.is(error?.message, "Waited 3000 ms for the ids of device 1 (round 1)");
-    }
-  },
-);
 
 test.serial("an abort releases every waiting device, long before the deadline", async (t) => {
   const threads = startThreads({ devices: 3, ranks: [0, 1], rounds: 5, deadlineMs: 600_000 });

@@ -8,9 +8,7 @@ import { wideJob } from "../../../bench/tables/wide-job.ts";
 import type { JobOptions, RunEvent } from "../../../internal.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
-import { startOnThreads } from "../../helpers/clusters/either-clusters.ts";
 import { startVirtualCluster } from "../../helpers/clusters/virtual-clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 
 /** The wide job on a small CSV file: generated data would cost more than the training. */
 function jobOf(place: EitherCluster, tables: number): JobOptions {
@@ -64,25 +62,5 @@ test.serial(
       t.is(restored > 300 * 32, isBroken, `${restored} bytes restored`);
     }
     t.is(digests[0], digests[1]);
-  },
-);
-
-testIf(testAll).serial(
-  "5,000 tables on two hosts, one of them killed, train the model of one host",
-  async (t) => {
-    await using place = await startOnThreads(1, { minDevices: 2 });
-    let host = await place.join(1);
-    let isKilled = false;
-    const job = { ...jobOf(place, 5000), devices: 2 };
-    const broken = await runJob(place, job, async (event) => {
-      if (isKilled || event.type !== "run.checkpointed") return;
-      isKilled = true;
-      host.kill();
-      host = await place.join(1);
-    });
-    t.true(isKilled && restoredBytes(broken.events) > 0);
-    const directory = `${job.checkpoint?.directory}-alone`;
-    const calm = await runJob(place, { ...job, devices: 1, checkpoint: { directory } });
-    t.is(broken.result.digest, calm.result.digest);
   },
 );

@@ -81,6 +81,44 @@ testIf(testAll).serial(
   },
 );
 
+testIf(testAll).serial("shards move and freeze between two deaths: the same model", async (t) => {
+  const trial = await chaos({ ...job(), sharding: "as-written" })
+    .moveShard(0, { device: 1 })
+    .at({ step: 8 })
+    .kill("device:1")
+    .at({ step: 16 })
+    .freezeShard(1)
+    .at({ step: 22 })
+    .moveShard(0, { device: 0 })
+    .at({ step: 26 })
+    .kill("leader")
+    .at({ step: 32 })
+    .verify();
+  t.is(trial.digest, trial.referenceDigest);
+  t.true(trial.faults.every(({ injected }) => injected));
+  t.true(trial.generations >= 4, `${trial.generations} generations: two moves, two deaths`);
+});
+
+testIf(testAll).serial(
+  "readers are drained and limited between two deaths: the model is the same",
+  async (t) => {
+    const trial = await chaos({ ...job(), readers: 2 })
+      .limitReaders(2000, { deadlines: 0.2 })
+      .at({ step: 6 })
+      .drainReader(1)
+      .at({ step: 10 })
+      .kill("device:1")
+      .at({ step: 16 })
+      .drainReader(0)
+      .at({ step: 26 })
+      .kill("leader")
+      .at({ step: 32 })
+      .verify();
+    t.is(trial.digest, trial.referenceDigest);
+    t.true(trial.faults.every(({ injected }) => injected));
+  },
+);
+
 testIf(testAll).serial(
   "a loss that is not finite fails a run; submitted again, it equals its reference run",
   async (t) => {

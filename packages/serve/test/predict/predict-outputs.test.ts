@@ -9,10 +9,8 @@ import test, { type ExecutionContext } from "ava";
 import { parquetReadObjects } from "hyparquet";
 import { ZSTDDecoder } from "zstddec";
 import { finiteWarnings } from "../../../../actors/run/state/warnings.ts";
-import { createRecordEncoder } from "../../../../src/data/records.ts";
 import { csv } from "../../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../../src/errors/errors.ts";
-import { shapesOf } from "../../../../src/model/features.ts";
 import { RandomStream } from "../../../../src/ports/random.ts";
 import { calibrated, fitCalibration } from "../../../../storage/model/calibration.ts";
 import { loadModel } from "../../../../storage/model/load-model.ts";
@@ -193,29 +191,6 @@ test("a directory, a pattern and several files are predicted as one, in order", 
     message: /the header of the first file, clicked,price,user,at; .*day-2\.csv has at,user,price/,
   });
   t.false(existsSync(join(home, "other.csv")));
-});
-
-test("calibrated probabilities are written beside the raw ones", async (t) => {
-  const { home, path, model } = await trainedOnClicks(t);
-  const [calibration] = await model.calibrate({ paths: [path] });
-  t.like(calibration, { samples, positives: 20 });
-  t.deepEqual(await model.calibrate({ paths: [path] }), [calibration]);
-  if (calibration === undefined) return;
-  const out = join(home, "scored.jsonl");
-  await predictFile(model, path, out, { calibrations: [calibration] });
-  const rows = await rowsIn(out);
-  const wanted = await model.predict(records);
-  const encoder = createRecordEncoder(model.job.data, shapesOf(model.job.model), model.means);
-  const logits = await model.logitsOf(encoder.encode(records));
-  let sum = 0;
-  for (const [i, row] of rows.entries()) {
-    t.is(row.probability, Number((wanted[i] ?? 0).toPrecision(9)));
-    const own = Math.fround(calibrated(logits[i] ?? 0, calibration));
-    t.is(row["probability.calibrated"], Number(own.toPrecision(9)));
-    sum += own;
-  }
-  // Right on average, except for Platt's targets, which stay away from 0 and 1.
-  t.true(Math.abs(sum / samples - 20 / 60) < 0.02, `${sum / samples}`);
 });
 
 test("calibration recovers a known scale and offset; samples of one class are refused", (t) => {

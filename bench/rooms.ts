@@ -79,12 +79,12 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 134_930,
-  ...Object.fromEntries(packages.map((name) => [name, 12_820])),
+  core: 135_100,
+  ...Object.fromEntries(packages.map((name) => [name, 12_860])),
   cli: 7_850,
   bench: 14_020,
-  test: 82_500,
-  native: 14_360,
+  test: 82_000,
+  native: 14_380,
   "examples, docs": 2_540,
 };
 

@@ -61,8 +61,8 @@ template <int vectors, bool adagrad, bool placed>
   const float clip = table.rule.clip;
   const bool summed = placed || g.mean;
   constexpr int parts = partsOfRow(vectors * lanes, adagrad), each = vectors / parts;
-  // Rows of a group. A row that waits for its next part must stay in the first-level cache.
-  constexpr int most = parts > 1 && lanes > 8 ? 8 : lanes;
+  // Rows of a group: a row that waits for its next part must stay in the first-level cache.
+  constexpr int most = adagrad && parts > 1 && lanes > 8 ? 8 : lanes;
   RowSquares<vectors> squares = {};
   RowGroup groups[parts + 1], *byAge[parts + 1];
   float* const folded = scratches().gradient.take<float>((parts + 1) * most * g.dim);

@@ -50,9 +50,8 @@ template <Precision precision>
 }
 
 /// Updates the rows of a table by any rule, in any precision.
-[[gnu::noinline]] static void updateTable(const Table& t, const Gradients& g,
-                                          int64_t first, const Completed& completed,
-                                          Finite& finite) {
+[[gnu::noinline]] static void updateTable(const Table& t, const Gradients& g, int64_t first,
+                                          const Completed& completed, Finite& finite) {
   const float *mean = completed.mean, *trust = completed.trust;
   int64_t asked = 0;
   const Room room(t);

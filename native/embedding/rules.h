@@ -61,9 +61,9 @@ inline void applyAdagrad(const Rule& rule, float* w, float* state, const float* 
     const int64_t some = left(n, c);
     const Vec d = loadSome(g + c, some);
     const Vec acc = fma(d, d, loadSome(state + c, some));
-    storeSome(state + c, some, acc);
+    storeUpTo(state + c, some, acc);
     const Vec change = div(mul(rate, d), add(root(acc), epsilon));
-    storeSome(w + c, some, sub(loadSome(w + c, some), change));
+    storeUpTo(w + c, some, sub(loadSome(w + c, some), change));
   }
 }
 
@@ -84,8 +84,9 @@ INLINE void adamDirection(const Rule& rule, float factor, float* state, float* s
     // Both moments of a short row lie in one vector: a load of it would wait for a store to it.
     Vec v = broadcast(*second);
     if (!partial) v = fma(mul(rest2, d), d, mul(beta2, loadSome(second + c, some)));
-    storeSome(state + c, some, m);
-    if (!partial) storeSome(second + c, some, v);
+    // No masks: the check for finite rows loads these numbers, and waits for masked stores.
+    storeUpTo(state + c, some, m);
+    if (!partial) storeUpTo(second + c, some, v);
     direction(c, some, div(mul(scale, m), add(div(root(v), root2), epsilon)));
   }
 }
@@ -95,7 +96,7 @@ inline void applyAdam(const Rule& rule, float* w, float* state, float* second, c
                       int64_t n) {
   adamDirection<partial>(rule, rule.rate, state, second, g, n,
                          [&](int64_t c, int64_t some, Vec u) INLINE_LAMBDA {
-                           storeSome(w + c, some, sub(loadSome(w + c, some), u));
+                           storeUpTo(w + c, some, sub(loadSome(w + c, some), u));
                          });
 }
 
@@ -149,7 +150,7 @@ inline float* lambDirection(const Rule& rule, const float* w, float* state, floa
   float* u = scratches().direction.take<float>(n);
   const Vec decay = broadcast(rule.decay);
   const auto take = [&](int64_t c, int64_t some, Vec direction) INLINE_LAMBDA {
-    storeSome(u + c, some, fma(decay, loadSome(w + c, some), direction));
+    storeUpTo(u + c, some, fma(decay, loadSome(w + c, some), direction));
   };
   if (rule.hasMean()) {
     moveSecond(rule, second, g, n, mean);
@@ -183,11 +184,11 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
     const Vec squares = fma(d, d, before), after = root(squares);
     const Vec slope = div(sub(after, root(before)), rate);
     const Vec z = fnma(slope, loadSome(w + c, some), add(loadSome(state + c, some), d));
-    storeSome(second + c, some, squares);
-    storeSome(state + c, some, z);
+    storeUpTo(second + c, some, squares);
+    storeUpTo(state + c, some, z);
     const Vec below = positive(sub(sub(zero(), z), lambda1)), above = positive(sub(z, lambda1));
     const Vec scale = add(div(add(beta, after), rate), lambda2);
-    storeSome(w + c, some, div(sub(below, above), scale));
+    storeUpTo(w + c, some, div(sub(below, above), scale));
   }
 }
 

@@ -239,8 +239,10 @@ void foldedTiles(FoldedTile t, int64_t m, int64_t n, const Panels& a, const Pane
   t.coming.tensors = &written;
   t.coming.count = 1;
   const int64_t at = t.at;
-  // Memory for what waits is allotted to tiles of whole height.
-  const bool hasPairs = holdsPairs<Format> && step == 0 && t.run.end - t.run.first > 1;
+  // Memory for what waits is allotted to tiles of whole height. Long slices gain nothing.
+  const int64_t blocks = t.run.end - t.run.first;
+  const bool isShort = blocks > 1 && t.run.depth() <= 64 * blocks;
+  const bool hasPairs = holdsPairs<Format> && step == 0 && isShort;
   // Of x in place, too, tiles read whole vectors. Where the last vector would exceed its row, the
   // last tile ends with the row instead: some columns are computed twice, with the same bits.
   const bool isInPlace = b.height == 1;

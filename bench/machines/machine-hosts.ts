@@ -11,8 +11,8 @@ import { limitProgram } from "../limits/limits.ts";
 import { type BareMachine, type BareNetwork, type Cable, startBareNetwork } from "./machines.ts";
 
 /**
- * How frames of the exchange travel: `a` through one nats-server on the leader's machine; `b` through
- * a nats-server on each host's machine, joined as a cluster; `c` over direct links.
+ * How frames of the exchange travel: `a` through one nats-server on the leader's machine; `b`
+ * through a nats-server on each host's machine, joined as a cluster; `c` over direct links.
  */
 export type Way = "a" | "b" | "c";
 

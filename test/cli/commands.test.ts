@@ -12,7 +12,6 @@ import { lastJson, startCli } from "../helpers/processes/start-cli.ts";
 import { directoryWith, jobOf, writeEveryKind } from "./jobs.ts";
 
 interface DemoReport {
-  readonly auc: number;
   readonly digest: string;
   readonly undisturbedDigest: string;
   readonly recoverySeconds: number;
@@ -193,7 +192,6 @@ test.serial("`osiris demo` kills a device, and ends with equal models", async (t
   t.is(report.digest, report.undisturbedDigest);
   t.regex(report.digest, /^sha256:[0-9a-f]{64}$/);
   t.true(report.recoverySeconds > 0);
-  t.true(report.auc > 0.5);
   t.regex(ended.stderr, /! device:1 failed/);
   t.true(report.step.predictedMs > 0 && report.step.measuredMs > 0);
   t.regex(ended.stderr, /^Step +predicted \S+ \S+, measured \S+ \S+ \(the median\)$/m);

@@ -143,7 +143,7 @@ test.serial(
     );
     const alerts = only(story.events, "run.alert").filter(({ code }) => code === "DEVICES_IDLE");
     t.deepEqual(
-      alerts.map(({ message }) => message.slice(0, 60)),
+      alerts.map(({ message }) => message.slice(0, 59)),
       [4, 3].map(
         (devices) => `The run uses 2 of ${devices} devices, as \`slices\` of the job is 2: a`,
       ),

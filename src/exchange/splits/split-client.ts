@@ -48,9 +48,8 @@ interface Awaited {
   readonly table: BlockTable;
   readonly bytes: Uint8Array;
   readonly sinceMs: number;
-  /** Offsets of the parts that have arrived. */
-  readonly parts: Set<number>;
-  arrived: number;
+  /** The parts that have arrived: the end of each, by its offset. */
+  readonly parts: Map<number, number>;
   resolve(bytes: number): void;
   reject(error: unknown): void;
 }
@@ -116,8 +115,8 @@ export class SplitClient {
     const split = { stream, first, end };
     return new Promise((resolve, reject) => {
       const sinceMs = this.#options.clock.now();
-      const parts = new Set<number>();
-      const own = { split, table, bytes, sinceMs, parts, arrived: 0, resolve, reject };
+      const parts = new Map<number, number>();
+      const own = { split, table, bytes, sinceMs, parts, resolve, reject };
       this.#awaited.set(nameOf(split), own);
       this.#reportSoon();
     });
@@ -152,15 +151,14 @@ export class SplitClient {
   /** A part of a split: `payload` is its bytes. */
   #take({ split, at, bytes }: SplitPart, payload: Uint8Array): void {
     const one = this.#awaited.get(nameOf(split));
-    if (one === undefined || one.parts.has(at)) return; // A duplicate.
+    const end = at + payload.length;
+    if (one === undefined || (one.parts.get(at) ?? at) >= end) return; // A duplicate.
     if (bytes !== one.bytes.length) return; // From another index.
     one.bytes.set(payload, at);
-    one.parts.add(at);
-    one.arrived += payload.length;
-    if (one.arrived < bytes) return;
+    one.parts.set(at, end);
+    if (coveredBytes(one.parts) < bytes) return;
     if (!areWhole(one)) {
       one.parts.clear(); // P2
-      one.arrived = 0;
       return;
     }
     this.#awaited.delete(nameOf(split));
@@ -184,6 +182,16 @@ export class SplitClient {
 function waitFor(split: string): string {
   const advice = "start `osiris dpp-worker`, or raise `preprocessing.workersMin`, where none runs";
   return `split ${split} of a preprocessing worker; ${advice}`;
+}
+
+/** The bytes in any of the parts. Workers cut a split differently, so their parts may overlap. */
+function coveredBytes(parts: Awaited["parts"]): number {
+  let [bytes, last] = [0, 0];
+  for (const [at, end] of [...parts].sort(([a], [b]) => a - b)) {
+    bytes += Math.max(0, end - Math.max(at, last));
+    last = Math.max(last, end);
+  }
+  return bytes;
 }
 
 /** Whether all blocks have the checksums of the index. */

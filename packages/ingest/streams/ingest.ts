@@ -90,8 +90,9 @@ export async function ingestStreams(
   signal.addEventListener("abort", stop);
   if (signal.aborted) stop();
   const reader = (stream: "features" | "events") => {
-    const until = run.follow === true ? undefined : facts[stream].last;
-    return source.read(spec[stream], { from: from[stream], until, signal: inner.signal });
+    const { created, last } = facts[stream];
+    const until = run.follow === true ? undefined : last;
+    return source.read(spec[stream], { created, from: from[stream], until, signal: inner.signal });
   };
   const features = reader("features");
   const events = reader("events");

@@ -5,8 +5,9 @@
 //   J1. Messages come in sequence order, each once. A gap in the delivery numbers means a lost
 //       message: a new consumer then starts at the next wanted sequence.
 //   J2. One request fetches at most `bytesMax` bytes; the next follows when these are consumed.
-//   J3. If the stream has dropped a wanted message, reading fails instead of skipping it. Messages
-//       that were deleted individually from the middle of a stream are skipped.
+//   J3. If the stream has dropped a wanted message, or another stream has its name, reading fails
+//       instead of skipping messages. Messages that were deleted individually from the middle of a
+//       stream are skipped.
 
 import {
   AckPolicy,
@@ -50,6 +51,8 @@ export interface StreamFacts {
 
 /** Which messages to read. */
 export interface ReadOptions {
+  /** When the stream was created, as `facts` returned it. */
+  readonly created: string;
   /** The first sequence. */
   readonly from: number;
   /** The last sequence; undefined: reads all messages, also future ones, until `signal` aborts. */
@@ -121,7 +124,7 @@ class NatsStreams implements StreamSource {
   }
 
   async *read(stream: string, options: ReadOptions): AsyncGenerator<StoredMessage, void> {
-    const { until, signal } = options;
+    const { created, until, signal } = options;
     const place = { wanted: options.from, delivered: 0, isDone: false };
     let consumer: Consumer | undefined;
     let usedMs = this.#clock.now();
@@ -132,7 +135,7 @@ class NatsStreams implements StreamSource {
         if (this.#clock.now() - usedMs > idleMs) consumer = undefined;
         try {
           if (consumer === undefined) {
-            consumer = await this.#consumerFrom(stream, place.wanted);
+            consumer = await this.#consumerFrom(stream, created, place.wanted);
             place.delivered = 0;
             const { num_pending } = await consumer.info(true);
             if (num_pending === 0 && until !== undefined) return;
@@ -141,7 +144,7 @@ class NatsStreams implements StreamSource {
             silentSinceMs = undefined;
             // J1
             if (message.info.deliverySequence !== place.delivered + 1) throw new Error("lost");
-            if (message.seq > place.wanted) await this.#checkKept(stream, place.wanted);
+            if (message.seq > place.wanted) await this.#checkKept(stream, created, place.wanted);
             if (message.seq > (until ?? message.seq)) return;
             place.delivered++;
             place.wanted = message.seq + 1;
@@ -201,10 +204,10 @@ class NatsStreams implements StreamSource {
   }
 
   /** Creates a consumer that JetStream removes when unused. @throws InputUnusableError */
-  async #consumerFrom(stream: string, from: number): Promise<Consumer> {
+  async #consumerFrom(stream: string, created: string, from: number): Promise<Consumer> {
     await this.#connection.flush(); // Fails immediately if the connection is lost.
     const manager = await this.#managed();
-    await this.#checkKept(stream, from);
+    await this.#checkKept(stream, created, from);
     const { name } = await manager.consumers
       .add(stream, {
         ack_policy: AckPolicy.None,
@@ -230,9 +233,13 @@ class NatsStreams implements StreamSource {
     cancel();
   }
 
-  /** J3. @throws StreamTrimmedError */
-  async #checkKept(stream: string, wanted: number): Promise<void> {
-    const { first } = await this.facts(stream);
+  /** J3. @throws StreamTrimmedError, InputUnusableError */
+  async #checkKept(stream: string, created: string, wanted: number): Promise<void> {
+    const { created: now, first } = await this.facts(stream);
+    if (now !== created) {
+      const message = `The stream ${stream} was created again while it was read: it has other messages`;
+      throw new InputUnusableError(stream, message);
+    }
     if (first > wanted) throw new StreamTrimmedError(stream, wanted, first);
   }
 

@@ -26,8 +26,9 @@ async function startReader(t: ExecutionContext, count: number) {
   t.teardown(() => source.close());
   const controller = new AbortController();
   t.teardown(() => controller.abort());
+  const { created } = await source.facts("s");
   const read = (from: number, until?: number) =>
-    source.read("s", { from, until, signal: controller.signal });
+    source.read("s", { created, from, until, signal: controller.signal });
   return { streams, source, read, controller };
 }
 
@@ -94,6 +95,23 @@ testIf(natsServer)(
   },
 );
 
+testIf(natsServer)(
+  "messages of another stream that has the name of the stream are not read",
+  async (t) => {
+    const { streams, read } = await startReader(t, 2);
+    const reader = read(1);
+    t.is((await reader.next()).value?.sequence, 1);
+    t.is((await reader.next()).value?.sequence, 2);
+    await streams.manager.streams.delete("s");
+    await streams.add("s");
+    await streams.publish("s", numbers(11, 14));
+    const foreign = { code: "INPUT_UNUSABLE", message: /^The stream s was created again/ };
+    await t.throwsAsync(reader.next(), foreign);
+    await t.throwsAsync(all(read(3, 4)), foreign);
+    await t.throwsAsync(all(read(5, 10)), foreign); // These messages will never come.
+  },
+);
+
 testIf(natsServer)("an aborted reader ends, whether it waits or not", async (t) => {
   const { read, controller } = await startReader(t, 2);
   const reader = read(1);
@@ -115,7 +133,8 @@ testIf(natsServer)("a server that is silent for a minute counts as lost", async 
   });
   t.teardown(() => source.close());
   const { signal } = new AbortController();
-  const reader = source.read("s", { from: 1, until: undefined, signal });
+  const { created } = await source.facts("s");
+  const reader = source.read("s", { created, from: 1, until: undefined, signal });
   t.is((await reader.next()).value?.sequence, 1);
   await streams.stop();
   const failed = t.throwsAsync(async () => reader.next(), {

@@ -278,6 +278,7 @@ export class Run {
     });
     try {
       for (;;) {
+        const from = next;
         const missing = !arrived.has(next);
         if (missing) {
           const command = `events ${this.run} --since ${next} -f`;
@@ -285,6 +286,7 @@ export class Run {
           for (const event of events) arrived.set(event.seq, event);
           // Numbers before run.renumbered are unused; old events have been dropped.
           next = Math.max(next, events[0]?.seq ?? next);
+          for (const seq of arrived.keys()) if (seq < next) arrived.delete(seq);
         }
         for (let event = arrived.get(next); event !== undefined; event = arrived.get(next)) {
           arrived.delete(next);
@@ -298,7 +300,8 @@ export class Run {
             cancel();
             resume();
           };
-          if (arrived.size > 0) wake();
+          // Without progress the cluster does not know the missing event either: it needs a pause.
+          if (arrived.size > 0 && next > from) wake();
         });
       }
     } finally {

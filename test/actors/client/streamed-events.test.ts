@@ -133,6 +133,33 @@ test("a client follows a run's log across a time without a leader", async (t) =>
   there.unsubscribe();
 });
 
+test("an event that the next leader skips does not make a client request without a pause", async (t) => {
+  const { simulated, run } = startClient();
+  const leader = lead(simulated, [event(0)]);
+  const seen: RunEvent[] = [];
+  const following = collect(run.events(), seen);
+  await pass(simulated, 3000);
+  leader.unsubscribe();
+  // Event 1 was lost on the way. The next leader knows neither of them, and skips their numbers.
+  const { payload, headers } = encodeBody(event(2), "application/json");
+  simulated.network.transport.publish("osiris.c1.runs.r1.events", payload, { headers });
+  await pass(simulated, 3000);
+  let requests = 0;
+  const next = answer(simulated, "osiris.c1.jobs.events", ({ since }) => {
+    requests++;
+    return { body: { events: Number(since) <= 1001 ? [event(1001)] : [] } };
+  });
+  await pass(simulated, 5000, 100);
+  t.true(requests > 2 && requests < 8, `${requests} requests in 5 s`);
+  next.unsubscribe();
+  lead(simulated, [{ ...last, seq: 1002 }]);
+  await pass(simulated, 12_000);
+  t.deepEqual(
+    (await following).map(({ seq }) => seq),
+    [0, 1001, 1002],
+  );
+});
+
 const minuteMs = 60_000;
 
 /** Follows a run whose leader has answered, and is then silent for some minutes. */

@@ -104,8 +104,8 @@ function remember<Value>(map: Map<string, Value>, run: string, value: Value): vo
 
 /** JSON fields whose values are secrets. */
 const secretNames = /"(token|pass|password|nkey|creds|secret|authorization)":"(?:[^"\\]|\\.)*"/gi;
-/** Credentials in an address: `nats://user:password@host`. */
-const inAddress = /(\w:\/\/)[^/\s"@]+@/g;
+/** Credentials in an address: `nats://user:password@host`. A password may have an `@`. */
+const inAddress = /(\w:\/\/)[^/?#\s"]+@/g;
 
 /** Shortest secret that is redacted: a shorter one would match ordinary words. */
 const secretCharactersMin = 4;

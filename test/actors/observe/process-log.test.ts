@@ -93,6 +93,7 @@ test("no secret appears in the log, wherever it occurs in a line", async (t) => 
     nested: { password: "***", pass: "***" },
   });
   t.is(redaction(["x"])("max"), "max");
+  t.is(redaction([])("nats://kim:a@b@host, s3://b/a@b"), "nats://***@host, s3://b/a@b");
 });
 
 test("refused frames are logged a few times a second, with the number of suppressed lines", async (t) => {

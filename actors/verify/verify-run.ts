@@ -32,7 +32,7 @@ import type { Descent, Manifest } from "../../storage/checkpoints/store/checkpoi
 import { openExistingStore } from "../../storage/checkpoints/store/open-store.ts";
 import { type ProgressOptions, progressOf } from "../../storage/disk/progress.ts";
 import { temporaryHome } from "../../storage/disk/temporary-home.ts";
-import { type RunMetrics, restoredMetrics } from "../run/state/run-metrics.ts";
+import { historyMax, type RunMetrics, restoredMetrics } from "../run/state/run-metrics.ts";
 import { replay } from "./replay.ts";
 
 export interface VerifyRunOptions extends Omit<ProgressOptions, "disk"> {
@@ -163,6 +163,13 @@ function refuse(job: JobSpec, from: Manifest | undefined, to: Manifest): Descent
   if (partial !== undefined) {
     const why = `generation ${partial.generation} went on from step ${partial.from} without rows`;
     throw new NotReplayableError(interval, `${why} that a failure had lost (mode: "bounded")`);
+  }
+  // Their evaluations change the rates of `reduceOnPlateau`, and each point ends a mean loss.
+  const { history } = restoredMetrics(to);
+  const [oldest] = history;
+  if (history.length === historyMax && oldest !== undefined && oldest.step > (from?.cut ?? 0)) {
+    const why = `its history has the newest ${historyMax} evaluations and checkpoints alone`;
+    throw new NotReplayableError(interval, `${why}, from step ${oldest.step} on`);
   }
   arithmeticOf(to);
   return lineage;

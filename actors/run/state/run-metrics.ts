@@ -87,7 +87,7 @@ export interface RunMetrics {
 const incidentsMax = 100;
 
 /** Most points of a history in a checkpoint, newest kept. */
-const historyMax = 1000;
+export const historyMax = 1000;
 
 const initial: RunMetrics = {
   history: [],

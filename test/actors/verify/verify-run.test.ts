@@ -125,6 +125,16 @@ test("checkpoints that cannot be verified by replay are refused with the reason"
     instanceOf: NotReplayableError,
     message: /from step 1 to 2 .* generation 2 went on from step 1 without rows/,
   });
+  const history = Array.from({ length: 1000 }, () => ({ step: 2, trainLoss: 0.5 }));
+  reseal(directory, first, (manifest) => ({
+    ...manifest,
+    metrics: { ...(manifest.metrics as object), history },
+  }));
+  const from = listCheckpoints(directory).checkpoints[2]?.manifest;
+  await t.throwsAsync(verifyRun(directory, { from: "start", to: from }), {
+    instanceOf: NotReplayableError,
+    message: /from step 0 to 1 .* newest 1000 evaluations and checkpoints alone, from step 2 on$/,
+  });
   const coarse = await startSmall(t, { mode: "bounded", checkpoint: { bits: 4 } });
   await coarse.trained.train({ cut: 1 });
   await t.throwsAsync(verifyRun(coarse.directory), {

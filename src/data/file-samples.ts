@@ -283,6 +283,7 @@ export async function lookAtFiles(
     }
   }
   const { count, reasons } = bad.summary();
+  if (problems.length + samples + count === 0) problems.push(noSamples(options, bad).message);
   const { values, warnings } = about.meta();
   const found = { bytes, problems, samples, labels, rejected: { count, reasons } };
   return { files: options.paths.length, ...found, values, warnings };

@@ -141,6 +141,14 @@ test.serial("the doctor reports all errors in the data of a job at once", async 
   for (const [i, pattern] of expected.entries()) t.regex(failures[i] ?? "", pattern);
 });
 
+test.serial("the doctor reports data without a sample, as the run does", async (t) => {
+  const { file, job } = startJob(t);
+  const bare = withData(job, { paths: [file("bare.csv", "y,d,c\n")] });
+  const error = await t.throwsAsync(prepareData(resolveJob(bare), realDisk, () => {}));
+  const { failures } = await failuresOf(bare);
+  t.deepEqual(failures, [`data: files: ${error?.message}`]);
+});
+
 test.serial(
   "the doctor reports another job's directory and an impossible cache before a run",
   async (t) => {

@@ -100,7 +100,7 @@ export async function exportModel(
   const format = formatOf(path, options.format);
   checkIds(path, format, options.ids);
   const model = openExported(directory, options);
-  const written = await formats[format](disk, path, model, options);
+  const written = await formats[format](disk, path, model, { ...options, format });
   const { manifest } = model.checkpoint;
   return {
     file: path,
@@ -160,8 +160,7 @@ const formats: Readonly<Record<ModelExportReport["format"], Writer>> = {
 function pytorch(kind: ForeignKind): Writer {
   return async (disk, path, model, options) => {
     const { pytorchMark, writePyTorch } = await import("./pytorch-model.ts");
-    const { of, ...making } = makingOf(model, options);
-    const pytorch = { ...making, of: { ...of, kind }, mark: pytorchMark };
+    const pytorch = { ...makingOf(model, options), mark: pytorchMark };
     const progress = progressOf(options);
     const made = await writeResumable(disk, path, pytorch, (unfinished) =>
       writePyTorch(unfinished, model, progress, {
@@ -184,12 +183,16 @@ export function unfinishedExport(path: string, disk = realDisk) {
   return files.find(({ bytes }) => bytes > 0);
 }
 
-/** The inputs that decide a file's bytes: the checkpoint, and the options of its format. */
+/**
+ * The inputs that decide a file's bytes: the checkpoint, the format, as `--format` may name another
+ * than the file's ending, and the format's options.
+ */
 function makingOf(model: ExportedModel, options: ModelExportOptions): Making<PieceMark> {
-  const { withOptimizer = false, inlineBytesMax = 0, ids, restart = false, signal } = options;
+  const { format = "", ids, restart = false, signal } = options;
+  const { withOptimizer = false, inlineBytesMax = 0 } = options;
   const manifest = model.checkpoint.manifest.sha256;
   const { calibration } = model.notes;
-  const known = { layout: layoutVersion, manifest, withOptimizer, inlineBytesMax };
+  const known = { layout: layoutVersion, format, manifest, withOptimizer, inlineBytesMax };
   const raw = ids === "raw" && { ids };
   const of = { ...known, ...raw, ...(calibration !== undefined && { calibration }) };
   return { of, mark: pieceMark, restart, signal };

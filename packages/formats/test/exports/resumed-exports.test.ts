@@ -171,15 +171,18 @@ test.serial("other options, damage or `restart` begin the export anew", async (t
   }
 });
 
-test.serial("a stopped export with rows is not resumed as one with raw ids", async (t) => {
+test.serial("a stopped export is not resumed with raw ids, nor in another format", async (t) => {
   const directory = await startSource();
-  const [path, whole] = ["a", "b"].map((name) => join(startDirectory(t), `${name}.onnx`));
-  if (path === undefined || whole === undefined) return t.fail();
-  await t.throwsAsync(stopped(directory, path), { message: "stopped" });
-  const { resumedAt } = await exportModel(directory, path, { ids: "raw" });
-  t.is(resumedAt, 0);
-  await exportModel(directory, whole, { ids: "raw" });
-  t.true(readFileSync(path).equals(readFileSync(whole)));
+  const others: readonly ModelExportOptions[] = [{ ids: "raw" }, { format: "safetensors" }];
+  for (const other of others) {
+    const [path, whole] = ["a", "b"].map((name) => join(startDirectory(t), `${name}.onnx`));
+    if (path === undefined || whole === undefined) return t.fail();
+    await t.throwsAsync(stopped(directory, path), { message: "stopped" });
+    const { resumedAt } = await exportModel(directory, path, other);
+    t.is(resumedAt, 0);
+    await exportModel(directory, whole, other);
+    t.true(readFileSync(path).equals(readFileSync(whole)));
+  }
 });
 
 test.serial("a file that another live process writes is left alone", async (t) => {

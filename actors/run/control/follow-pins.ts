@@ -4,15 +4,20 @@
 
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
-import { rowMemoryOf } from "../../../src/training/topology/row-memory.ts";
+import { atOnce, type Steps } from "../../../src/ports/turns.ts";
 import type { HostShare } from "../../host/membership.ts";
 import type { RunScope } from "../../runtime/mailbox.ts";
-import { type GenerationLayout, layoutOfGeneration } from "../../threads/generation-layout.ts";
+import {
+  type GenerationLayout,
+  layingOut,
+  layoutOfGeneration,
+} from "../../threads/generation-layout.ts";
 import {
   type GenerationSpec,
   generationSpecOf,
   hostPlaces,
 } from "../../threads/generation-spec.ts";
+import { addingUp } from "../../threads/host-memory.ts";
 import { type IgnoredPin, type ShardPlaces, shardPlacesOf } from "../state/shard-places.ts";
 
 /** The pins of a generation. */
@@ -44,7 +49,7 @@ export function followPins(
   };
   const followed = pins.filter((pin) => reasonOf(pin) === undefined);
   const lack =
-    followed.length === 0 ? undefined : lackWith({ ...spec, pins: followed }, memoryBytes);
+    followed.length === 0 ? undefined : atOnce(lackingIn({ ...spec, pins: followed }, memoryBytes));
   const ignored = pins.flatMap((pin): IgnoredPin[] => {
     const reason = reasonOf(pin) ?? lack;
     return reason === undefined ? [] : [{ pin, reason }];
@@ -52,16 +57,17 @@ export function followPins(
   return { followed: lack === undefined ? followed : [], ignored };
 }
 
-/** Why the hosts' memory is too small for the rows as pinned; undefined: it is not. */
-function lackWith(spec: GenerationSpec, memoryBytes: readonly number[]): string | undefined {
-  const { topology } = layoutOfGeneration(spec);
-  for (const { host, position, first, count } of hostPlaces(spec)) {
-    const ranks = Array.from({ length: count }, (_, i) => first + i);
-    const tables = rowMemoryOf(topology, ranks, spec.job.optimizer.sparse);
-    const bytes = tables.reduce((sum, table) => sum + table.bytes, 0);
-    const own = memoryBytes[position] ?? 0;
+/** Why a host has too little memory for its rows and buffers; undefined: all have enough. */
+export function* lackingIn(
+  spec: GenerationSpec,
+  memoryBytes: readonly number[],
+): Steps<string | undefined> {
+  const layout = yield* layingOut(spec);
+  for (const place of hostPlaces(spec)) {
+    const { tableBytes, otherBytes } = yield* addingUp(spec.job, layout, place);
+    const [bytes, own] = [tableBytes + otherBytes, memoryBytes[place.position] ?? 0];
     const [needed, most] = [bytes, own].map((one) => (one / 1e9).toFixed(3));
-    if (bytes > own) return `host:${host} would need ${needed} GB of ${most} GB`;
+    if (bytes > own) return `host:${place.host} would need ${needed} GB of ${most} GB`;
   }
   return undefined;
 }

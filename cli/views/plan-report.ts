@@ -315,14 +315,17 @@ function placementOf({ kind, servers }: PlacementSpec = plainPlacement): string 
 }
 
 function placesOf(plan: PlanReport) {
-  const { by, schemes = {}, stepSeconds, imbalance = 1, memoryBytes = [], placement } = plan;
-  const most = memoryBytes.reduce((all, own) => Math.max(all, own), 0);
+  const { by, schemes = {}, stepSeconds, imbalance, memoryBytes, placement } = plan;
+  const most = memoryBytes?.reduce((all, own) => Math.max(all, own), 0);
   const cut = Object.entries(schemes).map(([scheme, tables]) => `${tables} ${scheme}`);
-  const step = stepSeconds === undefined ? "" : `a step ${shortTime(stepSeconds)}, `;
+  const predicted = [
+    ...(stepSeconds === undefined ? [] : [`a step ${shortTime(stepSeconds)}`]),
+    ...(imbalance === undefined ? [] : [`the busiest device ${imbalance.toFixed(2)} x the mean`]),
+    ...(most === undefined ? [] : [`${bytes(most)} a device at most`]),
+  ].join(", ");
   const of = [placementOf(placement), cut.join(", ")].filter((one) => one !== "");
   return (
     `${by === "plan" ? "the job's plan" : "a plan for these devices"}: ` +
-    `${of.join("; ") || "none"}; predicted: ${step}the busiest device ` +
-    `${imbalance.toFixed(2)} x the mean, ${bytes(most)} a device at most`
+    `${of.join("; ") || "none"}${predicted && `; predicted: ${predicted}`}`
   );
 }

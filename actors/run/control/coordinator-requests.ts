@@ -159,13 +159,14 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   const spec = { ...input, plan, pins: [] };
   const planned = { hosts, machines, memoryBytes };
   const { fleet } = fleetIn(planned, "each");
+  const bytes = bytesOfHosts(planned);
   const staying = () =>
-    stayPlaced(runPlanSchema.parse(answered?.placement), record.shards, spec, fleet);
+    stayPlaced(runPlanSchema.parse(answered?.placement), record.shards, spec, fleet, bytes);
   const placement = known ?? (await inTurns(network.clock, staying(), signal));
   if (known === undefined && placement.plan !== undefined) {
     record.placed = { hosts, machines, placement };
   }
-  const followed = followPins(pins, { ...spec, placement }, bytesOfHosts(planned));
+  const followed = followPins(pins, { ...spec, placement }, bytes);
   return { plan, placement, memoryBytes, pins: followed, links };
 });
 

@@ -17,6 +17,7 @@ import type { HostShare } from "../../host/membership.ts";
 import { layingOut } from "../../threads/generation-layout.ts";
 import { generationSpecOf, hostPlaces } from "../../threads/generation-spec.ts";
 import { type ShardPlace, type ShardPlaces, shardPlacesOf } from "../state/shard-places.ts";
+import { lackingIn } from "./follow-pins.ts";
 
 /** Schemes whose parts must be on devices of one host: their plans are not changed. */
 const hostSchemes: readonly Scheme[] = ["table-row-wise", "table-column-wise", "grid"];
@@ -24,12 +25,14 @@ const hostSchemes: readonly Scheme[] = ["table-row-wise", "table-column-wise", "
 /**
  * The placement, changed so that the shards of the former generation stay where they are. `former`:
  * its shards; undefined: they are not known. `fleet`: the devices, where hosts are unequal.
+ * `memoryBytes`: of each host.
  */
 export function* stayPlaced(
   placement: RunPlan,
   former: ShardPlaces | undefined,
   input: Parameters<typeof generationSpecOf>[0],
   fleet: readonly PlannedDevice[] | undefined,
+  memoryBytes: readonly number[],
 ): Steps<RunPlan> {
   const { job, hosts } = input;
   const { by, placement: requested } = placement.report;
@@ -58,16 +61,21 @@ export function* stayPlaced(
   });
   if (placed === undefined) return placement;
   yield;
-  const { sha256: _sha256, ...report } = placement.report;
+  const { sha256: _sha256, ...searchedReport } = placement.report;
+  // The predictions are of the plan that was searched.
+  const { stepSeconds: _, imbalance: __, memoryBytes: ___, ...report } = searchedReport;
   const shards = placed.map((part): Plan["shards"][number] => {
     const { table, firstBlock, blocks, firstQuantum, quanta, device } = part;
     const scheme = schemes.get(table) ?? "table-wise";
     return { table, scheme, tier: "memory", firstBlock, blocks, firstQuantum, quanta, device };
   });
   const devices = { hosts: 1, perHost: spec.devices };
+  const plan = packPlan({ devices, shards }, job.model.tables);
+  const lack = yield* lackingIn({ ...spec, placement: plan }, memoryBytes);
+  if (lack !== undefined) return placement;
   return {
     ...placement,
-    plan: packPlan({ devices, shards }, job.model.tables),
+    plan,
     report: {
       ...report,
       note: report.note ?? "the tables stay where they were, as far as possible",

@@ -1,15 +1,19 @@
-// A new generation follows pins only where the hosts have the memory for their rows and buffers.
+// A new generation keeps tables on their devices, and follows pins, only where the hosts have the
+// memory for their rows and buffers.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { followPins } from "../../../../actors/run/control/follow-pins.ts";
+import { stayPlaced } from "../../../../actors/run/control/stay-placed.ts";
+import { shardPlacesOf } from "../../../../actors/run/state/shard-places.ts";
 import { prepareData } from "../../../../actors/threads/data/prepare-data.ts";
 import { layoutOfGeneration } from "../../../../actors/threads/generation-layout.ts";
 import { generationSpecOf, hostPlaces } from "../../../../actors/threads/generation-spec.ts";
 import { hostMemoryOf } from "../../../../actors/threads/host-memory.ts";
 import { resolveJob } from "../../../../src/job/job.ts";
-import { packPlan } from "../../../../src/planner/packed-plan.ts";
+import { packPlan, unpackPlan } from "../../../../src/planner/packed-plan.ts";
 import { realDisk } from "../../../../src/ports/disk.ts";
+import { atOnce } from "../../../../src/ports/turns.ts";
 import { startDirectory } from "../../../data/data-files.ts";
 
 const rows = { x: 1_000_000, y: 900_000, lost: 800_000, other: 300_000 };
@@ -40,6 +44,27 @@ async function startJob(t: ExecutionContext) {
   };
   return { job, inputOf };
 }
+
+test("a placement with too many rows for a host gives way to the searched plan", async (t) => {
+  const { job, inputOf } = await startJob(t);
+  const [before, now] = [inputOf(3, [0, 1, 2, 2]), inputOf(2, [0, 1, 1, 0])];
+  const { topology } = layoutOfGeneration(generationSpecOf(before));
+  const shards = shardPlacesOf(topology, job.optimizer.sparse);
+  const former = { generation: 1, hosts: before.hosts, memoryBytes: 1, pins: [], shards };
+  const spec = generationSpecOf(now);
+  const needed = hostPlaces(spec).map((place) => {
+    const { tableBytes, otherBytes } = hostMemoryOf(job, layoutOfGeneration(spec), place);
+    return tableBytes + otherBytes;
+  });
+  const stays = (memoryBytes: number) =>
+    atOnce(stayPlaced(now.placement, former, now, undefined, [memoryBytes, memoryBytes]));
+  t.is(stays(Math.max(...needed)), now.placement);
+  const { plan, report } = stays(2 * Math.max(...needed));
+  const devices = plan && unpackPlan(plan, job.model.tables).shards.map(({ device }) => device);
+  t.deepEqual(devices, [0, 1, 0, 1]);
+  const note = "the tables stay where they were, as far as possible";
+  t.deepEqual(report, { by: "auto", note }, "the predictions were of the searched plan");
+});
 
 test("a pin is not followed to a host that has room for the rows alone", async (t) => {
   const { job, inputOf } = await startJob(t);

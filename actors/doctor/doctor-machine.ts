@@ -304,5 +304,6 @@ function sizeOf(path: string): { readonly free: number; readonly total: number }
 }
 
 function gibibytes(bytes: number): string {
-  return `${(bytes / 2 ** 30).toPrecision(3)} GiB`;
+  const digits = { minimumSignificantDigits: 3, maximumSignificantDigits: 3 };
+  return `${(bytes / 2 ** 30).toLocaleString("en-US", digits)} GiB`;
 }

@@ -5,6 +5,15 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
 
+/** `1.23`, `12.3`, `1,230`: three significant digits, never with an exponent. */
+export function figure(value: number): string {
+  const digits = 3;
+  return value.toLocaleString("en-US", {
+    minimumSignificantDigits: digits,
+    maximumSignificantDigits: digits,
+  });
+}
+
 /** Precision, recall and F1 at each threshold, as lines of a report. */
 export function thresholdLines(
   thresholds: readonly (Readonly<Record<"precision" | "recall" | "f1", number>> & {
@@ -42,11 +51,11 @@ export function bytes(value: number): string {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];
   let at = 0;
   let rest = value;
-  while (rest >= 1000 && at < units.length - 1) {
+  while (rest >= 999.5 && at < units.length - 1) {
     rest /= 1000;
     at++;
   }
-  return `${at === 0 ? Math.round(rest) : rest.toPrecision(3)} ${units[at]}`;
+  return `${at === 0 ? Math.round(rest) : figure(rest)} ${units[at]}`;
 }
 
 /** `41.6 %` */
@@ -57,9 +66,9 @@ export function percent(share: number): string {
 /** `12.3 us`, `4.56 ms`, `1.20 s` */
 export function shortTime(seconds: number): string {
   if (seconds === 0) return "0";
-  if (seconds < 1e-3) return `${(1e6 * seconds).toPrecision(3)} us`;
-  if (seconds < 1) return `${(1e3 * seconds).toPrecision(3)} ms`;
-  return `${seconds.toPrecision(3)} s`;
+  if (seconds < 999.5e-6) return `${figure(1e6 * seconds)} us`;
+  if (seconds < 0.9995) return `${figure(1e3 * seconds)} ms`;
+  return `${figure(seconds)} s`;
 }
 
 /** Aligns cells in columns as wide as their widest cell: the first one left, the others right. */

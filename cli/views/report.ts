@@ -8,7 +8,7 @@ import type {
   TableTiers,
   TierRates,
 } from "../../internal.ts";
-import { bytes, count, metric, percent, plural } from "../support/format.ts";
+import { bytes, count, figure, metric, percent, plural } from "../support/format.ts";
 import { figureLines, figuresLine } from "./figures.ts";
 import { placedLines } from "./plan-report.ts";
 
@@ -142,7 +142,7 @@ export function timeOf({ stepMs, shares, dedupeFactor }: StepTimes): string {
     .map((name) => `${Math.round(100 * shares[name])} % ${shareNames[name]}`);
   const lists =
     dedupeFactor === undefined ? "" : `; lists deduplicated ${dedupeFactor.toFixed(2)} times`;
-  return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}${lists}`;
+  return `${figure(stepMs)} ms: ${parts.join(", ")}${lists}`;
 }
 
 /** Shares of a step: waits for the exchange (exposed), and exchange during work (hidden). */
@@ -163,7 +163,7 @@ function warmTimeOf({
   readonly steps: number;
   readonly stepMs: number;
 }): string {
-  return `${stepMs.toPrecision(3)} ms, without checkpoints: the last ${count(Math.round(steps))} steps`;
+  return `${figure(stepMs)} ms, without checkpoints: the last ${count(Math.round(steps))} steps`;
 }
 
 /** The shares of a step's rows of cached tables by tier, and the stores of rows on SSD. */
@@ -244,10 +244,10 @@ export function lossCurve(history: readonly CutRecord[]): string[] {
   const most = Math.max(...points.map((point) => point.trainLoss));
   const hasFigure = points.some((point) => point.evaluation !== undefined);
   const isNumber = points.some((point) => point.evaluation?.rmse !== undefined);
-  const figure = isNumber ? "    RMSE" : "     AUC";
+  const figureName = isNumber ? "    RMSE" : "     AUC";
   const end = metric(most);
   const scale = `0${end.padStart(curveWidth - 1)}`;
-  const head = `${"step".padStart(9)}    loss${hasFigure ? figure : ""}  ${scale}`;
+  const head = `${"step".padStart(9)}    loss${hasFigure ? figureName : ""}  ${scale}`;
   const lines = points.map(({ step, trainLoss, evaluation }) => {
     const bar = "█".repeat(Math.round(curveWidth * Math.max(0, most > 0 ? trainLoss / most : 0)));
     const found = evaluation === undefined ? "" : metric(evaluation.rmse ?? evaluation.auc);

@@ -1,10 +1,12 @@
 // Reports of a run for people, in the cases that the tests of the commands do not cover.
 
 import test from "ava";
+import { memoryCheck } from "../../actors/doctor/doctor-machine.ts";
+import { bytes, shortTime } from "../../cli/support/format.ts";
 import { incidentLines } from "../../cli/views/incidents.ts";
 import { lossCurve, reportOf, tiersOf, timeOf } from "../../cli/views/report.ts";
 import { linesView, sparkline } from "../../cli/views/run-view.ts";
-import type { IncidentRecord, RunEvent, RunResult } from "../../internal.ts";
+import { type IncidentRecord, type RunEvent, type RunResult, resolveJob } from "../../internal.ts";
 
 const result: RunResult = {
   run: "r1",
@@ -221,6 +223,18 @@ test("the time of a warm step is reported beside that of all steps, if it is kno
     compiled({ ...result, times: { ...times, warm: { steps: 1234.5, stepMs: 0.5271 } } }),
     ["Step once compiled   0.527 ms, without checkpoints: the last 1,235 steps"],
   );
+});
+
+test("large numbers have no exponent", (t) => {
+  t.deepEqual([999_400, 999_700, 4.2e18].map(bytes), ["999 kB", "1.00 MB", "4,200 PB"]);
+  const times = [0.9994e-3, 0.9996e-3, 0.9996, 1234].map(shortTime);
+  t.deepEqual(times, ["999 us", "1.00 ms", "1.00 s", "1,230 s"]);
+  const shares = { computing: 1 } as Parameters<typeof timeOf>[0]["shares"];
+  t.regex(timeOf({ steps: 1, stepMs: 1500, shares, batchesThere: 1, readMs: 1 }), /^1,500 ms: /);
+  const tables = [{ name: "a", rows: 2 ** 30, dim: 1024 }];
+  const model = { kind: "dlrm" as const, tables, bottom: [1024], top: [1] };
+  const job = resolveJob({ model, data: { kind: "synthetic", samples: 8, batchSize: 8 } });
+  t.regex(memoryCheck(job, 1).found, /^[4-9],\d\d0 GiB at most/);
 });
 
 test("an incident is printed as first cause, consequences, actions and outcome", (t) => {

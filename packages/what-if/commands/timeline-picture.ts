@@ -1,6 +1,7 @@
 // Draws the timeline of a simulated step: a row for each simulated device, with its tasks and
 // waits, and below them the flights to the device.
 
+import { figure } from "../../../cli/support/format.ts";
 import { at, svgOf, text } from "../../../cli/views/svg.ts";
 import type { Prediction, Span } from "../model.ts";
 
@@ -33,7 +34,7 @@ export function drawTimeline({ hardware, devices, hosts, steps }: Prediction): s
   const more = rest > 0 ? `; ${rest} more kinds of devices are not drawn` : "";
   return svgOf({ width, height, title }, [
     text(24, 30, title, "title"),
-    text(24, 50, `predicted: ${(1000 * steps.step).toPrecision(3)} ms a step${more}`, "small"),
+    text(24, 50, `predicted: ${figure(1000 * steps.step)} ms a step${more}`, "small"),
     ...legend(),
     ...ranks.flatMap((rank, row) => {
       const y = top + row * rowHeight;

@@ -1,6 +1,6 @@
 // The plan: the device of each shard, and the predicted and measured figures.
 
-import { bytes, count } from "../../../../cli/support/format.ts";
+import { bytes, count, figure } from "../../../../cli/support/format.ts";
 import type { ShardReport } from "../../../../internal.ts";
 import { html, useMemo, useState } from "../dom.ts";
 import { getAll } from "../feed.ts";
@@ -39,8 +39,7 @@ function Prediction({ story }: { readonly story: RunStory }) {
     ([scheme, tables]) => `${count(tables)} ${scheme}`,
   );
   const predicted = plan.stepSeconds === undefined ? undefined : 1000 * plan.stepSeconds;
-  const ms = (value: number | undefined) =>
-    value === undefined ? "–" : `${value.toPrecision(3)} ms`;
+  const ms = (value: number | undefined) => (value === undefined ? "–" : `${figure(value)} ms`);
   return html`<dl class="figures">
     <div><dt>Placed by</dt><dd>${plan.by}</dd></div>
     <div><dt>Step, predicted</dt><dd>${ms(predicted)}</dd></div>

@@ -1,6 +1,6 @@
 // One run: its curves, the time of its steps by stage, and its events.
 
-import { count, duration, metric, percent } from "../../../../cli/support/format.ts";
+import { count, duration, figure, metric, percent } from "../../../../cli/support/format.ts";
 import { sharingOf } from "../../../../src/data/columnar/value-watch.ts";
 import { Chart, type ChartEvent, type Curve, joined, ordered, short } from "../charts.ts";
 import { html, Moment, type VNode } from "../dom.ts";
@@ -175,11 +175,11 @@ function KeptStages({ story }: { readonly story: RunStory }) {
       <p>This directory's log tells no times of steps: its run has not ended, or ended on another version of Osiris.</p></section>`;
   const shares = stageSharesOf(times.shares);
   return html`<section class="panel" id="kept-stages"><h3>Time of a step, by stage</h3>
-    <p>${times.stepMs.toPrecision(3)} ms, the mean of ${count(times.steps)} steps</p>
+    <p>${figure(times.stepMs)} ms, the mean of ${count(times.steps)} steps</p>
     <dl class="lines">${stageGroups.map(({ name }, at) => {
       const share = shares[at] ?? 0;
       return html`<dt>${name}</dt><dd><meter min="0" max="1" value=${share} aria-label=${`Share of ${name}`}></meter>
-        ${(share * times.stepMs).toPrecision(3)} ms, ${percent(share)}</dd>`;
+        ${figure(share * times.stepMs)} ms, ${percent(share)}</dd>`;
     })}</dl></section>`;
 }
 

@@ -11,13 +11,10 @@ import type { SourceRows } from "../source-rows.ts";
 import type { KeyCollector } from "../split-keys.ts";
 import { groupOf } from "../targets.ts";
 import { type LineFault, show } from "../text/faults.ts";
-import { splitAsJson } from "../text/json-lines.ts";
 import type { LabelReader } from "../text/labels.ts";
 import { decimal, decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
-import { SourceColumns } from "../text/source-columns.ts";
+import { sourceOf } from "../text/source-columns.ts";
 import type { CompiledTransforms, MadeColumns } from "../transforms/compile.ts";
-import type { Source } from "../transforms/plan.ts";
-import type { TransformColumn } from "../transforms/values.ts";
 import { type BagReader, bagReader, isWatched } from "./bag-reader.ts";
 import {
   type Column,
@@ -360,26 +357,4 @@ function madeBatch(
   const made = transforms.run(sources, { rows, place, firstRow });
   for (const [row, kind] of made.faults) if (!faults.has(row)) faults.set(row, { kind });
   return { ...made, faults };
-}
-
-/** Converts a column to the form in which a transform reads it. */
-function sourceOf(
-  given: Source,
-  column: Column | FieldColumn,
-  rows: number,
-  faults: Map<number, LineFault>,
-): TransformColumn {
-  const isField = column.form === "fields";
-  const source = isField && column.isJson ? splitAsJson(given) : given;
-  const isText = (isField || column.form === "texts") && source.separator !== undefined;
-  const isUnsigned = column.form === "ids" && column.isUnsigned === true;
-  if (!isField && column.form === source.form && !isText && !isUnsigned) return column;
-  const columns = new SourceColumns([source], rows);
-  for (let row = 0; row < rows; row++) {
-    const texts = textsAt(column, row);
-    const fault = columns.add(() => (isText ? (texts[0] ?? "") : texts));
-    if (fault !== undefined && !faults.has(row)) faults.set(row, fault);
-  }
-  const [made] = columns.columns();
-  return made as TransformColumn;
 }

@@ -1,4 +1,4 @@
-// Builds the input columns of transforms from text, row by row.
+// Builds the input columns of transforms from text, row by row, and from columns of other forms.
 //
 //   numbers   the field as a number; empty: missing
 //   lists     the parts between separators, each a number
@@ -7,9 +7,11 @@
 //
 // Empty parts are left out, as in a bag.
 
+import { type Column, type FieldColumn, textsAt } from "../columnar/column.ts";
 import type { Source } from "../transforms/plan.ts";
 import { IdBuilder, type TransformColumn } from "../transforms/values.ts";
 import { type LineFault, show } from "./faults.ts";
+import { splitAsJson } from "./json-lines.ts";
 import { decimal } from "./line-decoder.ts";
 
 /** Collects the entries of one column, row by row. */
@@ -66,6 +68,47 @@ function addEntry(source: Source, entries: Entries, entry: string): LineFault | 
   if (weight !== undefined) return entries.push(entry.slice(0, at), weight);
   const what = form === "texts" ? "a text" : "an id";
   return noValue(source, `${what}, \`${weightSeparator}\` and a number`, entry);
+}
+
+/**
+ * Converts a column of `rows` rows to the form in which a transform reads it; `faults` receives the
+ * first fault of each row. A column that has the form is used unchanged, unless its text would mean
+ * something else: separated or empty texts, unsigned ids.
+ */
+export function sourceOf(
+  given: Source,
+  column: Column | FieldColumn,
+  rows: number,
+  faults: Map<number, LineFault>,
+): TransformColumn {
+  const isField = column.form === "fields";
+  const { offsets, weights } = isField || column.form === "numbers" ? noLists : column;
+  // As in records, an id with a weight is text: the id, `:`, the weight.
+  const weighted = weights === undefined ? given : { ...given, weightSeparator: ":" };
+  const source = isField && column.isJson ? splitAsJson(given) : weighted;
+  const isText = (isField || column.form === "texts") && source.separator !== undefined;
+  if (!isField && column.form === source.form && !isText && !isOtherAsText(column, given)) {
+    return column;
+  }
+  const columns = new SourceColumns([source], rows);
+  for (let row = 0; row < rows; row++) {
+    const first = offsets?.[row] ?? 0;
+    const all = textsAt(column, row);
+    const texts = weights ? all.map((text, i) => text && `${text}:${weights[first + i]}`) : all;
+    const fault = columns.add(() => (isText ? (texts[0] ?? "") : texts));
+    if (fault !== undefined && !faults.has(row)) faults.set(row, fault);
+  }
+  const [made] = columns.columns();
+  return made as TransformColumn;
+}
+
+const noLists = { offsets: undefined, weights: undefined };
+
+/** Whether the text of some entries means something else than the entries. */
+function isOtherAsText(column: Column, { weightSeparator }: Source): boolean {
+  if (column.form !== "texts") return column.form === "ids" && column.isUnsigned === true;
+  const { codes, dictionary } = column;
+  return weightSeparator !== undefined || codes.some((code) => dictionary[code] === "");
 }
 
 function noValue({ column }: Source, wanted: string, text: string): LineFault {

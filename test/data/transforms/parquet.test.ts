@@ -1,8 +1,10 @@
 // Transforms of Parquet and Arrow files, and of JSON Lines: the samples equal those of the same
 // rows as CSV, and of records.
 
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { parquetWriteBuffer } from "hyparquet-writer";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
@@ -89,6 +91,52 @@ test("samples equal those of the same rows as CSV, sampled or not", async (t) =>
     t.is(other.quarantine.count, one.quarantine.count);
     t.true(one.samples > 50, `${one.samples} samples`);
   }
+});
+
+test("empty texts, and weights with ids that a transform reads otherwise, are as in text", async (t) => {
+  const cache = startDirectory(t);
+  const vocabulary = join(cache, "items.txt");
+  writeFileSync(vocabulary, Array.from({ length: 60 }, (_, i) => `${i}\n`).join(""));
+  const texts = ["", "a", "b", ""];
+  const scores = ["x:0.5", "y:2", "x:1", "y:3"];
+  const lines = texts.map((text, i) => `${i % 2},${text},${scores[i]}\n`);
+  writeFileSync(join(cache, "texts.csv"), `label,text,score\n${lines.join("")}`);
+  const columnData = [
+    { name: "label", data: [0, 1, 0, 1], type: "INT32" as const },
+    { name: "text", data: texts, type: "STRING" as const },
+    { name: "score", data: scores, type: "STRING" as const },
+  ];
+  const bytes = new Uint8Array(parquetWriteBuffer({ columnData }));
+  writeFileSync(join(cache, "texts.parquet"), bytes);
+  const digestOf = async (kind: "csv" | "parquet" | "jsonl", file: string, transform: object) => {
+    const { label, batchSize } = optionsOf(kind);
+    const read = {
+      transforms: [{ output: "made", ...transform }],
+      dense: [],
+      categorical: ["made"],
+    };
+    const data = { kind, paths: [file], label, batchSize, rejectedMax: 0.5, ...read, cache };
+    const made = [{ name: "made", rows: 1000 }];
+    return (await prepareCache(checkOptions(dataOptions, data), made, realDisk)).digest;
+  };
+  const weighted = { column: "score", weightSeparator: ":" };
+  for (const transform of [
+    { op: "hashText", input: "text" },
+    { op: "hashText", input: weighted },
+  ]) {
+    const [one, other] = await Promise.all(
+      (["csv", "parquet"] as const).map((kind) => {
+        return digestOf(kind, join(cache, `texts.${kind}`), transform);
+      }),
+    );
+    t.is(other, one);
+  }
+  const input = { column: "scored", list: "weighted" };
+  const transform = { op: "mapId", input, vocabulary };
+  t.is(
+    await digestOf("parquet", join(fixtures, "clicks.parquet"), transform),
+    await digestOf("jsonl", writeLines(cache), transform),
+  );
 });
 
 test("a record gives the sample of its row, for any kind of file", (t) => {

@@ -11,8 +11,8 @@ import type {
   ResolvedTextOptions,
   TableShape,
 } from "./options.ts";
-import { shownPath } from "./remote/addresses.ts";
-import type { FileFacts } from "./remote/file-facts.ts";
+import { isAddress, shownPath } from "./remote/addresses.ts";
+import { type FileFacts, factsOnDisk } from "./remote/file-facts.ts";
 import { changed } from "./remote/web-requests.ts";
 import type { FileRows } from "./source-rows.ts";
 import type { KeyColumn } from "./split-keys.ts";
@@ -113,7 +113,19 @@ async function* textRows(
       bytesRead: lines.bytesRead,
     };
   }
+  checkUnchanged(address, facts);
   if (columns === undefined) throw new InputUnusableError(path, `The data file ${path} is empty`);
+}
+
+/**
+ * Checks that a local file still has the facts that name its cache: otherwise the cache would give
+ * the samples of one version for another. A remote file is checked with each answer.
+ * @throws InputUnusableError
+ */
+function checkUnchanged(path: string, facts: FileFacts | undefined): void {
+  if (facts === undefined || isAddress(path)) return;
+  const { bytes, version } = factsOnDisk(path);
+  if (bytes !== facts.bytes || version !== facts.version) throw changed(path);
 }
 
 async function openTableRows(
@@ -147,6 +159,7 @@ async function openTableRows(
         bytesRead: (size * (batch.firstRow + batch.rows)) / rows,
       };
     }
+    checkUnchanged(address, facts);
   }
   return {
     path,

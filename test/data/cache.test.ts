@@ -21,6 +21,7 @@ import { csv, synthetic } from "../../src/data/sources.ts";
 import {
   DataCacheDamagedError,
   DiskRefusedError,
+  InputUnusableError,
   StoreFailedError,
 } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
@@ -292,4 +293,23 @@ test("a full disk is an error that says how much the cache needs, and no file is
     /^Cannot write the data cache in .*: the disk is full after \d+ MB, of about \d+ MB that it needs; make room, or name another directory with `data\.cache`$/,
   );
   t.deepEqual(readdirSync(directory), []);
+});
+
+test("a local file that changes while its cache is made is refused, and leaves no cache", async (t) => {
+  const home = startDirectory(t);
+  const rows = (price: number) => `label,price\n${`1,${price}\n0,${price}\n`.repeat(50)}`;
+  const paths = ["a.csv", "b.csv"].map((name) => writeText(home, { name, text: rows(1) }));
+  const data = { label: "label", dense: ["price"], categorical: [], batchSize: 8 };
+  const options = checkOptions(dataOptions, csv(paths, { ...data, cache: join(home, "cache") }));
+  for (const name of ["a.csv", "b.csv"]) {
+    const changing = prepareCache(options, [], realDisk, () => {
+      writeText(home, { name, text: rows(2) });
+      utimesSync(join(home, name), 1, 1); // A copy that keeps the time of another version.
+    });
+    const message = new RegExp(`${name} has changed while it was read`);
+    await t.throwsAsync(changing, { instanceOf: InputUnusableError, message });
+    t.deepEqual(readdirSync(options.cache), []);
+    writeText(home, { name, text: rows(1) });
+  }
+  t.is((await prepareCache(options, [], realDisk)).samples, 200);
 });

@@ -45,6 +45,11 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
     const isAveraged = ({ optimizer }: JobSpec) => (optimizer[part].ema ? "given" : undefined);
     compare(`optimizer.${part}.ema`, isAveraged(job), isAveraged(source));
   }
+  // The momentum is a tensor of the dense part, as the average is: each would be read as the other.
+  const hasMomentum = ({ optimizer: { dense } }: JobSpec) => {
+    return dense.kind === "sgd" && dense.momentum > 0 ? "above 0" : undefined;
+  };
+  compare("optimizer.dense.momentum", hasMomentum(job), hasMomentum(source));
   checkHashes(job, source);
 }
 

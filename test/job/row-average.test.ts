@@ -67,3 +67,18 @@ test("a warm start continues averages, and cannot add them", (t) => {
     t.regex(lost?.message ?? "", /which this one begins with, "given", got/);
   }
 });
+
+test("a warm start with other momentum is refused, as the average would become the momentum", (t) => {
+  const warm = { warmStart: { from: "there" } };
+  const sgd = (momentum: number) => ({ dense: { kind: "sgd", momentum, ema: {} } }) as Optimizer;
+  const checked = (source: number, mine: number) =>
+    checkFit(resolveJob(jobOf(sgd(source))), resolveJob(jobOf(sgd(mine), warm)));
+  t.notThrows(() => checked(0.9, 0.5));
+  for (const [source, mine] of [
+    [0, 0.9],
+    [0.9, 0],
+  ] as const) {
+    const error = t.throws(() => checked(source, mine), { instanceOf: InvalidOptionError });
+    t.is(error?.option, "optimizer.dense.momentum");
+  }
+});

@@ -133,7 +133,7 @@ export async function commitPartial(
     modelDigest: digestOf(leaves, tables),
     arithmetic: latest.arithmetic,
     ...(latest.sets && { sets: latest.sets }),
-    metrics: { ...metrics, lost: addLost(metrics.lost ?? nothingLost, lost) },
+    metrics: { ...metrics, isBest: false, lost: addLost(metrics.lost ?? nothingLost, lost) },
     position: { step: cut },
     means: latest.means,
     best: false,

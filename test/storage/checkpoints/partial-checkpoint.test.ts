@@ -3,9 +3,14 @@
 import test from "ava";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
-import { stepsForPls } from "../../../storage/checkpoints/partial-checkpoint.ts";
+import { commitPartial, stepsForPls } from "../../../storage/checkpoints/partial-checkpoint.ts";
+import { openStore } from "../../../storage/checkpoints/store/open-store.ts";
+import { survivingCut } from "../../../storage/checkpoints/surviving-cut.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { testJob, writePart } from "../../helpers/stores/checkpoints.ts";
 
 test("partial recovery is for bounded jobs with tables in memory only", (t) => {
   const partial = { pls: 0.1, failureSteps: 1000 };
@@ -42,4 +47,25 @@ test("random failures lose the portion of samples (PLS) that the interval was ch
     const mean = lost / runs;
     t.true(Math.abs(mean / pls - 1) < 0.05, `${mean}, wanted ${pls}`);
   }
+});
+
+test("the state after a partial recovery is not the best, even if the checkpoint before was", async (t) => {
+  const directory = startDirectory(t);
+  const job = resolveJob({ data: smallData, model: smallModel, mode: "bounded" });
+  const store = openStore({ ...testJob, directory });
+  const { generation } = store.beginGeneration();
+  const write = (cut: number, name: string) =>
+    writePart(store, { generation, cut, name }, Uint8Array.of(cut));
+  const names = ["dense", ...job.model.tables.map((_, i) => `table-0000${i}`)];
+  const parts = [write(20, "dense")];
+  const about = { run: "r1", modelDigest: "d".repeat(64), arithmetic: "reference", position: {} };
+  const metrics = { isBest: true, evaluatedStep: 20 };
+  store.commit({ ...about, generation, cut: 20, parts, metrics, best: true, createdBy: "test" });
+  const leaves = Array<string>(4).fill("0".repeat(64));
+  const surviving = names.map((name) => ({ ...write(survivingCut(40, 24), name), leaves }));
+  const recovered = await commitPartial({
+    ...{ store, disk: realDisk, job, run: "r1", generation, steps: 40, devices: 1 },
+    ...{ surviving: [{ step: 24, parts: surviving }], createdBy: "test" },
+  });
+  t.like(recovered?.manifest, { cut: 24, best: false, metrics: { isBest: false } });
 });

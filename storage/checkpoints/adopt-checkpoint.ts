@@ -7,7 +7,9 @@ import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { checkFit } from "../../src/job/warm-start-fit.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { absoluteName, isObjectAddress } from "../../src/ports/object-store.ts";
+import { progressOf } from "../disk/progress.ts";
 import { jobOf, openCheckpoint } from "./open-checkpoint.ts";
+import { digestOfParts } from "./part-digest.ts";
 import { copyFile, hold } from "./pinned-checkpoint.ts";
 import type { CheckpointStore, Manifest, PartRecord } from "./store/checkpoint-store.ts";
 import { isModelFile, needState } from "./store/file-checkpoint-store.ts";
@@ -62,16 +64,16 @@ function begunWith({ checkpoint, warmStart }: JobSpec, disk: Disk) {
  * copies where there are no links. `disk`: the machine's, with its object stores.
  * @throws InputUnusableError where the checkpoint has changed since the job was submitted
  */
-export function adoptCheckpoint(
+export async function adoptCheckpoint(
   store: CheckpointStore,
   generation: number,
   { name, warmStart, checkpoint }: JobSpec,
   arithmetic: string,
   disk: Disk = realDisk,
-): Manifest {
+): Promise<Manifest> {
   if (warmStart === undefined) throw new RangeError("The job has no warm start");
   const { from, digest, step } = warmStart;
-  const { manifest, store: source } = openCheckpoint(from, warmStart.checkpoint, disk);
+  const { manifest, store: source, job } = openCheckpoint(from, warmStart.checkpoint, disk);
   if (`sha256:${manifest.modelDigest}` !== digest || manifest.cut !== step) {
     const message = `Expected the checkpoint of step ${step} (${digest}) in ${from}, which has changed`;
     throw new InputUnusableError(from, `${message}: submit the job again`);
@@ -85,12 +87,20 @@ export function adoptCheckpoint(
   if (!isModelFile(from, disk) && !isObjectAddress(directory)) {
     syncNames(manifest, directory, generation, disk);
   }
+  // Weights in fewer bits have another digest than the model that their manifest describes.
+  const modelDigest =
+    job.checkpoint.bits === 32
+      ? manifest.modelDigest
+      : await digestOfParts(
+          { store, job, manifest: { ...manifest, generation, parts } },
+          progressOf({}),
+        );
   return store.commit({
     run: name,
     cut: manifest.cut,
     generation,
     parts,
-    modelDigest: manifest.modelDigest,
+    modelDigest,
     arithmetic,
     ...(manifest.sets && { sets: manifest.sets }),
     metrics: null,

@@ -8,6 +8,7 @@ import { type JobOptions, RemoteError, type ThreadFault } from "../../../interna
 import { exportModel } from "../../../packages/formats/exports/export-model.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { openExistingStore } from "../../../storage/checkpoints/store/open-store.ts";
+import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
@@ -114,6 +115,20 @@ test.serial(
     const error = await t.throwsAsync(runJob(place, job), { instanceOf: RemoteError });
     t.is(error.code, "CHECKPOINT_FOREIGN");
     t.regex(error.message, /second holds a run of another job \(other `warmStart`\)/);
+  },
+);
+
+test.serial(
+  "a warm start from weights in fewer bits has the digest of these weights",
+  async (t) => {
+    const days = writeDays(t);
+    await using place = await startCluster();
+    const checkpoint = { directory: join(days.home, "first"), bits: 8 } as const;
+    await runJob(place, days.jobOf("first", ["monday"], { mode: "bounded", checkpoint }));
+    const directory = join(days.home, "second");
+    const kept = { checkpoint: { directory, keep: 9 }, ...from(days, "first") };
+    await runJob(place, days.jobOf("second", ["tuesday"], kept));
+    t.true((await verifyCheckpoints(directory)).isIntact);
   },
 );
 

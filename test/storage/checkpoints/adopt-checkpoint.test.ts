@@ -11,7 +11,7 @@ import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { commitCheckpoint, testJob } from "../../helpers/stores/checkpoints.ts";
 
-test("the names of an adopted checkpoint's files survive a power cut, those of its base too", (t) => {
+test("the names of an adopted checkpoint's files survive a power cut, those of its base too", async (t) => {
   const home = startDirectory(t);
   const [from, to] = [join(home, "from"), join(home, "to")];
   const jobText = JSON.stringify({ model: smallModel, data: smallData });
@@ -32,7 +32,7 @@ test("the names of an adopted checkpoint's files survive a power cut, those of i
   const warmStart = { from, step: 20, digest: `sha256:${modelDigest}` };
   const job = { name: "next", warmStart, checkpoint: { directory: to } } as unknown as JobSpec;
   synced.length = 0;
-  const manifest = adoptCheckpoint(target, claimed, job, "reference", disk);
+  const manifest = await adoptCheckpoint(target, claimed, job, "reference", disk);
   t.is(target.latest()?.sha256, manifest.sha256);
   const { checkpoint, checkpoints } = pathsOf(to);
   t.like(synced, [checkpoint(20, claimed), checkpoint(10, generation)]);

@@ -104,6 +104,7 @@ export async function adoptCheckpoint(
     arithmetic,
     ...(manifest.sets && { sets: manifest.sets }),
     metrics: null,
+    means: manifest.means,
     position: { step: manifest.cut },
     best: false,
     createdBy: `a warm start from ${from}`,

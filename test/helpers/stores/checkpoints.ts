@@ -40,6 +40,7 @@ export function commitCheckpoint(
     best?: boolean;
     extra?: PartRecord[];
     on?: Manifest | undefined;
+    means?: Manifest["means"];
   },
 ): Manifest {
   const writer = store.packWriter(at.generation, at.cut, "d0");
@@ -61,6 +62,7 @@ export function commitCheckpoint(
     arithmetic: "reference",
     metrics: { auc: 0.75 },
     position: { pass: 0, sample: at.cut * 8 },
+    means: at.means,
     best: at.best ?? false,
     createdBy: "test",
   });

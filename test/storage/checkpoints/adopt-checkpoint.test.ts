@@ -18,7 +18,7 @@ test("the names of an adopted checkpoint's files survive a power cut, those of i
   const source = openStore({ ...testJob, directory: from, jobText });
   const { generation } = source.beginGeneration();
   const on = commitCheckpoint(source, { generation, cut: 10 });
-  const { modelDigest } = commitCheckpoint(source, { generation, cut: 20, on });
+  const { modelDigest } = commitCheckpoint(source, { generation, cut: 20, on, means: { 0: 2.5 } });
   const synced: string[] = [];
   const disk = {
     ...realDisk,
@@ -34,6 +34,7 @@ test("the names of an adopted checkpoint's files survive a power cut, those of i
   synced.length = 0;
   const manifest = await adoptCheckpoint(target, claimed, job, "reference", disk);
   t.is(target.latest()?.sha256, manifest.sha256);
+  t.deepEqual(manifest.means, { 0: 2.5 }); // Without them, predictions of missing values are NaN.
   const { checkpoint, checkpoints } = pathsOf(to);
   t.like(synced, [checkpoint(20, claimed), checkpoint(10, generation)]);
   t.true(synced.indexOf(checkpoints) > 1);

@@ -82,8 +82,7 @@ export async function leavesOfPart(
   const { tables } = job.model;
   if (name === densePart) return [await leafOfDense(store.readPart(manifest, name), progress)];
   if (idsOfPart(name, tables) !== undefined) {
-    const [bytes] = progress.count([store.readWholePart(manifest, name)]);
-    return idLeavesOfPart(bytes ?? new Uint8Array(), name);
+    return idLeavesOfPart(progress.count(store.readPart(manifest, name)), name);
   }
   const part = tableOfPart(name, tables);
   if (part === undefined) return [];

@@ -27,7 +27,7 @@ export function idsOfTable(
   const spec = tables[table];
   if (spec?.dynamic === undefined) return undefined;
   const blocks = partsOfTable(manifest, tables, table).ids.flatMap((name) => [
-    ...idsOfBlocks(store.readWholePart(manifest, name), name),
+    ...idsOfBlocks(store.readPart(manifest, name), name),
   ]);
   const blockRows = blockRowsOf(spec);
   const byBlock = new Map(blocks.map((one) => [one.block, one]));

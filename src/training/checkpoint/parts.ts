@@ -210,11 +210,8 @@ export async function restorePart(
   const { tables } = device.topology.input.model;
   const ids = idsOfPart(name, tables);
   if (ids !== undefined) {
-    const bytes = Buffer.concat(layers.map(wholeOf));
-    for (const at of placesIn(device.slab, ids.table)) {
-      const own = device.ids[at];
-      if (own !== undefined) restoreIds(own, bytes, name);
-    }
+    const own = placesIn(device.slab, ids.table).flatMap((at) => device.ids[at] ?? []);
+    for (const layer of layers) restoreIds(own, layer, name);
     return;
   }
   if (residualsOfPart(name) !== undefined) {

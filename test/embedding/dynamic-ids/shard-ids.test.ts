@@ -93,6 +93,16 @@ function bytesOf(ids: ShardIds): Buffer {
   return Buffer.concat([...encodeIds(ids)]);
 }
 
+/** The bytes in pieces of 13 bytes, which share their memory. */
+function* inPieces(bytes: Uint8Array): Generator<Uint8Array> {
+  const memory = new Uint8Array(13);
+  for (let at = 0; at < bytes.length; at += memory.length) {
+    const piece = bytes.subarray(at, at + memory.length);
+    memory.set(piece);
+    yield memory.subarray(0, piece.length);
+  }
+}
+
 test("ids have the rows of a plain Map, under every admission and eviction policy", (t) => {
   fc.assert(
     fc.property(anyShape, anySpec, anyHistory, (shape, spec, history) => {
@@ -172,14 +182,14 @@ test("restored ids continue like the saved ones, for any cut of the blocks", (t)
       run(whole, before, 0);
       const saved = bytesOf(whole);
       const again = idsOf(shape, spec);
-      restoreIds(again, saved, "ids");
+      restoreIds([again], inPieces(saved), "ids");
       t.deepEqual(bytesOf(again), saved);
       const halves = [idsOf(shape, spec, 0, 2), idsOf(shape, spec, 2, 2)];
-      for (const half of halves) restoreIds(half, saved, "ids");
+      restoreIds(halves, inPieces(saved), "ids");
       t.deepEqual(halves.flatMap(idLeavesOf), idLeavesOf(whole));
-      t.deepEqual(idLeavesOfPart(saved, "ids"), idLeavesOf(whole));
+      t.deepEqual(idLeavesOfPart(inPieces(saved), "ids"), idLeavesOf(whole));
       const joined = idsOf(shape, spec);
-      for (const half of halves) restoreIds(joined, bytesOf(half), "ids");
+      for (const half of halves) restoreIds([joined], bytesOf(half), "ids");
       run(whole, after, before.length);
       run(again, after, before.length);
       run(joined, after, before.length);
@@ -207,15 +217,21 @@ test("a damaged part is refused, and so is an id of a block that the shard lacks
   const bytes = bytesOf(ids);
   const spoilt = Buffer.from(bytes);
   spoilt.writeInt32LE(100, 4 * 6); // The row of the first id.
+  const repeated = Buffer.from(bytes);
+  repeated.writeInt32LE(0, 4 * 7); // That of the second one.
   for (const [damaged, why] of [
     [bytes.subarray(0, bytes.length - 4), "ends too early"],
     [Buffer.concat([bytes, Buffer.alloc(4)]), "bytes after its end"],
     [Buffer.alloc(40), "does not begin as"],
-    [spoilt, "row 100 of block 0, a block that has 4"],
+    [spoilt, "row 100 of block 0, after row -1 of a block that has 4"],
+    [repeated, "row 0 of block 0, after row 0"],
   ] as const) {
-    const error = t.throws(() => restoreIds(idsOf(shape, dynamicOptions.parse({})), damaged, "p"), {
-      instanceOf: CheckpointCorruptError,
-    });
+    const error = t.throws(
+      () => restoreIds([idsOf(shape, dynamicOptions.parse({}))], damaged, "p"),
+      {
+        instanceOf: CheckpointCorruptError,
+      },
+    );
     t.true(error.message.includes(why), error.message);
   }
   const second = idsOf(shape, dynamicOptions.parse({}), 1, 1);

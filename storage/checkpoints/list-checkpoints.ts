@@ -77,7 +77,7 @@ export function listCheckpoints(
   const timeOf = ({ cut, generation }: Manifest) => {
     if (disk !== realDisk || isObjectAddress(directory)) return undefined;
     const path = isFile ? directory : pathsOf(directory).manifest(cut, generation);
-    return statSync(path).mtimeMs;
+    return statSync(path, { throwIfNoEntry: false })?.mtimeMs; // A run may remove it.
   };
   const onChain = new Set(manifests.map(({ cut, generation }) => checkpointName(cut, generation)));
   const isDamaged = (name: string) =>

@@ -1,7 +1,7 @@
 // Verifies that checkpoints match their manifests: reads every byte, and computes the model's
 // digest from the rows and weights on disk.
 
-import { TrainingError } from "../../src/errors/errors.ts";
+import { CheckpointMissingError, TrainingError } from "../../src/errors/errors.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { jobOf, manifestOf } from "./open-checkpoint.ts";
 import { digestOfParts } from "./part-digest.ts";
@@ -11,6 +11,7 @@ import {
   type Damage,
   type Manifest,
 } from "./store/checkpoint-store.ts";
+import { isDamage } from "./store/look-at-checkpoint.ts";
 import { openExistingStore } from "./store/open-store.ts";
 
 /** Options of `verifyCheckpoints`. */
@@ -53,8 +54,8 @@ export interface VerifyReport {
 
 /**
  * Reads the checkpoints of a directory, or of a model file, newest first. Damage of a checkpoint is
- * in the report. @throws CheckpointMissingError, InputUnusableError; CheckpointCorruptError of a
- * model file whose records are damaged
+ * in the report; one that a run removes meanwhile is left out. @throws CheckpointMissingError,
+ * InputUnusableError; CheckpointCorruptError of a model file whose records are damaged
  */
 export async function verifyCheckpoints(
   directory: string,
@@ -80,11 +81,18 @@ export async function verifyCheckpoints(
       }
     } catch (error) {
       if (!(error instanceof TrainingError)) throw error;
+      if (wasRemoved(store, manifest)) continue;
       reason = ((await blamedFile(store, manifest)) ?? error).message;
     }
     const [bytes, digest] = [bytesOf(manifest), `sha256:${modelDigest}`];
     const about = { cut, generation, manifest: sha256, bytes, digest };
     checkpoints.push({ ...about, storedDigest, reason });
+  }
+  const [first] = chosen;
+  if (checkpoints.length === 0 && first !== undefined) {
+    throw new CheckpointMissingError(
+      `${directory} of step ${first.cut}, which was removed meanwhile`,
+    );
   }
   const beside = named === undefined ? damaged : [];
   const isIntact = beside.length === 0 && checkpoints.every(({ reason }) => reason === undefined);
@@ -96,6 +104,17 @@ export async function verifyCheckpoints(
     if (dynamic !== undefined) proven.push(`ids of table ${name}`);
   }
   return { checkpoints, damaged: beside, isIntact, proven, stated };
+}
+
+/** Whether a run has removed the checkpoint since it was listed: its manifest goes first. */
+function wasRemoved(store: CheckpointStore, manifest: Manifest): boolean {
+  try {
+    store.manifestText(manifest);
+    return false;
+  } catch (error) {
+    if (isDamage(error)) return true;
+    throw error;
+  }
 }
 
 /**

@@ -118,6 +118,8 @@ export function* walkChain(
     const cuts = (cutsOf.get(generation) ?? []).filter((cut) => cut <= cutMax);
     for (const cut of cuts) {
       const found = lookAt(place, { cut, generation }, cut === cutMax ? hashMax : undefined);
+      // A collection has removed the checkpoint since its name was listed, its manifest first.
+      if ("reason" in found && !place.disk.exists(place.paths.manifest(cut, generation))) continue;
       hasUsable ||= !("reason" in found);
       yield found;
     }

@@ -140,6 +140,32 @@ test("verification finds a flipped byte, and a digest that does not match the pa
   t.true(readdirSync(home).includes("checkpoints"));
 });
 
+test("a checkpoint that its run removes while the directory is read is not damaged", async (t) => {
+  const { directory, trained } = await trainedTables(t);
+  const { manifest, checkpoint } = pathsOf(directory);
+  const remove = (cut: number) => {
+    rmSync(manifest(cut, 1), { force: true });
+    rmSync(checkpoint(cut, 1), { recursive: true, force: true });
+  };
+  const onProgress = () => remove(1);
+  const { checkpoints, isIntact } = await verifyCheckpoints(directory, { onProgress });
+  t.true(isIntact);
+  t.deepEqual(
+    checkpoints.map(({ cut }) => cut),
+    [2],
+  );
+  await trained.train({ cut: 3 });
+  const open: typeof realDisk.open = (path, mode) => {
+    if (path === manifest(2, 1)) remove(2);
+    return realDisk.open(path, mode);
+  };
+  const listed = listCheckpoints(directory, { disk: { ...realDisk, open } });
+  t.deepEqual([listed.checkpoints.map(({ cut }) => cut), listed.damaged], [[3], []]);
+  await t.throwsAsync(verifyCheckpoints(directory, { onProgress: () => remove(3) }), {
+    instanceOf: CheckpointMissingError,
+  });
+});
+
 test("two checkpoints are compared row by row", async (t) => {
   const { home, directory, manifest } = await trainedTables(t);
   const [newest, before] = listCheckpoints(directory).checkpoints;

@@ -103,7 +103,8 @@ export async function adoptCheckpoint(
     modelDigest,
     arithmetic,
     ...(manifest.sets && { sets: manifest.sets }),
-    metrics: null,
+    // Else a run that is cancelled before its first step would save this step over these files.
+    metrics: { savedStep: manifest.cut },
     means: manifest.means,
     position: { step: manifest.cut },
     best: false,

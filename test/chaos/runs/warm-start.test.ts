@@ -132,6 +132,23 @@ test.serial(
   },
 );
 
+test.serial(
+  "a warm-started run that is cancelled before its first step keeps its checkpoint",
+  async (t) => {
+    const days = writeDays(t);
+    await using place = await startCluster();
+    await runJob(place, days.jobOf("first", ["monday"]));
+    const calm = await runJob(place, days.jobOf("calm", ["tuesday"], from(days, "first")));
+    const job = days.jobOf("second", ["tuesday"], from(days, "first"));
+    const { result } = await runJob(place, job, (event, run) =>
+      event.type === "run.prepared" ? run.cancel() : undefined,
+    );
+    t.like(result, { status: "cancelled", step: 20, generation: 1 });
+    rmSync(join(days.home, "first"), { recursive: true });
+    t.is((await runJob(place, job)).result.digest, calm.result.digest);
+  },
+);
+
 test.serial("an incompatible warm start is refused by the option that differs", async (t) => {
   const days = writeDays(t);
   await using place = await startCluster();

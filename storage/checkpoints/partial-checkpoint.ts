@@ -120,7 +120,7 @@ export async function commitPartial(
     parts.push(await restOn(options, writer, name, [...base, own]));
   }
   writer.finish();
-  const metrics = latest.metrics as { readonly lost?: Lost };
+  const metrics = (latest.metrics ?? {}) as { readonly lost?: Lost }; // An import has none.
   const lostDevices = devices - surviving.length;
   const lost = {
     recoveries: 1,

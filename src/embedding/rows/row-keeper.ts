@@ -7,7 +7,8 @@
 //       the tile's former threads was seen (law 3).
 //   K2. Until `tiles` is called, the former thread's undo log stays valid, and rows change only by
 //       being put back from it: so putting back may be repeated after a failure.
-//   K3. A tile is used only if the checked rows have the hashes that the last cut noted.
+//   K3. A tile is used only if the checked rows have the hashes that the last cut noted. Otherwise
+//       it is marked as damaged before its rows get initial values, which would pass this check.
 //   K4. A device that takes cuts of a tile gets memory in which earlier cuts noted marks, hashes
 //       and sums, as the next digest is computed from these sums. The undo log cannot supply them:
 //       it does not record rows that only a cut changes, by noting them for the first time.
@@ -28,6 +29,7 @@ import type { SavedRows } from "./changed-rows.ts";
 import {
   allocateUndo,
   type CutId,
+  damageOf,
   putBack,
   type RowValues,
   sumsOf,
@@ -254,7 +256,8 @@ export class RowKeeper {
   ): boolean {
     const how = undoTo(undo, this.#at);
     const first = how?.logs.at(-1);
-    if (how === undefined || first === undefined) return false;
+    const damage = damageOf(undo, tile);
+    if (how === undefined || first === undefined || damage[0] === 1) return false;
     let good = true;
     saved.sums.set(sumsOf(undo, first, tile, saved.sums.length));
     for (const log of how.logs) {
@@ -262,7 +265,10 @@ export class RowKeeper {
         if (log === first) good &&= isIntact(rows);
       });
     }
-    if (!good || !isIntact(new Int32Array(0))) return false; // K3
+    if (!good || !isIntact(new Int32Array(0))) {
+      damage[0] = 1; // K3
+      return false;
+    }
     this.inPlace.add(shard);
     if (!how.areMarksKnown) this.unmarked.add(shard);
     this.#keptBytes += bytesOf(values);

@@ -40,7 +40,10 @@ export const initialCut: CutId = { generation: -1, cut: -1 };
 export interface UndoMemory {
   readonly header: SharedArrayBuffer;
   readonly logs: readonly [SharedArrayBuffer, SharedArrayBuffer];
-  /** (2, tiles, `sumWords`): the sums of each tile's row hashes at the beginning of each log. */
+  /**
+   * (2, tiles, `tileWords`): for each log and tile, the sums of the row hashes at the beginning of
+   * the log; then, in the first log, 1 if the tile is damaged.
+   */
   readonly sums: SharedArrayBuffer;
 }
 
@@ -51,7 +54,8 @@ export interface RowValues {
 }
 
 /** Most words of a tile's sums (digest.ts). */
-export const sumWords = 4;
+const sumWords = 4;
+const tileWords = sumWords + 1;
 
 /** Words of the header; those with two values have one for each log. */
 const at = { current: 0, full: 1, used: 3, generation: 5, cut: 7, whole: 9 } as const;
@@ -78,14 +82,19 @@ export function allocateUndo(tiles: number, logBytes: number): UndoMemory {
   return {
     header: new SharedArrayBuffer(4 * headerWords),
     logs: [log(), log()],
-    sums: new SharedArrayBuffer(4 * 2 * tiles * sumWords),
+    sums: new SharedArrayBuffer(4 * 2 * tiles * tileWords),
   };
 }
 
 /** The sums of a tile at the beginning of a log. */
 export function sumsOf({ sums }: UndoMemory, log: number, tile: number, words: number) {
-  const tiles = sums.byteLength / (4 * 2 * sumWords);
-  return new Uint32Array(sums, 4 * (log * tiles + tile) * sumWords, words);
+  const tiles = sums.byteLength / (4 * 2 * tileWords);
+  return new Uint32Array(sums, 4 * (log * tiles + tile) * tileWords, words);
+}
+
+/** A word: 1 if the rows of the tile are damaged, so that no log can put them back. */
+export function damageOf({ sums }: Pick<UndoMemory, "sums">, tile: number): Uint32Array {
+  return new Uint32Array(sums, 4 * (tile * tileWords + sumWords), 1);
 }
 
 /** The end of a device's thread that writes the log. */

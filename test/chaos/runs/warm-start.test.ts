@@ -7,6 +7,8 @@ import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, type ThreadFault } from "../../../internal.ts";
 import { exportModel } from "../../../packages/formats/exports/export-model.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
+import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
+import { restoreCheckpoint } from "../../../storage/checkpoints/restore-checkpoint.ts";
 import { openExistingStore } from "../../../storage/checkpoints/store/open-store.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { startDirectory } from "../../data/data-files.ts";
@@ -119,16 +121,20 @@ test.serial(
 );
 
 test.serial(
-  "a warm start from weights in fewer bits has the digest of these weights",
+  "weights in fewer bits can be restored, and a warm start from them has their digest",
   async (t) => {
     const days = writeDays(t);
     await using place = await startCluster();
-    const checkpoint = { directory: join(days.home, "first"), bits: 8 } as const;
+    const first = join(days.home, "first");
+    const checkpoint = { directory: first, everySteps: 7, bits: 8 } as const;
     await runJob(place, days.jobOf("first", ["monday"], { mode: "bounded", checkpoint }));
     const directory = join(days.home, "second");
     const kept = { checkpoint: { directory, keep: 9 }, ...from(days, "first") };
     await runJob(place, days.jobOf("second", ["tuesday"], kept));
     t.true((await verifyCheckpoints(directory)).isIntact);
+    const [, before] = listCheckpoints(first).checkpoints;
+    await restoreCheckpoint(first, before?.manifest ?? "");
+    t.is(listCheckpoints(first).checkpoints[0]?.manifest, before?.manifest);
   },
 );
 

@@ -50,6 +50,12 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
     return dense.kind === "sgd" && dense.momentum > 0 ? "above 0" : undefined;
   };
   compare("optimizer.dense.momentum", hasMomentum(job), hasMomentum(source));
+  const [topk, before] = [job.exchange.topk, source.exchange.topk];
+  if (topk !== undefined && before !== undefined) {
+    // They decide the lengths of the residuals.
+    compare("slices", job.slices, source.slices);
+    compare("exchange.topk.groups", topk.groups, before.groups);
+  }
   checkHashes(job, source);
 }
 

@@ -82,3 +82,15 @@ test("a warm start with other momentum is refused, as the average would become t
     t.is(error?.option, "optimizer.dense.momentum");
   }
 });
+
+test("a warm start with residuals of top-k gradients has the slices and groups of these residuals", (t) => {
+  const jobWith = (slices: 8 | 16, topk: object | undefined, change = {}) =>
+    resolveJob(jobOf({}, { mode: "bounded", slices, exchange: { topk }, ...change } as object));
+  const checked = (slices: 8 | 16, topk?: object) =>
+    checkFit(jobWith(8, { share: 0.1 }), jobWith(slices, topk, { warmStart: { from: "there" } }));
+  t.notThrows(() => checked(8, { share: 0.2 }));
+  t.notThrows(() => checked(16));
+  t.regex(t.throws(() => checked(16, { share: 0.1 })).message, /^Expected `slices` to be as in/);
+  const groups = t.throws(() => checked(8, { share: 0.1, groups: 2 }));
+  t.regex(groups.message, /^Expected `exchange.topk.groups` to be as in/);
+});

@@ -5,7 +5,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { adoptCheckpoint } from "./adopt-checkpoint.ts";
 import { commitPartial, type PartialOptions } from "./partial-checkpoint.ts";
-import type { CheckpointStore, ManifestFields } from "./store/checkpoint-store.ts";
+import type { CheckpointStore, CollectOptions, ManifestFields } from "./store/checkpoint-store.ts";
 import { openStore, type StoreOptions } from "./store/open-store.ts";
 
 /** The options that open the store of a run. */
@@ -26,7 +26,7 @@ export function storeCalls(opened: OpenedStore, disk: Disk) {
     commit: (fields: ManifestFields) => store().commit(fields),
     commitPartial: (options: Omit<PartialOptions, "store" | "disk">) =>
       commitPartial({ ...options, store: store(), disk }),
-    collect: (options: Parameters<CheckpointStore["collect"]>[0]) => store().collect(options),
+    collect: (options: CollectOptions) => store().collect(options),
     latest: () => store().latest(),
     list: () => store().list(),
   };

@@ -25,6 +25,7 @@
 import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
 import { StepTimeoutError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
+import { stepBefore } from "../../../src/job/warm-start.ts";
 import { inTurns, nextTurn } from "../../../src/ports/turns.ts";
 import {
   digesting,
@@ -123,7 +124,8 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
   await turn();
   const { generation } = scope;
   try {
-    await store.within(deadlineMs).collect({ generation, keep: job.checkpoint.keep });
+    const { keep } = job.checkpoint;
+    await store.within(deadlineMs).collect({ generation, keep, begin: stepBefore(job) });
   } catch (error) {
     if (!store.isRemote || !isStoreAway(error)) throw error;
     tellUncollected(begun.input, manifest, error);

@@ -170,8 +170,19 @@ export interface CheckpointStore {
    * Removes old checkpoints and the files of unfinished writers. Keeps the newest `keep`
    * checkpoints, the best one, and the checkpoints that these are increments on. Reads the newest
    * checkpoint back first, as `verify` does, and removes nothing if that fails. `generation` is the
-   * caller's; files of newer generations are kept. Resolves with the removed names; rejects with
-   * CheckpointCorruptError, GenerationFencedError, StoreFailedError or InvalidOptionError.
+   * caller's; files of newer generations are kept, unless they are of steps before `begin`.
+   * Resolves with the removed names; rejects with CheckpointCorruptError, GenerationFencedError,
+   * StoreFailedError or InvalidOptionError.
    */
-  collect(options: { readonly generation: number; readonly keep: number }): Promise<string[]>;
+  collect(options: CollectOptions): Promise<string[]>;
+}
+
+export interface CollectOptions {
+  readonly generation: number;
+  readonly keep: number;
+  /**
+   * The step at which a warm-started run began: files of earlier steps are those of the run before,
+   * with the numbers of its generations. @default 0
+   */
+  readonly begin?: number;
 }

@@ -26,6 +26,7 @@ import { onDisk } from "../../disk/durable-files.ts";
 import { holdFiles, openEach } from "../../disk/held-files.ts";
 import type {
   CheckpointStore,
+  CollectOptions,
   Damage,
   Descent,
   Manifest,
@@ -149,7 +150,7 @@ function list(place: Place, isKnown: boolean): { manifests: Manifest[]; damaged:
 /** The newest checkpoint, and the directories that it makes useless; undefined: there are none. */
 function collectible(
   place: Place,
-  { generation, keep }: { readonly generation: number; readonly keep: number },
+  { generation, keep, begin = 0 }: CollectOptions,
 ): { readonly newest: Manifest; readonly removed: readonly string[] } | undefined {
   if (!Number.isInteger(keep) || keep < 1) throw expected("keep", "an integer >= 1", keep);
   checkFence(place, generation);
@@ -164,7 +165,9 @@ function collectible(
   }
   const removed = place.checkpoints(true).filter((name) => {
     const parsed = parseCheckpointName(name);
-    if (parsed === undefined || kept.has(name) || parsed.generation > generation) return false;
+    if (parsed === undefined || kept.has(name)) return false;
+    if (parsed.cut < begin) return true; // Of another run: this one's generations write later cuts.
+    if (parsed.generation > generation) return false;
     // Keep the parts of a next checkpoint, which this generation may be writing.
     if (parsed.generation < generation) return true;
     return newest.generation === generation && parsed.cut <= newest.cut;
@@ -173,11 +176,7 @@ function collectible(
 }
 
 /** Removes the collectible checkpoints, if the newest one is still the one that was read back. */
-function collect(
-  place: Place,
-  options: { readonly generation: number; readonly keep: number },
-  sha256: string,
-): string[] {
+function collect(place: Place, options: CollectOptions, sha256: string): string[] {
   const { generation } = options;
   const found = collectible(place, options);
   if (found?.newest.sha256 !== sha256) return [];

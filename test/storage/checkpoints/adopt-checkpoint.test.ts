@@ -11,11 +11,12 @@ import { startDirectory } from "../../data/data-files.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { commitCheckpoint, testJob } from "../../helpers/stores/checkpoints.ts";
 
-test("the names of an adopted checkpoint's files survive a power cut, those of its base too", async (t) => {
+test("the names of an adopted checkpoint's files survive a power cut, those of its base too, until none needs them", async (t) => {
   const home = startDirectory(t);
   const [from, to] = [join(home, "from"), join(home, "to")];
   const jobText = JSON.stringify({ model: smallModel, data: smallData });
   const source = openStore({ ...testJob, directory: from, jobText });
+  source.beginGeneration();
   const { generation } = source.beginGeneration();
   const on = commitCheckpoint(source, { generation, cut: 10 });
   const { modelDigest } = commitCheckpoint(source, { generation, cut: 20, on, means: { 0: 2.5 } });
@@ -38,4 +39,7 @@ test("the names of an adopted checkpoint's files survive a power cut, those of i
   const { checkpoint, checkpoints } = pathsOf(to);
   t.like(synced, [checkpoint(20, claimed), checkpoint(10, generation)]);
   t.true(synced.indexOf(checkpoints) > 1);
+  commitCheckpoint(target, { generation: claimed, cut: 30 });
+  const removed = await target.collect({ generation: claimed, keep: 1, begin: 20 });
+  t.deepEqual(removed, ["000000010-g000002", "000000020-g000001"]);
 });

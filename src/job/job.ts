@@ -278,10 +278,11 @@ function identityOfJob(job: JobSpec): string {
     : undefined;
   const elastic = job.async?.elastic;
   const begin = warmStartIdentity(job);
+  const stored = checkpoint.bits === 32 ? undefined : checkpoint.bits;
   const { dense, denseParts, ...vectors } = exchange;
   const rounded = dense === "float32" ? vectors : exchange;
   const decides = { mode, model, data, optimizer, loss, exchange: rounded, seed, slices };
-  const parts = { ...decides, split, stop, cuts, begin, elastic };
+  const parts = { ...decides, split, stop, cuts, begin, elastic, stored };
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 

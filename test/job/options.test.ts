@@ -389,4 +389,8 @@ test("quantised checkpoints are for bounded jobs only", (t) => {
   const error = t.throws(() => resolveJob(stored("exact")), { instanceOf: InvalidOptionError });
   t.regex(error.message, /checkpoint\.bits` to be 32 in an exact job, .* set `mode: "bounded"`/);
   t.is(resolveJob(stored("bounded")).checkpoint.bits, 4);
+  const identities = [stored("bounded"), { ...job, mode: "bounded" }].map((one) =>
+    jobIdentity(resolveJob(one)),
+  );
+  t.not(identities[0], identities[1], "the job of a directory says how its weights are stored");
 });

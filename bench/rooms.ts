@@ -79,11 +79,11 @@ function isDoor(path: string, room: string): boolean {
 
 /** Most lines of each part of the repository, tests included. */
 const budgets: Readonly<Record<string, number>> = {
-  core: 135_100,
+  core: 135_250,
   ...Object.fromEntries(packages.map((name) => [name, 12_860])),
   cli: 7_850,
   bench: 14_020,
-  test: 82_000,
+  test: 82_250,
   native: 14_380,
   "examples, docs": 2_540,
 };

@@ -73,7 +73,7 @@ function addEntry(source: Source, entries: Entries, entry: string): LineFault | 
 /**
  * Converts a column of `rows` rows to the form in which a transform reads it; `faults` receives the
  * first fault of each row. A column that has the form is used unchanged, unless its text would mean
- * something else: separated or empty texts, unsigned ids.
+ * something else: separated or empty texts, unsigned ids, missing weights.
  */
 export function sourceOf(
   given: Source,
@@ -106,7 +106,10 @@ const noLists = { offsets: undefined, weights: undefined };
 
 /** Whether the text of some entries means something else than the entries. */
 function isOtherAsText(column: Column, { weightSeparator }: Source): boolean {
-  if (column.form !== "texts") return column.form === "ids" && column.isUnsigned === true;
+  if (column.form === "numbers") return false;
+  // Also where an op would ignore it, an entry without a weight makes a bad row.
+  if (column.weights?.every(Number.isFinite) === false) return true;
+  if (column.form === "ids") return column.isUnsigned === true;
   const { codes, dictionary } = column;
   return weightSeparator !== undefined || codes.some((code) => dictionary[code] === "");
 }

@@ -8,6 +8,8 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
+import type { LineFault } from "../../../src/data/text/faults.ts";
+import { sourceOf } from "../../../src/data/text/source-columns.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { fixtures as arrowFixtures } from "../arrow/arrow-files.ts";
@@ -137,6 +139,20 @@ test("empty texts, and weights with ids that a transform reads otherwise, are as
     await digestOf("parquet", join(fixtures, "clicks.parquet"), transform),
     await digestOf("jsonl", writeLines(cache), transform),
   );
+});
+
+test("an id without a weight makes a bad row, though a score may not need the weight", (t) => {
+  const [offsets, ids] = [Int32Array.of(0, 1, 2), BigInt64Array.of(3n, 4n)];
+  const faults = new Map<number, LineFault>();
+  const source = { column: "scored", form: "ids", list: "weighted" } as const;
+  const read = (...weights: number[]) => {
+    const own = Float32Array.from(weights);
+    return sourceOf(source, { form: "ids", offsets, ids, weights: own }, 2, faults);
+  };
+  read(0.5, 1);
+  t.is(faults.size, 0);
+  read(0.5, Number.NaN);
+  t.deepEqual([...faults.keys()], [1]);
 });
 
 test("a record gives the sample of its row, for any kind of file", (t) => {

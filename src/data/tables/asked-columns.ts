@@ -140,8 +140,10 @@ function wantedAs<Shape extends AskedShape>(
     return kind === "id" || kind === "text" || (kind === "kept" && !isNumber);
   });
   // Boolean labels are read as text, `true` and `false`. Integer labels are read as numbers, which
-  // lose nothing when printed.
-  const isLabelText = leaf.kind === "boolean" && others.some(({ kind }) => kind === "label");
+  // lose nothing when printed up to 2^53.
+  const isLabelText = others.some(({ kind, isLong = false }) => {
+    return kind === "label" && (leaf.kind === "boolean" || (isLong && leaf.kind === "integer"));
+  });
   const isId = isText || isLabelText;
   const isCompared = others.length < roles.length;
   const isRaw = isCompared && leaf.compared.raw !== undefined && !(isId && leaf.kind === "integer");
@@ -162,6 +164,8 @@ interface Role {
   readonly kind: "label" | "number" | "text" | "time" | "id" | "where" | "kept";
   readonly list?: "plain" | "weighted" | undefined;
   readonly isHashed?: boolean;
+  /** Whether a label that counts as positive is beyond 2^53. */
+  readonly isLong?: boolean;
 }
 
 function rolesOf(
@@ -169,9 +173,12 @@ function rolesOf(
   key: KeyColumn | undefined,
   isPrediction: boolean,
 ): Role[] {
-  const { weight, group, dense } = options;
+  const { weight, group, dense, positive } = options;
+  const isLong = [positive].flat().some((one) => Math.abs(Number(one)) > Number.MAX_SAFE_INTEGER);
   const targets: Role[] = [
-    ...labelsOf(options).map((name): Role => ({ option: "data.label", name, kind: "label" })),
+    ...labelsOf(options).map((name): Role => {
+      return { option: "data.label", name, kind: "label", isLong };
+    }),
     ...(weight === undefined
       ? []
       : [{ option: "data.weight", name: weight, kind: "number" as const }]),

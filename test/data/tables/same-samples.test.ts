@@ -2,12 +2,15 @@
 // byte for byte. pyarrow wrote the columnar files, and Python the CSV file
 // (test/fixtures/parquet/make.py and arrow/make.py).
 
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { parquetWriteBuffer } from "hyparquet-writer";
 import { readKeys } from "../../../src/data/cache/cache-facts.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { parquet } from "../../../src/data/sources.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { startDirectory } from "../data-files.ts";
+import { prepare, startDirectory } from "../data-files.ts";
 import { clickKeys, clicksAs, clickTables } from "../parquet/click-columns.ts";
 
 const ofColumns = ["parquet", "arrow", "arrows"] as const;
@@ -79,4 +82,19 @@ test("`where` keeps the same rows of Arrow as of Parquet", async (t) => {
   t.true(parquet.samples > 50);
   t.is(others.length, 2);
   for (const other of others) t.is(other.digest, parquet.digest);
+});
+
+test("an integer beyond 2^53 is a positive label if all its digits are, as in text", async (t) => {
+  const home = startDirectory(t);
+  const path = join(home, "a.parquet");
+  const [one, other] = [2n ** 53n, 2n ** 53n + 1n];
+  const columnData = [
+    { name: "label", data: [one, other, 7n, other], type: "INT64" as const },
+    { name: "price", data: [1, 2, 3, 4], type: "INT32" as const },
+  ];
+  writeFileSync(path, new Uint8Array(parquetWriteBuffer({ columnData })));
+  const named = { label: "label", dense: ["price"], categorical: [], batchSize: 8 };
+  const positive = String(other);
+  const { positives } = await prepare(parquet(path, { ...named, positive, cache: home }), []);
+  t.is(positives, 2);
 });

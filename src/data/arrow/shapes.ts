@@ -64,7 +64,7 @@ export function shapeOf({ fields }: ArrowSchema, name: string): ArrowShape | und
 
 /**
  * Finds a field by its dotted path. A field's own name may contain dots, so whole names are tried
- * first.
+ * first. @throws CorruptFile if the name is not unique
  */
 function find(
   fields: readonly ArrowField[],
@@ -72,6 +72,9 @@ function find(
   above: readonly number[],
 ): { readonly field: ArrowField; readonly path: readonly number[] } | undefined {
   const whole = fields.findIndex((one) => one.name === name);
+  if (whole !== fields.findLastIndex((one) => one.name === name)) {
+    throw new CorruptFile("it is there more than once; give each column a name of its own");
+  }
   const field = fields[whole];
   if (field !== undefined) return { field, path: [...above, whole] };
   const outer = fields.findIndex((one) => {

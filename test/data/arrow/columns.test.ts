@@ -224,3 +224,11 @@ test("a reader reads the buffers of wanted columns alone", async (t) => {
   t.true(report.read < statSync(path).size / 40, `${report.read}`);
   t.regex(report.sha256, /^[0-9a-f]{64}$/);
 });
+
+test("a column whose name is there more than once is refused", async (t) => {
+  const { schema } = await openIndex(rangesOf(readFileSync(join(fixtures, "clicks.arrow"))));
+  const { fields } = schema;
+  t.is(shapeOf(schema, "price")?.list, "none");
+  const message = "it is there more than once; give each column a name of its own";
+  t.throws(() => shapeOf({ fields: [...fields, ...fields] }, "price"), { message });
+});

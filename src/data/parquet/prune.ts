@@ -30,7 +30,7 @@ function rangeOf(group: Group, leaf: Leaf): [Cell, Cell] | undefined {
   const least = statistics?.min_value ?? (isSigned ? statistics?.min : undefined);
   const most = statistics?.max_value ?? (isSigned ? statistics?.max : undefined);
   if (leaf.kind === "moment" && type.kind === "units") {
-    if (!(least instanceof Date && most instanceof Date)) return undefined;
+    if (!(isDate(least) && isDate(most))) return undefined;
     const unitsOf = (date: Date, rounding: bigint) => {
       const ms = BigInt(date.getTime()) + rounding;
       return (ms * 10n ** BigInt(type.scale)) / (1000n * type.each) + rounding;
@@ -40,6 +40,11 @@ function rangeOf(group: Group, leaf: Leaf): [Cell, Cell] | undefined {
   // The footer decoder rounds decimals.
   if (type.kind !== "integer" && type.kind !== "float") return undefined;
   return isNumber(least) && isNumber(most) ? [least, most] : undefined;
+}
+
+/** Whether it is a time that `Date` can hold; databases write `infinity` as the largest integer. */
+function isDate(value: unknown): value is Date {
+  return value instanceof Date && !Number.isNaN(value.getTime());
 }
 
 function isNumber(value: unknown): value is number | bigint {

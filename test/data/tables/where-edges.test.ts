@@ -4,9 +4,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { exactOf } from "../../../src/data/columnar/exact-values.ts";
+import { comparedUnits, exactOf } from "../../../src/data/columnar/exact-values.ts";
 import { rowTest } from "../../../src/data/columnar/row-filter.ts";
 import { dataOptions, type ResolvedTableOptions } from "../../../src/data/options.ts";
+import { mayHaveWanted } from "../../../src/data/parquet/prune.ts";
 import { openTable } from "../../../src/data/tables/open-table.ts";
 import { isInWanted, wantedRows } from "../../../src/data/tables/table-file.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
@@ -71,6 +72,15 @@ test("INT96 times are compared to the nanosecond", async (t) => {
     const where = [{ column: "int96", [operation]: bound }];
     t.deepEqual(await rowsOf("int96.parquet", { where }), rows, `${column} ${operation} ${bound}`);
   }
+});
+
+test("a row group whose latest time no date can hold, as `infinity` of databases, is read", (t) => {
+  const compared = comparedUnits(true, 1e6);
+  const statistics = { min_value: new Date(0), max_value: new Date(Number.NaN) };
+  const group = { rows: 1, chunks: new Map([["when", { statistics }]]) };
+  const shapes = new Map([["when", { leaf: { path: "when", kind: "moment", compared } }]]);
+  const latest = rowTest({ column: "when", from: "2026-11-01" }, compared);
+  t.true(mayHaveWanted(group as never, [latest], shapes as never));
 });
 
 test("partition keys are compared with all their digits", (t) => {

@@ -173,7 +173,8 @@ bool Sender::send(Outgoing frame) {
   return true;
 }
 
-/// The next frames to send in one call: several small ones, or one.
+/// The next frames to send in one call: several small ones, or one. One that lasts comes alone: the
+/// headers of others would be pinned with its payload, and freed before they are sent.
 std::vector<Outgoing> Sender::takeFrames() {
   std::vector<Outgoing> frames;
   size_t spans = 0, bytes = 0;
@@ -182,7 +183,7 @@ std::vector<Outgoing> Sender::takeFrames() {
     Outgoing& next = queue_.front();
     spans += 1 + next.payload.size();
     for (const iovec& part : next.payload) bytes += part.iov_len;
-    if (!frames.empty() && (spans > spansMax || bytes > lastingBytesMin)) break;
+    if (!frames.empty() && (spans > spansMax || bytes >= lastingBytesMin)) break;
     frames.push_back(std::move(next));
     queue_.pop_front();
   }

@@ -142,7 +142,10 @@ export class SplitTable {
    */
   done({ worker, lease, samples, error }: DoneLease, nowMs: number): GivenUp | undefined {
     this.seen(worker, nowMs);
-    const entry = [...this.#entries.values()].find((one) => one.lease === lease);
+    // The numbers of a former table's leases begin at 1, too: the worker distinguishes them.
+    const entry = [...this.#entries.values()].find(
+      (one) => one.lease === lease && one.worker === worker,
+    );
     if (entry === undefined || entry.state !== "doing") return undefined; // Too late: S1.
     if (error !== undefined) return this.#fail(entry, error, nowMs);
     Object.assign(entry, { state: "sent", sinceMs: nowMs });

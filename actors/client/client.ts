@@ -55,8 +55,9 @@ export class Client {
    */
   async submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
     checkSchemes(resolveJob(job)); // Reports a wrong option before anything is sent.
-    // The key makes a repeated submission safe: if the answer was lost, no second run begins.
-    const key = options.key ?? `${this.#transport.address}-${this.#clock.now()}-${serial++}`;
+    // The key makes a repeated submission safe: if the answer was lost, no second run begins. No
+    // other process may ever have it, so its time is since 1970, not since this process began.
+    const key = options.key ?? `${this.#transport.address}-${this.#clock.epochMs()}-${serial++}`;
     const { run } = await this.request("submit", { job, key });
     return this.run(run);
   }

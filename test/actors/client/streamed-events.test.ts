@@ -1,12 +1,14 @@
-// A client without a leader reads a run's events from JetStream and waits for the next leader. In
+// A client: its submissions, and a run's events, which without a leader it reads from JetStream. In
 // virtual time; the stream is a list that answers as JetStream does.
 
 import test from "ava";
 import { Client } from "../../../actors/client/client.ts";
 import type { RunEvent } from "../../../actors/run/state/run-events.ts";
+import type { Clock } from "../../../src/ports/clock.ts";
 import { encodeBody } from "../../../src/wire/messages/body.ts";
 import type { Frame } from "../../../src/wire/messages/transport.ts";
 import { type SimulatedNetwork, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 
 const event = (seq: number): RunEvent => ({ type: "run.resumed", seq, run: "r1", generation: 1 });
 const last: RunEvent = { ...event(1007), type: "run.failed", error: errorOf("over") };
@@ -158,6 +160,29 @@ test("an event that the next leader skips does not make a client request without
     (await following).map(({ seq }) => seq),
     [0, 1001, 1002],
   );
+});
+
+test("clients whose processes submit equally long after their starts use different keys", async (t) => {
+  const simulated = startSimulatedNetwork();
+  const { transport, cluster, clock } = simulated.network;
+  const times: string[] = [];
+  answer(simulated, "osiris.c1.jobs.submit", ({ key }) => {
+    times.push(String(key).split("-").at(-2) ?? "");
+    return { body: { run: "r1" } };
+  });
+  for (const epochMs of [1_700_000_000_000.25, 1_700_000_000_000.5]) {
+    const own: Clock = {
+      now: () => 153.4,
+      epochMs: () => epochMs,
+      date: () => clock.date(),
+      after: (ms, task) => clock.after(ms, task),
+    };
+    const client = new Client({ transport, cluster, clock: own });
+    const submitted = client.submit({ model: smallModel, data: smallData });
+    await pass(simulated, 200);
+    await submitted;
+  }
+  t.deepEqual(times, ["1700000000000.25", "1700000000000.5"]);
 });
 
 const minuteMs = 60_000;

@@ -7,6 +7,7 @@ import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import { areKnown } from "../../planner/cost/constants.ts";
+import type { Setting } from "../../planner/cost/cost.ts";
 import { costFactors } from "../../planner/cost/measured-costs.ts";
 import {
   bytesOfHosts,
@@ -20,6 +21,7 @@ import { schemeNote } from "../../planner/kept-schemes.ts";
 import { type PackedPlan, packPlan, unpackPlan } from "../../planner/packed-plan.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
 import { type PlacementSpec, serversOf } from "../../planner/placement.ts";
+import { withServers } from "../../planner/placement-kinds.ts";
 import { writePlan } from "../../planner/plan-file.ts";
 import {
   type Devices,
@@ -31,7 +33,7 @@ import {
 } from "../../planner/shards.ts";
 import { withCurves } from "../../planner/size-caches.ts";
 import { bytesForRows } from "../topology/private-memory.ts";
-import { type PlanSource, planJob } from "./plan-job.ts";
+import { type PlanSource, planJob, withWireBytes } from "./plan-job.ts";
 import { type PlanReport, type RunPlan, unplanned, withNote } from "./plan-report.ts";
 import {
   type MeasuredGroup,
@@ -129,12 +131,11 @@ function withSchemeNote(
 }
 
 function placed(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
-  const { hosts, statistics, ikjt } = setting;
+  const { hosts } = setting;
   const devices = evenDevices(hosts);
   const given = job.plan === undefined ? undefined : planOfFile(job.plan);
   if (given !== undefined && deviceCount(given.devices) === deviceCount(devices)) {
-    const workload = workloadOf(job, { statistics, ikjt });
-    const of = withCurves({ workload, devices: given.devices, ...devicesIn(setting, "together") });
+    const of = assessedBy(job, setting, given.devices);
     const pinned = pinPlan(given, setting.pins ?? []);
     return { report: reportOf("plan", setting, pinned, assessPlan(of, pinned)) };
   }
@@ -159,21 +160,28 @@ export function replanRun(
   setting: RunPlanSetting,
   measured: readonly MeasuredRun[],
 ): RunPlan | undefined {
-  const { hosts, statistics, ikjt } = setting;
+  const own = linked(setting);
+  const devices = evenDevices(setting.hosts);
   const { tables } = job.model;
-  const on = devicesIn(linked(setting), "together");
-  const of = (costFactors?: ReadonlyMap<string, number>) => {
-    const workload = workloadOf(job, { statistics, ikjt, costFactors });
-    return withCurves({ workload, devices: evenDevices(hosts), ...on });
-  };
+  const of = (costFactors?: RunPlanSetting["costFactors"]) =>
+    assessedBy(job, { ...own, costFactors }, devices);
   const plans = measured.map(({ plan, seconds }) => ({ plan: unpackPlan(plan, tables), seconds }));
   const costs = costFactors(of(), plans);
-  const found = planAmong(job, { ...linked(setting), costFactors: costs }, evenDevices(hosts));
+  const found = planAmong(job, { ...own, costFactors: costs }, devices);
   const present = plans.at(-1)?.plan;
   if (found?.plan === undefined || present === undefined) return undefined;
   const stepBy = (plan: Plan) => assessPlan(of(costs), plan).step;
   const refined = { now: stepBy(present), planned: stepBy(unpackPlan(found.plan, tables)) };
   return { ...withSchemeNote(found, job, setting), refined };
+}
+
+/** The setting by which plans are assessed that no search has found: as `planJob` assesses them. */
+function assessedBy(job: RunPlanJob, given: RunPlanSetting, devices: Devices): Setting {
+  const { statistics, ikjt, costFactors } = given;
+  const workload = workloadOf(job, { statistics, ikjt, costFactors });
+  const on = devicesIn(given, "together");
+  const constants = withWireBytes(on.constants, job.exchange);
+  return withServers(withCurves({ ...on, workload, devices, constants }), job.placement);
 }
 
 /** The devices of these hosts, for the planner: unequal hosts count as one. */

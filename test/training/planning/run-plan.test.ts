@@ -8,7 +8,7 @@ import { unpackPlan } from "../../../src/planner/packed-plan.ts";
 import { writePlan } from "../../../src/planner/plan-file.ts";
 import { planJob } from "../../../src/training/planning/plan-job.ts";
 import type { RunPlan } from "../../../src/training/planning/plan-report.ts";
-import { planRun } from "../../../src/training/planning/run-plan.ts";
+import { planRun, replanRun } from "../../../src/training/planning/run-plan.ts";
 
 const constants = defaultConstants;
 const plenty = 1e12;
@@ -104,6 +104,21 @@ test("a run follows the job's schemes, its plan for these devices, and as-writte
   const written = jobWith({ sharding: "as-written" });
   const asWritten = planRun(written, { hosts: [2], constants, memoryBytes: plenty });
   t.deepEqual(asWritten, { report: { by: "as-written" } });
+});
+
+test("a plan of the job, or after measured steps, is predicted as the search predicts it", (t) => {
+  const exchange = { forward: "bfloat16", backward: "bfloat16" } as const;
+  const job = jobWith({ exchange });
+  const setting = { hosts: [2], constants, memoryBytes: plenty };
+  const { plan, report } = planRun(job, setting);
+  if (plan === undefined) return t.fail();
+  const { text } = writePlan(unpackPlan(plan, job.model.tables));
+  const given = planRun(jobWith({ exchange, plan: JSON.parse(text) }), setting);
+  t.deepEqual(given.report, { ...report, by: "plan" });
+  const measured = [{ plan, seconds: [0.001, 0.002] }];
+  const { refined, report: later } = replanRun(job, setting, measured) ?? {};
+  t.truthy(refined);
+  t.is(refined?.planned, later?.stepSeconds);
 });
 
 test("the devices of a host share its memory", (t) => {

@@ -160,7 +160,7 @@ export function replanRun(
   setting: RunPlanSetting,
   measured: readonly MeasuredRun[],
 ): RunPlan | undefined {
-  const own = linked(setting);
+  const own = forRows(job, linked(setting));
   const devices = evenDevices(setting.hosts);
   const { tables } = job.model;
   const of = (costFactors?: RunPlanSetting["costFactors"]) =>

@@ -121,6 +121,20 @@ test("a plan of the job, or after measured steps, is predicted as the search pre
   t.is(refined?.planned, later?.stepSeconds);
 });
 
+test("a plan after measured steps leaves the marks of rows as much memory as the first", (t) => {
+  const job = jobWith({}, {}, 4);
+  const { plan } = planRun(job, { hosts: [2], constants, memoryBytes: plenty });
+  if (plan === undefined) return t.fail();
+  const measured = [{ plan, seconds: [0.001, 0.002] }];
+  const kinds = [0.8, 1, 1.2, 1.4, 1.6, 1.8, 2, 3].map((times) => {
+    const setting = { hosts: [2], constants, memoryBytes: times * 1_880_000 * 21 };
+    const first = planRun(job, setting).report;
+    t.is(replanRun(job, setting, measured)?.report.cached, first.cached, `${times}`);
+    return first.cached === 0;
+  });
+  t.is(new Set(kinds).size, 2, "little memory, and enough");
+});
+
 test("the devices of a host share its memory", (t) => {
   const job = jobWith();
   // Too little for the tables on one host; enough on two.

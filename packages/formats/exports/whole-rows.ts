@@ -46,9 +46,8 @@ export async function* wholeRows(
 ): AsyncGenerator<WholeRows, void, undefined> {
   const { spec } = table;
   const { dim, rows } = spec;
-  const { job, manifest } = checkpoint;
-  const share = rowDecayOf(job.optimizer.sparse, spec)?.shareAt(manifest.cut) ?? 1;
-  const initial = births.of(table, job.seed);
+  const share = shareOf(checkpoint, table);
+  const initial = births.of(table, checkpoint.job.seed);
   const average = rowAverageIn(checkpoint);
   const trained = rowsOfTable(checkpoint, table, progress);
   let chunk: Pick<RowRecords, "rows" | "weights"> | undefined;
@@ -90,6 +89,16 @@ export async function* wholeRows(
   } finally {
     await trained.return();
   }
+}
+
+/** The factor from the stored rows of a table to its weights; 1 unless its rows decay together. */
+export function shareOf({ job, manifest }: OpenCheckpoint, { spec }: StoredTable): number {
+  return rowDecayOf(job.optimizer.sparse, spec)?.shareAt(manifest.cut) ?? 1;
+}
+
+/** The values times a factor; the same array if that is 1. */
+export function scaled(values: Float32Array, by: number): Float32Array {
+  return by === 1 ? values : values.map((value) => value * by);
 }
 
 /** Computes the initial values of rows, of one table after the other. */

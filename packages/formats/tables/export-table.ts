@@ -18,6 +18,7 @@ import {
   storedTable,
   writeWhole,
 } from "../../../internal.ts";
+import { scaled, shareOf } from "../exports/whole-rows.ts";
 import { csvTable } from "./csv.ts";
 import type { FileNotes, RowFormat } from "./row-file.ts";
 import { safetensors } from "./safetensors.ts";
@@ -76,14 +77,17 @@ export async function exportTable(
   progress.expect((format.isCounted ? 2 : 1) * stored.bytes);
   const counted = format.isCounted ? await countRows(checkpoint, stored, progress) : 0;
   const averaged = average && { average: `decay ${average.decay}, ${average.steps} steps` };
-  const notes = { ...notesOf(checkpoint, stored), ...averaged };
+  const share = shareOf(checkpoint, stored);
+  // With state, rows are as training continues with them.
+  const decayed = width > 0 && share !== 1 && { weight: `vector times ${share}` };
+  const notes = { ...notesOf(checkpoint, stored), ...averaged, ...decayed };
   const dynamic = idsOfTable(checkpoint, stored.table);
   let rows = 0;
   const bytes = await writeWhole(disk, path, async (file) => {
     const writer = format.open(file, { dim, width }, notes, counted);
     for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
       const ids = BigInt64Array.from(chunk.rows, (row) => dynamic?.idOf(row) ?? BigInt(row));
-      const vectors = averagesOf(chunk, average);
+      const vectors = scaled(averagesOf(chunk, average), width > 0 ? 1 : share);
       writer.write({ ids, vectors, state: width > 0 ? chunk.state : undefined });
       rows += ids.length;
     }

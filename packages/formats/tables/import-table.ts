@@ -36,8 +36,10 @@ import {
   temporarySuffix,
   wholeTable,
 } from "../../../internal.ts";
+import { scaled, shareOf } from "../exports/whole-rows.ts";
 import { ascendingRows, checkRows } from "./check-rows.ts";
 import { formatOf } from "./export-table.ts";
+import type { RowFile } from "./row-file.ts";
 
 /** Options of `importTable`. */
 export interface ImportOptions extends ProgressOptions {
@@ -95,7 +97,7 @@ export async function importTable(
   const progress = progressOf(options);
   // Each part is read, written, and read back.
   progress.expect(checkpoint.manifest.parts.reduce((sum, part) => sum + 2 * bytesToRead(part), 0));
-  const file = await format.read(from, disk);
+  const file = storedIn(await format.read(from, disk), shareOf(checkpoint, stored));
   try {
     const checked = await checkRows(file, from, stored, progress); // I1
     const scratch = join(out, `rows${temporarySuffix}`);
@@ -120,6 +122,17 @@ export async function importTable(
   } finally {
     file.close();
   }
+}
+
+/** The file with rows as a checkpoint stores them. Only a file with state has such rows already. */
+function storedIn(file: RowFile, share: number): RowFile {
+  if (share === 1 || file.shape.width > 0) return file;
+  async function* chunks() {
+    for await (const chunk of file.chunks()) {
+      yield { ...chunk, vectors: scaled(chunk.vectors, 1 / share) };
+    }
+  }
+  return { ...file, chunks };
 }
 
 /** The new rows of one table. */

@@ -10,6 +10,7 @@ import {
   storedTable,
   storedTables,
 } from "../../../internal.ts";
+import { scaled, shareOf } from "../exports/whole-rows.ts";
 
 /** Options of `inspectTables`. */
 export interface InspectOptions extends ProgressOptions {
@@ -67,7 +68,9 @@ export async function inspectTables(
   const tables: TableReport[] = [];
   for (const one of stored) {
     const norms = new Norms();
-    for await (const { rows, weights } of rowsOfTable(checkpoint, one, progress)) {
+    const share = shareOf(checkpoint, one);
+    for await (const { rows, weights: stored } of rowsOfTable(checkpoint, one, progress)) {
+      const weights = scaled(stored, share);
       for (let row = 0; row < rows.length; row++) norms.add(weights, row, one.spec.dim);
     }
     tables.push(reportOf(one, norms));

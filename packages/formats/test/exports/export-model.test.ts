@@ -17,10 +17,18 @@ import { loadModel } from "../../../../storage/model/load-model.ts";
 import { startDirectory } from "../../../../test/data/data-files.ts";
 import { startTrained, type Trained } from "../../../../test/helpers/devices/trained.ts";
 import { flipInPart, placeOfPart } from "../../../../test/helpers/stores/checkpoints.ts";
-import { dim, tables, tablesJobOf, trainedTables } from "../../../../test/helpers/stores/tables.ts";
+import {
+  contentOf,
+  dim,
+  tables,
+  tablesJobOf,
+  trainedTables,
+} from "../../../../test/helpers/stores/tables.ts";
 import { bitsOf, readTensorFile } from "../../../../test/helpers/stores/tensor-file.ts";
 import { exportModel } from "../../exports/export-model.ts";
 import { exportTable } from "../../tables/export-table.ts";
+import { importTable } from "../../tables/import-table.ts";
+import { inspectTables } from "../../tables/inspect-tables.ts";
 
 /** The rows of all tables as one device has them in memory, by table. */
 function rowsInMemory({ devices, job }: Trained): Map<string, Float32Array> {
@@ -111,6 +119,7 @@ async function regressionOf(
   }
   const [state] = trained.devices.states;
   return {
+    home,
     ...{ weights, bias, stored: rowsInMemory(trained).get("A") ?? new Float32Array() },
     storedBias: state?.kernels.read(state.network.flat)[0] ?? 0,
   };
@@ -121,6 +130,30 @@ test("rows with a shared decay factor are exported as the weights that the model
   const optimizer = { sparse: { kind: "sgd", learningRate: 0.3 } } as const;
   const { weights, stored } = await regressionOf(t, decayed, optimizer);
   t.true(weights.every((own, row) => Math.abs(stored[row] ?? 0) > Math.abs(own)));
+});
+
+test("a table whose rows decay together is exported, inspected and imported as weights", async (t) => {
+  const decayed = { l2: 0.5, l2Scope: "decayed" };
+  const optimizer = { sparse: { kind: "sgd", learningRate: 0.3 } } as const;
+  const { home, weights } = await regressionOf(t, decayed, optimizer);
+  const [directory, from, out] = ["checkpoints", "A.csv", "out"].map((name) => join(home, name));
+  if (directory === undefined || from === undefined || out === undefined) return t.fail();
+  await exportTable(directory, "A", from);
+  const { ids, vectors } = await contentOf(from);
+  const bits = new Uint32Array(weights.slice().buffer);
+  t.deepEqual(
+    vectors,
+    ids.map((id) => bits[id]),
+  );
+  const [table] = (await inspectTables(directory)).tables;
+  t.is(table?.norm?.max, Math.max(...ids.map((id) => Math.abs(weights[id] ?? 0))));
+  await importTable(directory, "A", { from, out });
+  const again = join(home, "again.safetensors");
+  await exportModel(out, again);
+  const imported = readTensorFile(again).tensors.get("embedding_bags.A.weight")?.values ?? [];
+  for (const [row, weight] of weights.entries()) {
+    t.true(Math.abs(Number(imported[row]) - weight) <= 2 ** -22 * Math.abs(weight), `${row}`);
+  }
 });
 
 test("weights with moving averages are exported as the averages, as for predictions", async (t) => {

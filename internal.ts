@@ -485,6 +485,7 @@ export {
 export { withServers } from "./src/planner/placement-kinds.ts";
 export { fillCaches, lacksOf, withCurves, withLeastCaches } from "./src/planner/size-caches.ts";
 export { type Launcher, workerLauncher } from "./src/ports/launcher.ts";
+export { memoryOfProcess } from "./src/ports/process-memory.ts";
 export { hasProcessorTime } from "./src/ports/processor-time.ts";
 export { purposes } from "./src/ports/random.ts";
 export {

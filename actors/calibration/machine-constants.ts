@@ -1,8 +1,9 @@
 // The constants of this machine, measured once and kept in a file of the user. They are measured
 // again if the file is damaged, or comes from another processor, other kernels or another version.
 
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism } from "node:os";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
+import { memoryOfProcess } from "../../src/ports/process-memory.ts";
 import {
   keepText,
   machineConstantsPath,
@@ -32,7 +33,7 @@ export interface KnownMachine {
   readonly notKept?: string;
 }
 
-/** Share of the machine's memory that devices may use. */
+/** Share of the process's memory that devices may use. */
 const memoryShare = 0.75;
 /** Maximum number of devices that whole steps are measured on. */
 const devicesMax = 8;
@@ -43,13 +44,15 @@ export async function machineConstants(options: MachineConstantsOptions): Promis
   const { onMeasure, measure } = options;
   const key = machineKeyOf(arithmetic);
   const kept = isRenewed ? "it is measured anew" : readKept(path, key);
-  if (typeof kept !== "string") return { constants: kept, path };
+  // The same machine may give another container more memory, or less.
+  const memoryBytes = Math.floor(memoryShare * memoryOfProcess());
+  if (typeof kept !== "string") return { constants: { ...kept, memoryBytes }, path };
   onMeasure?.(kept);
   const cores = availableParallelism();
   const constants = await measure({
     ...{ arithmetic, size: quickSize(key.arithmetic), stepsOn: measuredDevices(cores) },
     devices: Math.min(2, cores),
-    memoryBytes: Math.floor(memoryShare * totalmem()),
+    memoryBytes,
     source: key.processor,
   });
   const notKept = keepText(path, withMeasured(path, key, constants));

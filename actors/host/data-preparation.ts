@@ -8,7 +8,7 @@
 // Emits   host.preparing · host.prepared; host.failed where the thread fails, or ends without a
 //         data plan
 
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism } from "node:os";
 import { fromCallback } from "xstate";
 import { FileClaims } from "../../src/data/file-index/claims.ts";
 import { idsRoom } from "../../src/data/ids-room.ts";
@@ -23,6 +23,7 @@ import { shapesOf } from "../../src/model/features.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
+import { memoryOfProcess } from "../../src/ports/process-memory.ts";
 import { atOnce } from "../../src/ports/turns.ts";
 import { type RunPlan, unplanned } from "../../src/training/planning/plan-report.ts";
 import type { MeasuredRun } from "../../src/training/planning/run-plan.ts";
@@ -282,12 +283,6 @@ export function preparingsOf({ run, generation }: RunScope): string {
 // Checks that rows and buffers of a generation fit into the memory of their host, before any of it
 // is allocated. The operating system overcommits memory and kills processes later: without this
 // check a run would be killed while training, and again after each restart.
-
-/** The memory of this process in bytes: the machine's, or the limit of its container. */
-export function memoryOfProcess(): number {
-  const limit = process.constrainedMemory();
-  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
-}
 
 /** The memory that a host may use: its own limit, or that of this process. */
 export function memoryOf({ memoryBytes }: Pick<Network, "memoryBytes">): number {

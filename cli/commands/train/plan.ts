@@ -2,13 +2,14 @@
 // would help where no plan fits; with --calibrate, measures the constants of this machine.
 
 import { writeFileSync } from "node:fs";
-import { availableParallelism, cpus, totalmem } from "node:os";
+import { availableParallelism, cpus } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   InputUnusableError,
   InvalidOptionError,
   machineConstants,
   measuredDevices,
+  memoryOfProcess,
   placementKinds,
   type RateOptions,
   type Scheme,
@@ -236,7 +237,7 @@ async function measure({ devices, memory, out, json }: PlanArguments): Promise<n
       ? (await machineConstants({ isRenewed: true, measure: calibrated })).constants
       : await calibrated({
           devices,
-          memoryBytes: memory ?? Math.floor((memoryShare * totalmem()) / devices),
+          memoryBytes: memory ?? Math.floor((memoryShare * memoryOfProcess()) / devices),
           source: `${cpus()[0]?.model.trim() ?? "this machine"}, ${devices} threads`,
           stepsOn: [...new Set([...measuredDevices(availableParallelism()), devices])],
         });

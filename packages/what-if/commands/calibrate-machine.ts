@@ -1,11 +1,16 @@
 // osiris calibrate --machine: measures this machine, and writes it as a hardware file.
 
 import { writeFileSync } from "node:fs";
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism } from "node:os";
 import { dirname, resolve } from "node:path";
 import { parse } from "yaml";
 import { measuringHere } from "../../../cli/support/machine.ts";
-import { InputUnusableError, machineConstants, realClock } from "../../../internal.ts";
+import {
+  InputUnusableError,
+  machineConstants,
+  memoryOfProcess,
+  realClock,
+} from "../../../internal.ts";
 import { measureDisk, measuredHardware } from "../hardware/measured-hardware.ts";
 import type { TaskCosts } from "../tasks/task-costs.ts";
 import { measureMachine } from "../tasks/task-probes.ts";
@@ -31,7 +36,7 @@ export async function calibrateMachine({ out, json }: MachineArguments): Promise
       return found.constants;
     },
   });
-  const parts = { cores: availableParallelism(), memoryBytes: totalmem(), disk };
+  const parts = { cores: availableParallelism(), memoryBytes: memoryOfProcess(), disk };
   const text = measuredHardware(constants, tasks, parts);
   if (out !== undefined) measured(out, () => writeFileSync(out, text));
   const report = { report: "calibrate", ...(out !== undefined && { file: out }) };

@@ -38,6 +38,16 @@ test("a machine is measured once, and again on request", async (t) => {
   t.is(reasons.length, 2);
 });
 
+test.serial("devices get no more memory than the container of this process", async (t) => {
+  const { known } = machineIn(t);
+  const { constrainedMemory } = process;
+  t.teardown(() => Object.assign(process, { constrainedMemory }));
+  for (const bytes of [4e8, 8e8]) {
+    process.constrainedMemory = () => bytes;
+    t.is((await known()).constants.memoryBytes, 0.75 * bytes, "also of a machine that is known");
+  }
+});
+
 test("if the file of constants is damaged, the machine is measured again and the file rewritten", async (t) => {
   const { file, reasons, known } = machineIn(t, "machine.json");
   await known();

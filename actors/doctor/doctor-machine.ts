@@ -15,7 +15,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import { InputUnusableError, InstructionSetError } from "../../src/errors/errors.ts";
@@ -28,6 +28,7 @@ import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { packageVersion } from "../../src/ports/entry-file.ts";
 import { isObjectAddress } from "../../src/ports/object-store.ts";
+import { memoryOfProcess } from "../../src/ports/process-memory.ts";
 import { softLimit } from "../../src/wire/http/open-files.ts";
 import { type DiskStore, storesOn } from "../../storage/tiers/records/open-records.ts";
 import { persistedStores } from "../../storage/tiers/tier-store.ts";
@@ -150,12 +151,13 @@ export function memoryCheck(job: JobSpec, devices: number, memory?: HostMemory):
   const known =
     memory === undefined ? roughBytes(job, devices) : memory.tableBytes + memory.otherBytes;
   const needed = known + undoBytes + buddyBytes;
-  const limit = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  const limit = memoryOfProcess();
   const parts = [...(memory?.parts ?? [])].sort((a, b) => b.bytes - a.bytes).slice(0, 3);
   const shown = parts.map(({ what, bytes }) => `${gibibytes(bytes)} of it for ${what}`);
   const all = [`${gibibytes(needed)} at most for all ${devices} devices`, ...shown].join(", ");
   const found = `${all}, of ${gibibytes(limit)}`;
-  if (needed > limit && job.sharding === "auto" && job.checkpoint.partial === undefined) {
+  const mayLower = job.sharding === "auto" && job.tiers.ssd !== "none";
+  if (needed > limit && mayLower && job.checkpoint.partial === undefined) {
     const below = "the plan will keep some tables below device memory, which is slower";
     return check("memory", "warn", found, `${below}; or spread devices over more hosts`);
   }
@@ -168,8 +170,9 @@ export function memoryCheck(job: JobSpec, devices: number, memory?: HostMemory):
 /** Rows, caches and unwritten checkpoints. */
 function roughBytes(job: JobSpec, devices: number): number {
   const { whole, cached } = modelBytes(job);
-  const { hbmBytes, ddrBytes } = job.tiers;
-  const below = cached === 0 ? 0 : Math.min(2 * cached, devices * (hbmBytes + ddrBytes));
+  const { hbmBytes, ddrBytes, ssd } = job.tiers;
+  const ofHost = ssd === "none" ? cached : devices * ddrBytes; // Without a disk, all rows.
+  const below = Math.min(cached, devices * hbmBytes) + Math.min(cached, ofHost);
   return whole - cached + below + devices * job.checkpoint.bufferBytes;
 }
 

@@ -4,6 +4,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { memoryCheck } from "../../../actors/doctor/doctor-machine.ts";
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
 import { Cluster, checkJob, diagnose, type JobOptions } from "../../../index.ts";
 import { resolveJob } from "../../../src/job/job.ts";
@@ -139,6 +140,17 @@ test.serial("the doctor reports all errors in the data of a job at once", async 
   ];
   t.is(failures.length, expected.length, failures.join("\n"));
   for (const [i, pattern] of expected.entries()) t.regex(failures[i] ?? "", pattern);
+});
+
+test.serial("the doctor counts all rows of cached tables as memory if there is no disk", (t) => {
+  const { job } = startJob(t);
+  const tables = [{ name: "c", rows: 2 ** 30, dim: 1024, tier: "cached" as const }];
+  const model = { ...job.model, tables, bottom: [1024] };
+  const found = (ssd: "auto" | "none") =>
+    memoryCheck(resolveJob({ ...job, model, tiers: { ssd } } as JobOptions), 2);
+  t.regex(found("auto").found, /^\d\.\d\d GiB at most/);
+  t.regex(found("none").found, /^4,\d+ GiB at most/);
+  t.is(found("none").state, "fail");
 });
 
 test.serial("the doctor reports data without a sample, as the run does", async (t) => {

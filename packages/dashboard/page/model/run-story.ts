@@ -75,6 +75,11 @@ export class RunStory {
     this.run = run;
   }
 
+  /** `800 of 1,758`; the steps of the whole run are unknown for a run that is only on disk. */
+  get reached(): string {
+    return this.steps === 0 ? count(this.step) : `${count(this.step)} of ${count(this.steps)}`;
+  }
+
   /** The stretches of steps that were computed again, oldest first. */
   get replays(): readonly Replay[] {
     return this.#check.found;
@@ -110,7 +115,6 @@ export class RunStory {
     this.kept = kept;
     this.state = `kept at step ${count(kept.step)}`;
     this.step = kept.step;
-    this.steps = kept.step;
     this.generation = kept.generation;
     for (const { step, loss, ...metrics } of kept.history) {
       this.loss.add([step, loss]);

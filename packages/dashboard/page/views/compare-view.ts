@@ -40,7 +40,7 @@ const titleOf = ({ name, run }: RunStory) => (name === "" ? run : `${name} (${ru
 function Ends({ pair }: { readonly pair: Pair }) {
   const rows: (readonly [string, readonly string[]])[] = [
     ["State", pair.map(({ state }) => state)],
-    ["Steps", pair.map(({ step, steps }) => `${count(step)} of ${count(steps)}`)],
+    ["Steps", pair.map(({ reached }) => reached)],
     ["Loss, last", pair.map(({ loss }) => metric(loss.last?.[1]))],
   ];
   for (const { title, curves } of curvesBeside(pair)) {

@@ -53,7 +53,7 @@ function chartsOf(story: RunStory): readonly (readonly [key: string, draw: () =>
 
 /** The run's figures; a report file leaves out unknown ones. */
 function Figures({ store, story }: Props) {
-  const { step, steps, samplesPerSecond, progress, evaluations, generation } = story;
+  const { samplesPerSecond, progress, evaluations, generation } = story;
   const stall = story.stalls.last?.[1];
   const left = progress?.secondsLeft ?? Number.NaN;
   const isLive = story.state === "running";
@@ -61,7 +61,7 @@ function Figures({ store, story }: Props) {
   // The first metric is AUC, or RMSE where the label is a number.
   const [found] = metricsOf(evaluations);
   const figures: readonly [name: string, value: string, note?: string][] = [
-    ["Step", `${count(step)} of ${count(steps)}`],
+    ["Step", story.reached],
     ["Loss", metric(loss)],
     found === undefined
       ? ["AUC", "–"]

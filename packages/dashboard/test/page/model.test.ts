@@ -246,6 +246,12 @@ test("a run's story has its recomputed steps, its incidents, and when it caught 
   ]);
   t.is(story.incidents[0]?.caughtUpAtMs, Date.parse(record.at) + 800);
   t.is(story.state, "running");
+  t.is(story.reached, "30 of 40");
+  // A directory does not tell the steps of the whole run: it may have been killed.
+  const kept = { directory: "run", step: 1800, digest: "", arithmetic: "", generation: 2 };
+  const onDisk = new RunStory("r2");
+  onDisk.takeKept({ ...kept, history: [], lines: [] });
+  t.is(onDisk.reached, "1,800");
 });
 
 test("a figure that differs after a recovery is reported", (t) => {

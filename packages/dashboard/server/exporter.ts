@@ -127,7 +127,7 @@ function createFigures(
       "Most samples a second that the run's readers may serve; 0: there is no limit",
     ),
     drains: counter("reader_drains", "Reader threads that were replaced on request", "reader"),
-    incidents: counter("incidents", "Failures that were recovered from", "role", "code"),
+    incidents: counter("incidents", "Failures, also those that ended the run", "role", "code"),
     alerts: counter("alerts", "Alerts of the run", "code"),
     scalings: counter(
       "scalings",

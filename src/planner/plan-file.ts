@@ -9,14 +9,7 @@ import { checkOptions } from "../ports/check-options.ts";
 import { checkCover } from "./assess.ts";
 import type { PackedPlan } from "./packed-plan.ts";
 import type { ShardPin } from "./pins.ts";
-import {
-  type PlacedShard,
-  type Plan,
-  type PlanFile,
-  type PlannedTable,
-  planOfFile,
-  schemes,
-} from "./shards.ts";
+import { type PlacedShard, type Plan, type PlanFile, planOfFile, schemes } from "./shards.ts";
 
 export const planFileSchema = z.strictObject({
   version: z.literal(1).describe("Version of the format of the file."),
@@ -99,7 +92,11 @@ ${lines.join(",\n")}
  *
  * @throws InputUnusableError naming `path`: no plan, a changed plan, or a plan of other tables
  */
-export function readPlan(text: string, path: string, tables: readonly PlannedTable[]): Plan {
+export function readPlan(
+  text: string,
+  path: string,
+  tables: Parameters<typeof checkCover>[0],
+): Plan {
   const refuse = (why: string, options?: ErrorOptions) => {
     return new InputUnusableError(path, `Cannot use the plan ${path}: ${why}`, options);
   };

@@ -36,6 +36,7 @@ import {
 } from "../../../packages/sharding/index.ts";
 import { belowBytesOf } from "../../../src/planner/cost/constants.ts";
 import { withLinks } from "../../../src/planner/fleet.ts";
+import { readPlan } from "../../../src/planner/plan-file.ts";
 import { expected } from "../../../src/ports/check-options.ts";
 import type { ChangeArguments } from "../../support/arguments.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
@@ -78,8 +79,8 @@ export interface PlannedFile {
 /** @throws InputUnusableError, InvalidOptionError */
 export async function planFile(path: string, options: PlanningArguments): Promise<PlannedFile> {
   const { set = [], seed } = options;
-  const given = await loadJob(path, { set: [...set, ...placementChanges(options)], seed });
-  const resolved = resolveJob(given);
+  const written = await loadJob(path, { set: [...set, ...placementChanges(options)], seed });
+  const resolved = resolveJob(written);
   checkPlannable(resolved);
   const job = await withExistingFiles(resolved);
   const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
@@ -113,25 +114,27 @@ export async function planFile(path: string, options: PlanningArguments): Promis
     isChosen && costs === undefined
       ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
       : undefined;
-  const devices = devicesOf(requested, hosts);
+  const given =
+    givenPath === undefined
+      ? undefined
+      : readPlan(readText(givenPath), givenPath, job.model.tables);
+  const devices = given?.devices ?? devicesOf(requested, hosts);
   // Named constants include links; the measured constants of this machine do not.
   const links =
-    options.constants === undefined && hosts > 1
-      ? readLinks().find(({ machines }) => machines.length >= hosts)
+    options.constants === undefined && devices.hosts > 1
+      ? readLinks().find(({ machines }) => machines.length >= devices.hosts)
       : undefined;
   const ofDevice = constantsOf(choice?.devices ?? devices.perHost);
-  const counts = new Array<number>(hosts).fill(devices.perHost);
+  const counts = new Array<number>(devices.hosts).fill(devices.perHost);
   const constants =
     options.constants === undefined ? withLinks(ofDevice, counts, links?.measured) : ofDevice;
-  const givenPlan =
-    givenPath === undefined ? undefined : { text: readText(givenPath), path: givenPath };
-  const own = { ...ways, devices, constants, given: givenPlan };
+  const own = { ...ways, devices, constants, given };
   checkSeconds(options);
   const plansWith = (isOver?: () => boolean) => {
     const source = costs && learnedPlans({ costs, policy, isOver });
     return planningJob(job, { ...own, source });
   };
-  const isSearched = costs !== undefined && policy === undefined && givenPlan === undefined;
+  const isSearched = costs !== undefined && policy === undefined && given === undefined;
   const found =
     choice?.found ??
     (isSearched ? await interruptible(plansWith, options.seconds) : untilDone(plansWith()));

@@ -12,7 +12,7 @@ import { withWholeTables } from "../../planner/kept-schemes.ts";
 import { type Paused, untilDone } from "../../planner/paused.ts";
 import { mostDevices, plainPlacement } from "../../planner/placement.ts";
 import { mayCache, planByPlacement, withServers } from "../../planner/placement-kinds.ts";
-import { readPlan, writePlan } from "../../planner/plan-file.ts";
+import { writePlan } from "../../planner/plan-file.ts";
 import { type Relaxation, relaxations } from "../../planner/relax.ts";
 import { type Considered, searchPlan } from "../../planner/search.ts";
 import {
@@ -47,8 +47,8 @@ export interface PlanOptions<Search = unknown> extends WorkloadOptions {
   readonly constants: MachineConstants;
   /** As of `Setting`. */
   readonly fleet?: readonly PlannedDevice[] | undefined;
-  /** A plan to assess, instead of searching for a plan. */
-  readonly given?: { readonly text: string; readonly path: string } | undefined;
+  /** A plan for these devices to assess, instead of searching for a plan. */
+  readonly given?: Plan | undefined;
   /** Whether the result explains the placement of each table. @default false */
   readonly explain?: boolean | undefined;
   /**
@@ -90,7 +90,6 @@ export type JobPlan<Search = unknown> =
 
 /**
  * Plans a job.
- * @throws InputUnusableError where a given plan does not fit this job
  * @throws InvalidOptionError where `source` was made for another setting, or as `checkPlannable`
  */
 export function planJob<Search = unknown>(
@@ -115,9 +114,8 @@ export function* planningJob<Search = unknown>(
   const cache = options.cache === true || mayCache(placement);
   const workload = workloadOf(job, { ...options, cache });
   if (given !== undefined) {
-    const plan = readPlan(given.text, given.path, workload.tables);
-    const setting = withCurves({ workload, devices: plan.devices, constants });
-    return judged(job, setting, plan, [], explain);
+    const setting = withCurves({ workload, devices: given.devices, constants });
+    return judged(job, setting, given, [], explain);
   }
   const { devices, schemes } = options;
   const tables =

@@ -115,3 +115,28 @@ test.serial("a plan with too little memory is reported, with the remedy", async 
     /Too little memory +\S+ MB on the fullest device or host: plan anew, without --plan/,
   );
 });
+
+test.serial(
+  "a given plan is judged with the memory and the links of its own devices",
+  async (t) => {
+    const [hot, ...others] = job.model.tables;
+    const tables = [{ ...hot, rows: 50_000_000 }, ...others];
+    const directory = directoryWith(t, { ...job, model: { ...job.model, tables } });
+    const unknown = ["env", "-u", "OSIRIS_CONSTANTS", `XDG_CACHE_HOME=${directory}`];
+    const judgedOn = async (devices: readonly string[]) => {
+      const made = ["plan", "job.json", "--memory", "32GB", "--schemes", "table-wise", ...devices];
+      await runOk(t, [...made, "--constants", "v100", "--out", "plan.json"], directory);
+      const assess = ["plan", "job.json", "--dry-run", "--plan", "plan.json"];
+      const [own, named] = [assess, [...assess, ...devices]].map(
+        (args) => startCli(args, directory, unknown).ended,
+      );
+      t.is((await own)?.stdout, (await named)?.stdout);
+      return await own;
+    };
+    t.is((await judgedOn(["--devices", "4", "--hosts", "2"]))?.code, 0);
+    // A small server is assumed to have 32 GB: 4 GB for each of 8 devices.
+    const { code, stdout } = (await judgedOn(["--devices", "8"])) ?? {};
+    t.is(code, 1);
+    t.regex(stdout ?? "", /Too little memory +9\.\d+ GB/);
+  },
+);

@@ -25,8 +25,11 @@ const devicesFactor = 16;
 const doublings = 40;
 const bisections = 7;
 
-/** Returns the relaxations that help, the cheapest kind first. */
-export function relaxations(setting: Setting): Relaxation[] {
+/**
+ * Returns the relaxations that help, the cheapest kind first. `mayAddDevices`: whether further
+ * devices of a host have memory of their own; otherwise only more hosts have more.
+ */
+export function relaxations(setting: Setting, mayAddDevices = true): Relaxation[] {
   return [
     ...moreSchemes(setting),
     ...withCache(setting),
@@ -34,7 +37,7 @@ export function relaxations(setting: Setting): Relaxation[] {
     ...lessPrecision(setting),
     ...moreMemory(setting),
     ...moreBelow(setting),
-    ...moreDevices(setting),
+    ...moreDevices(setting, mayAddDevices),
   ];
 }
 
@@ -201,16 +204,18 @@ function moreBytes(
   return [];
 }
 
-/** More devices: on one host, or more hosts of the present kind. */
-function moreDevices(setting: Setting): Relaxation[] {
+/** More devices: on one host with memory for them, or more hosts of the present kind. */
+function moreDevices(setting: Setting, mayAddDevices: boolean): Relaxation[] {
   const { hosts, perHost } = setting.devices;
+  const isOnHost = hosts === 1 && mayAddDevices;
   const attempt = (factorOf: number) => {
-    const devices =
-      hosts === 1 ? { hosts, perHost: perHost + factorOf } : { hosts: hosts + factorOf, perHost };
-    const noun = hosts === 1 ? `${devices.perHost} devices` : `${devices.hosts} hosts`;
+    const devices = isOnHost
+      ? { hosts, perHost: perHost + factorOf }
+      : { hosts: hosts + factorOf, perHost };
+    const noun = isOnHost ? `${devices.perHost} devices` : `${devices.hosts} hosts`;
     return verified("devices", `Use ${noun}`, { ...setting, devices });
   };
-  const least = hosts === 1 ? perHost : hosts;
+  const least = isOnHost ? perHost : hosts;
   return smallest(1, (devicesFactor - 1) * least, attempt);
 }
 

@@ -102,6 +102,7 @@ export async function planFile(path: string, options: PlanningArguments): Promis
     const constants = ofMachine(devices);
     return memory === undefined ? constants : { ...constants, memoryBytes: memory };
   };
+  const mayAddDevices = constantsOf(2).memoryBytes === constantsOf(1).memoryBytes;
   const { devices: requested = job.devices || costs?.devices || "auto", hosts } = options;
   const { servers } = job.placement;
   if (requested !== "auto" && servers >= requested) {
@@ -112,7 +113,7 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const isChosen = requested === "auto" && hosts === 1 && givenPath === undefined;
   const choice =
     isChosen && costs === undefined
-      ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
+      ? chooseDevices(job, constantsOf, { ...ways, mayAddDevices, cores: availableParallelism() })
       : undefined;
   const given =
     givenPath === undefined
@@ -128,7 +129,7 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const counts = new Array<number>(devices.hosts).fill(devices.perHost);
   const constants =
     options.constants === undefined ? withLinks(ofDevice, counts, links?.measured) : ofDevice;
-  const own = { ...ways, devices, constants, given };
+  const own = { ...ways, devices, constants, given, mayAddDevices };
   checkSeconds(options);
   const plansWith = (isOver?: () => boolean) => {
     const source = costs && learnedPlans({ costs, policy, isOver });

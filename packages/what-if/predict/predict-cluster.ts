@@ -105,7 +105,8 @@ export function planCluster(
   const whole = planJob(job, { ...ways, relax: false });
   if (whole.isFeasible) return withFacts({ job, devices, options, ...whole });
   const cached = withCachesOf(job, hardware, devices);
-  const found = planJob(cached, { ...ways, cache: true, relax: options.advise === true });
+  const advice = { relax: options.advise === true, mayAddDevices: false };
+  const found = planJob(cached, { ...ways, ...advice, cache: true });
   if (found.isFeasible) return withFacts({ job: cached, devices, options, ...found });
   throw new ClusterTooSmallError(hostsOf(devices, hardware), found);
 }

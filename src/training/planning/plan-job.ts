@@ -56,6 +56,8 @@ export interface PlanOptions<Search = unknown> extends WorkloadOptions {
    * for alike hosts and `auto` placement
    */
   readonly relax?: boolean | undefined;
+  /** Whether further devices of a host would have memory of their own. @default true */
+  readonly mayAddDevices?: boolean | undefined;
   /** Searches the plan instead of the formulas, which plan where it is left out or finds none. */
   readonly source?: PlanSource<Search> | undefined;
 }
@@ -135,7 +137,7 @@ export function* planningJob<Search = unknown>(
   const least = withLeastCaches(searched);
   // Relaxations are for a user of `osiris plan`, whose hosts are alike.
   const { relax = fleet === undefined && placement.kind === "auto" } = options;
-  const relaxed = relax ? relaxations(least) : [];
+  const relaxed = relax ? relaxations(least, options.mayAddDevices) : [];
   return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxed };
 }
 

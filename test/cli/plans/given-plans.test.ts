@@ -62,6 +62,19 @@ test.serial("a given plan is refused if it is not for these devices", async (t) 
   await refused([...from, "--plan", "plan.json"], /'--from <FILE>' cannot be used with.*--plan/);
 });
 
+test.serial("more devices are no remedy on a machine whose devices share its memory", async (t) => {
+  const tables = ["a", "b", "c", "d"].map((name) => ({ name, rows: 40_000_000, dim: 64 }));
+  const directory = directoryWith(t, { ...job, model: { ...job.model, tables } });
+  const unknown = ["env", "-u", "OSIRIS_CONSTANTS", `XDG_CACHE_HOME=${directory}`];
+  const plan = (...devices: string[]) =>
+    startCli(["plan", "job.json", "--dry-run", ...devices], directory, unknown).ended;
+  const { code, stdout } = await plan("--devices", "2");
+  t.is(code, 1);
+  t.notRegex(stdout, /Use \d+ devices/);
+  const hosts = Number(/Use (\d+) hosts/.exec(stdout)?.[1]);
+  t.is((await plan("--hosts", `${hosts}`, "--devices", `${2 * hosts}`)).code, 0, stdout);
+});
+
 test.serial("a dry run plans, measures nothing and writes nothing", async (t) => {
   const directory = directoryWith(t, job);
   const dry = ["plan", "job.json", "--dry-run", "--devices", "16", "--hosts", "2"];

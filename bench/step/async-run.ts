@@ -22,6 +22,7 @@ import { batchesOf } from "../../src/asynchronous/samples.ts";
 import { createSparseServer } from "../../src/asynchronous/sparse-server.ts";
 import { type AsynchronousSpec, createTrainer, soloInput } from "../../src/asynchronous/trainer.ts";
 import {
+  beginWindow,
   createTrainerMemory,
   pauseTrainer,
   type TrainerMemory,
@@ -63,10 +64,10 @@ export interface AsyncRun {
   readonly sparse: readonly SparseServer[];
   readonly dense: DenseServer;
   readonly traffic: ServerLink["traffic"];
-  /** Trains all batches of a window. */
+  /** Trains the batches of a window, up to its end or a pause. */
   run(window: TrainerWindow): Promise<ReachedWindow[]>;
-  /** Makes all trainers pause before a step; -1: they continue. */
-  pause(step: number): void;
+  /** Makes each trainer pause after the furthest batch that one of its threads has begun. */
+  pause(): void;
   /** Lets time pass until `work` is done. */
   drive<T>(work: Promise<T>): Promise<T>;
 }
@@ -153,10 +154,13 @@ export function startAsyncRun(options: AsyncRunOptions): AsyncRun {
     sparse,
     dense,
     traffic,
-    pause(step) {
-      for (const memory of memories) pauseTrainer(memory, step);
+    pause() {
+      for (const memory of memories) pauseTrainer(memory);
     },
-    run: (window) => drive(Promise.all(byNumber.map((one) => one.run(window)))),
+    run(window) {
+      for (const memory of memories) beginWindow(memory, window.fromStep, false);
+      return drive(Promise.all(byNumber.map((one) => one.run(window))));
+    },
     drive,
   };
 }

@@ -2,10 +2,16 @@
 // threads change without locks; the batch ring, with a column of slots for each thread; counters.
 //
 //   words      cells: participants are the threads, then the reader; the ring's cells, then `begun`
-//   counters   Int32: pause, exchange lock, batches, exchanges; then Float64 of each thread
+//   counters   Int32: end, exchange lock, batches, exchanges; then Float64 of each thread
+//
+// Invariants
+//   M1. `end` is the step after the furthest batch that a thread has begun, and its complement, a
+//       negative number, while a pause is requested. To begin a batch and to request a pause are
+//       one atomic operation each on `end`. So no thread begins a batch of the step of the pause or
+//       of a later step, however long the host or a thread is suspended in between.
 
 import { type RingShape, ringLayoutOf } from "../exchange/batch-ring.ts";
-import { abortCells, cellWords, ringDoorbell } from "../exchange/cells.ts";
+import { abortCells, cellWords } from "../exchange/cells.ts";
 import { ringShapeOf, type Topology } from "../training/topology/topology.ts";
 
 export interface TrainerMemory {
@@ -48,7 +54,6 @@ export function createTrainerMemory(
   { length, slots }: { readonly length: number; readonly slots: number },
 ): TrainerMemory {
   const counters = new SharedArrayBuffer(4 * sharedWords + 8 * threadWords * ring.devices);
-  new Int32Array(counters)[sharedAt.pause] = -1;
   return {
     weights: new SharedArrayBuffer(4 * length),
     slots: Array.from({ length: slots }, () => new SharedArrayBuffer(4 * length)),
@@ -58,7 +63,7 @@ export function createTrainerMemory(
   };
 }
 
-const sharedAt = { pause: 0, lock: 1, batches: 2, exchanges: 3 } as const;
+const sharedAt = { end: 0, lock: 1, batches: 2, exchanges: 3 } as const;
 const sharedWords = 4;
 const threadWords = 6;
 
@@ -77,8 +82,10 @@ export interface ThreadCounts {
 
 /** Access of one thread to the counters of its trainer. */
 export interface TrainerWords {
-  /** The step before which the trainer must pause; -1: no pause is requested. */
-  pausedAt(): number;
+  /** The step before which the trainer must pause; undefined: no pause is requested. */
+  pausedAt(): number | undefined;
+  /** Begins the batch of a step; false if the trainer pauses before it. */
+  begins(step: number): boolean;
   /** Counts a trained batch; returns the number of batches of all threads of the trainer. */
   trained(step: number, samples: number, loss: number): number;
   /** Sets the number of batches with unconfirmed pushes, and the time of the first such push. */
@@ -94,7 +101,18 @@ export function trainerWords({ counters }: TrainerMemory, thread: number): Train
   const shared = new Int32Array(counters, 0, sharedWords);
   const own = ofThread(counters, thread);
   return {
-    pausedAt: () => Atomics.load(shared, sharedAt.pause),
+    pausedAt() {
+      const end = Atomics.load(shared, sharedAt.end);
+      return end < 0 ? ~end : undefined;
+    },
+    begins(step) {
+      for (;;) {
+        const end = Atomics.load(shared, sharedAt.end);
+        if (end < 0) return step < ~end;
+        const next = Math.max(end, step + 1);
+        if (Atomics.compareExchange(shared, sharedAt.end, end, next) === end) return true; // M1
+      }
+    },
     trained(step, samples, loss) {
       own.set([(own[0] ?? 0) + 1, (own[1] ?? 0) + samples, loss, step + 1]);
       return Atomics.add(shared, sharedAt.batches, 1) + 1;
@@ -120,11 +138,20 @@ export function countsOf({ counters }: TrainerMemory, thread: number): ThreadCou
   return { batches, samples, loss, nextStep, pushes, pushedAtMs };
 }
 
-/** Makes the trainer pause before step `step`; -1 withdraws the request. */
-export function pauseTrainer({ counters, words }: TrainerMemory, step: number): void {
-  Atomics.store(new Int32Array(counters), sharedAt.pause, step);
-  for (let thread = 0; thread < threadsOf(counters); thread++) {
-    ringDoorbell(new Int32Array(words), thread);
+/**
+ * Prepares a window for threads that are idle, and that have begun no batch of step `end` or of a
+ * later step. `isPaused`: they pause before `end`.
+ */
+export function beginWindow({ counters }: TrainerMemory, end: number, isPaused: boolean): void {
+  Atomics.store(new Int32Array(counters), sharedAt.end, isPaused ? ~end : end);
+}
+
+/** Makes all threads of the trainer pause after the furthest batch that one of them has begun. */
+export function pauseTrainer({ counters }: TrainerMemory): void {
+  const shared = new Int32Array(counters);
+  for (;;) {
+    const end = Atomics.load(shared, sharedAt.end);
+    if (end < 0 || Atomics.compareExchange(shared, sharedAt.end, end, ~end) === end) return; // M1
   }
 }
 

@@ -111,14 +111,12 @@ export function createTrainer(options: TrainerOptions): Trainer & { readonly dev
       if (next < 0) next = batches.from(fromStep);
       const done = { lossSum: 0, batches: 0, samples: 0 };
       const repairedBefore = repairedIdsOf(device);
-      const end = () => {
-        const pause = words.pausedAt();
-        return pause < 0 ? toStep : Math.min(toStep, pause);
-      };
+      const end = () => Math.min(toStep, words.pausedAt() ?? toStep);
       for (;;) {
         await goAhead(end());
         const [current] = flights;
-        if (current === undefined || current.step >= end()) break;
+        if (current === undefined || current.step >= toStep) break;
+        if (!words.begins(current.step)) break;
         flights.shift();
         const { step, staged, device: own } = current;
         rows.next(Math.floor(step / batches.stride), { step, plateau });

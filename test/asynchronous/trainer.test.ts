@@ -132,12 +132,31 @@ test("trainers train each sample of an epoch once, whichever windows they are gi
   );
 });
 
+test("all threads of a trainer pause after the furthest batch that one of them has begun", async (t) => {
+  const faults = { delayMs: [1, 50] as const };
+  const spec = { everySteps: 2, elasticity: 0.1, prefetch: 1, pushesMax: 2 };
+  for (const at of [7, 14, 21]) {
+    const pausing = (step: number) => {
+      if (step === at) run.pause();
+      return batchAt(step);
+    };
+    const run = start({ faults, spec, batchAt: pausing, threads: 3 });
+    const window = { fromStep: 0, toStep: 60, plateau: 1 };
+    const paused = await run.run(window);
+    const [{ step = 0 } = {}] = paused;
+    t.true(step > 0 && step < 60);
+    t.true(paused.every((one) => one.isPaused && one.step === step));
+    t.is(sum(paused, "batches"), step, "no thread has passed the pause");
+    t.is(sum(await run.run({ ...window, fromStep: step }), "batches"), 60 - step);
+  }
+});
+
 test("batches that were pulled before a pause are trained after it, whatever is evaluated", async (t) => {
   const spec = { everySteps: 1, elasticity: 0, prefetch: 2, pushesMax: 1 };
   const digests: string[] = [];
   for (const isEvaluated of [false, true]) {
     const pausing = (step: number) => {
-      if (step === 5) run.pause(3); // Batches 3, 4 and 5 are pulled by then.
+      if (step === 5) run.pause(); // Batches 0 to 2 are trained, 3 and 4 are pulled.
       return batchAt(step);
     };
     const run = start({ spec, batchAt: pausing });
@@ -148,7 +167,6 @@ test("batches that were pulled before a pause are trained after it, whatever is 
       const { logits } = await run.drive(first.evaluate("evaluation", batchSize));
       t.true(logits.every((logit) => logit !== 0));
     }
-    run.pause(-1);
     t.like((await run.run({ ...window, fromStep: 3 }))[0], {
       step: 9,
       isPaused: false,

@@ -35,10 +35,8 @@ export interface TrainerSeat {
   readonly fromSteps: readonly number[];
   /** The command that was last requested to pause. */
   pausedBy: number | undefined;
-  /** A step at which a pause stops all threads: none of them can have passed it yet. */
-  pauseStep(): number;
-  /** Notes that its threads train up to `toStep`. */
-  begin(toStep: number): void;
+  /** Notes that its window ends at `toStep`. Returns the step that its furthest thread reached. */
+  begin(toStep: number): number;
   /** Notes that its window has ended before `step`. Returns the counts since the last window. */
   reach(step: number): Done;
   /**
@@ -72,7 +70,6 @@ export function createSeat(options: {
 }): TrainerSeat {
   const { device, trainers, layout, size } = options;
   const threads = layout.ring.devices;
-  const stride = trainers * threads;
   let memory = createTrainerMemory(layout, size);
   let reachedStep = options.fromStep;
   let answeredStep = reachedStep;
@@ -104,10 +101,9 @@ export function createSeat(options: {
     get fromSteps() {
       return fromSteps;
     },
-    // A thread may already be in the batch of its next step, and reads the pause after that batch.
-    pauseStep: () => Math.max(...nextSteps()) + 2 * stride,
     begin(step) {
       toStep = step;
+      return Math.max(...nextSteps());
     },
     reach(step) {
       const done = since();

@@ -15,7 +15,8 @@
 // Invariants
 //   F1. A cut is taken between two windows: no thread trains and no push is on its way, so that all
 //       servers save the updates of the same batches.
-//   F2. A pause takes effect at a step that no thread of the trainer has passed, so all stop there.
+//   F2. A pause takes effect after the furthest batch that a thread of the trainer has begun: the
+//       others train up to it, so that all stop at the same step (M1 of trainer-memory.ts).
 //   F3. Batches and samples are counted in the memory of the trainer, also those of threads that
 //       were killed.
 
@@ -25,7 +26,7 @@ import type {
   TrainerCommand,
   TrainerReport,
 } from "../../../src/asynchronous/parameter-servers.ts";
-import { pauseTrainer } from "../../../src/asynchronous/trainer-memory.ts";
+import { beginWindow, pauseTrainer } from "../../../src/asynchronous/trainer-memory.ts";
 import { ringDoorbell } from "../../../src/exchange/cells.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { Launcher } from "../../../src/ports/launcher.ts";
@@ -155,13 +156,21 @@ const machine = setup({
       return { ...asked(event, context.network.clock.now()), reports: new Map() };
     }),
     begin: enqueueActions(({ context, enqueue }) => {
-      const { question, seat } = context;
+      const { question, seat, spec } = context;
       if (question === undefined) return;
       if (question.type === "device.save") {
         const { cut } = question.body;
         const save: SaveServers = { type: "servers.save", device: seat.device, cut };
         enqueue(sendParent(save)); // F1
         return;
+      }
+      if (question.type === "device.run") {
+        const { command, toStep } = question.body;
+        // A pause requested for an earlier command does not count for this one. A pause requested
+        // before its window leaves each thread a batch: a requested checkpoint waits for a step.
+        const isPaused = seat.pausedBy === command;
+        const batches = isPaused ? seat.threads * spec.devices : 0;
+        beginWindow(seat.memory, seat.begin(toStep) + batches, isPaused);
       }
       // The first thread of the first trainer evaluates.
       const evaluates = seat.device === 0 ? 1 : 0;
@@ -174,7 +183,7 @@ const machine = setup({
     pause: ({ context: { seat }, event }) => {
       if (event.type !== "device.pause") return;
       seat.pausedBy = event.body.command;
-      pauseTrainer(seat.memory, seat.pauseStep()); // F2
+      pauseTrainer(seat.memory); // F2
     },
     answer: assign(({ context }) => {
       const { question } = context;
@@ -238,10 +247,7 @@ function commandOf(
   if (question.type === "device.evaluate") {
     return { type: "evaluate", part: question.body.part } satisfies TrainerCommand;
   }
-  const { command, toStep, plateau } = question.body;
-  seat.begin(toStep);
-  // A pause requested for an earlier command does not count for this one.
-  if (seat.pausedBy !== command) pauseTrainer(seat.memory, -1);
+  const { toStep, plateau } = question.body;
   const fromStep = seat.fromSteps[thread] ?? 0;
   return { type: "run", fromStep, toStep, plateau } satisfies TrainerCommand;
 }

@@ -79,8 +79,7 @@ export function createSeat(options: {
   let before: Done = { batches: 0, samples: 0 };
   let reported: Done = before;
   const each = () => Array.from({ length: threads }, (_, thread) => countsOf(memory, thread));
-  const total = (): Done => {
-    const own = each();
+  const total = (own = each()): Done => {
     const sum = (of: keyof Done) => own.reduce((all, one) => all + one[of], before[of]);
     return { batches: sum("batches"), samples: sum("samples") };
   };
@@ -88,8 +87,8 @@ export function createSeat(options: {
     const { batches, samples } = total();
     return { batches: batches - reported.batches, samples: samples - reported.samples };
   };
-  const nextSteps = () =>
-    each().map(({ nextStep }, i) => Math.max(reachedStep, fromSteps[i] ?? 0, nextStep));
+  const nextSteps = (own = each()) =>
+    own.map(({ nextStep }, i) => Math.max(reachedStep, fromSteps[i] ?? 0, nextStep));
   return {
     ...{ device, threads, pausedBy: undefined },
     get memory() {
@@ -126,9 +125,11 @@ export function createSeat(options: {
     },
     hasTrained: () => each().some(({ batches }) => batches > 0),
     empty(everySteps) {
-      const trained = each().reduce((sum, one) => sum + one.batches, 0);
-      before = total();
-      fromSteps = nextSteps();
+      // Read once: a killed thread may count one more batch before it ends.
+      const own = each();
+      const trained = own.reduce((sum, one) => sum + one.batches, 0);
+      before = total(own);
+      fromSteps = nextSteps(own);
       toStep = undefined;
       memory = createTrainerMemory(layout, size);
       return trained % everySteps;

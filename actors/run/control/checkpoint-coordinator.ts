@@ -114,17 +114,15 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async (be
     cut: cut.cut,
     parts: saved.map(({ leaves: _leaves, ...part }) => part),
     modelDigest,
-    ...{ arithmetic: cut.arithmetic, sets: cut.sets },
-    metrics: cut.metrics,
+    ...{ arithmetic: cut.arithmetic, sets: cut.sets, metrics: cut.metrics },
     position: { step: cut.cut },
     means: cut.means,
     ...(job.mode === "async" && { mode: job.mode }),
     ...{ best: cut.best, createdBy: network.createdBy },
   });
   await turn();
-  const { generation } = scope;
+  const [{ generation }, { keep }] = [scope, job.checkpoint];
   try {
-    const { keep } = job.checkpoint;
     await store.within(deadlineMs).collect({ generation, keep, begin: stepBefore(job) });
   } catch (error) {
     if (!store.isRemote || !isStoreAway(error)) throw error;

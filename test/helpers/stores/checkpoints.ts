@@ -62,7 +62,7 @@ export function commitCheckpoint(
     arithmetic: "reference",
     metrics: { auc: 0.75 },
     position: { pass: 0, sample: at.cut * 8 },
-    means: at.means,
+    ...(at.means && { means: at.means }),
     best: at.best ?? false,
     createdBy: "test",
   });

@@ -51,7 +51,7 @@ function partsOf(text: string) {
   return { address: bracketed ?? plain, first: 0, last: 0, ...numbers };
 }
 
-/** What was found; undefined where the resolver takes too long. */
+/** Resolves as `found`, or to undefined after `resolverMs`. */
 async function within<Found>(clock: Clock, found: Promise<Found>): Promise<Found | undefined> {
   let cancel = () => {};
   const late = new Promise<undefined>((resolve) => {

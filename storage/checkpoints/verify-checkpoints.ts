@@ -53,9 +53,10 @@ export interface VerifyReport {
 }
 
 /**
- * Reads the checkpoints of a directory, or of a model file, newest first. Damage of a checkpoint is
- * in the report; one that a run removes meanwhile is left out. @throws CheckpointMissingError,
- * InputUnusableError; CheckpointCorruptError of a model file whose records are damaged
+ * Reads the checkpoints of a directory, or of a model file, newest first. The report names damaged
+ * checkpoints, and leaves out checkpoints that their run removes meanwhile.
+ * @throws CheckpointMissingError, InputUnusableError
+ * @throws CheckpointCorruptError where the records of a model file are damaged
  */
 export async function verifyCheckpoints(
   directory: string,

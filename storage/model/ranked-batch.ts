@@ -31,8 +31,8 @@ export function rankedBatch(
   };
   const isNested = (name: string) =>
     name.includes(".") && firstKeys.some((key) => name.startsWith(`${key}.`));
-  // Candidates with different columns are merged with the user, which checks their names, and so
-  // are candidates whose nested objects have columns.
+  // Each candidate is merged with the user where candidates name different columns, because merging
+  // checks the names, and where a column is a member of a nested object, as `item.id` of `item`.
   if (!candidates.every(isAlike) || [...columns.dense, ...columns.features].some(isNested)) {
     return sharedIn(encoder.encode(candidates.map(merged)));
   }

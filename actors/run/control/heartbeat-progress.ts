@@ -1,7 +1,7 @@
 // Evaluates the heartbeats of hosts (host.progress): the current step, the breakdown of the step
 // time, the state of tiers, and stragglers. Each function returns the changes of the coordinator's
-// context and publishes the events that follow. A host whose heartbeats stop is detected in
-// actors/host/heartbeat-watch.ts.
+// context, and publishes run.progress, run.straggler and alerts. actors/host/heartbeat-watch.ts
+// detects hosts whose heartbeats stop.
 
 import { rateShare } from "../../../src/embedding/tables/rate-schedule.ts";
 import { serversOf, sliceRunsOf } from "../../../src/planner/placement.ts";

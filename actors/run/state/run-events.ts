@@ -310,8 +310,8 @@ export type RunEvent = Readonly<z.output<typeof runEventSchema>>;
 export const eventsMax = 10_000;
 
 /**
- * Events that imply that a run has left the queue: it has devices, or waits for those of hosts. Of
- * a long run, only `run.progress` is still kept.
+ * Events that only a run outside of the queue has. `run.progress` is among them because it pushes
+ * the other ones out of a long run's kept events (`eventsMax`).
  */
 export const beginnings: ReadonlySet<RunEvent["type"]> = new Set([
   ...(["run.waiting", "run.preparing", "run.prepared", "run.started", "run.progress"] as const),

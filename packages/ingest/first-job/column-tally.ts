@@ -26,7 +26,7 @@ const [notFinite, otherNumber] = [
 /** Statistics of a column's values. */
 export interface ColumnProfile {
   readonly name: string;
-  /** Why no job can read the column; its other members are those of an empty column. */
+  /** Why no job can read the column: the profile then has no values. Undefined: jobs can. */
   readonly refused?: string | undefined;
   readonly form: "value" | "list" | "map";
   /** Rows that have a value, and rows that have none. */

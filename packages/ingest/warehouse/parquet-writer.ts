@@ -66,8 +66,8 @@ function asStored(element: SchemaElement): SchemaElement {
 }
 
 /**
- * Whether the stored values of a leaf have the logical order, so that statistics are valid. The
- * library would scale those of 32-bit decimals once more.
+ * Whether a leaf's stored values have the logical order and hyparquet-writer writes them as minimum
+ * and maximum. Of a decimal in 32 bits it writes scaled numbers, which readers would scale again.
  */
 function isInOrder({ type, converted_type: converted }: SchemaElement) {
   const isNumber = type === "INT32" || type === "INT64" || type === "FLOAT" || type === "DOUBLE";

@@ -181,8 +181,8 @@ export interface CollectOptions {
   readonly generation: number;
   readonly keep: number;
   /**
-   * The step at which a warm-started run began: files of earlier steps are those of the run before,
-   * with the numbers of its generations. @default 0
+   * The step at which a warm-started run began. Files of earlier steps are links to files of the
+   * run that it started from, so their generation numbers are not this run's. @default 0
    */
   readonly begin?: number;
 }

@@ -187,7 +187,7 @@ test("clients whose processes submit equally long after their starts use differe
 
 const minuteMs = 60_000;
 
-/** Follows a run whose leader has answered, and is then silent for some minutes. */
+/** Follows a run whose leader answers for 3 s, and then no longer. Passes these minutes. */
 async function silenced(minutes: number) {
   const { simulated, run } = startClient();
   const leader = lead(simulated, [event(0), event(1)]);

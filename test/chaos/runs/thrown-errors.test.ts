@@ -37,7 +37,7 @@ async function runAndThrow(
   return { ...story, timing: timing.join(", ") };
 }
 
-/** Actors whose failure ends the generation. `offender`: the actor's name in run.incident. */
+/** Actors whose failure ends the generation. `offender`: the name that run.incident reports. */
 const participants = [
   { role: "device", index: 1, offender: "device:1" },
   { role: "shard", index: 0, offender: "device:0" },

@@ -166,6 +166,7 @@ test("rows get initial values if an undo log cannot restore the requested cut", 
   const mended = begin({ native: false, given, at: cutId });
   t.deepEqual([...mended.keeper.inPlace], [1, 2], "the damaged table is not kept");
   t.deepEqual(stateOf(mended)[0], fresh[0]);
-  // It ends before it has restored the table, whose initial rows are not those of the cut.
+  // The mending thread ends before it has restored the damaged table, which has initial rows now:
+  // the next thread must not take these for the rows of the cut.
   t.deepEqual([...begin({ native: false, given, at: cutId }).keeper.inPlace], [1, 2]);
 });

@@ -31,6 +31,7 @@ test("the names of an adopted checkpoint's files survive a power cut, those of i
   const target = openStore({ ...testJob, directory: to, jobText, disk });
   const claimed = target.beginGeneration().generation;
   const warmStart = { from, step: 20, digest: `sha256:${modelDigest}` };
+  // An adoption reads only these options.
   const job = { name: "next", warmStart, checkpoint: { directory: to } } as unknown as JobSpec;
   synced.length = 0;
   const manifest = await adoptCheckpoint(target, claimed, job, "reference", disk);

@@ -109,7 +109,7 @@ test("an evaluation equals that of the training, and needs no batch size", async
 });
 
 test("a path that plain JavaScript left out is an error with its name", async (t) => {
-  const none = undefined as unknown as string;
+  const none = undefined as unknown as string; // As a caller in JavaScript may pass it.
   const message = "Expected `path` to be a string, got nothing";
   await t.throwsAsync(loadModel(none), { instanceOf: InvalidOptionError, message });
   t.deepEqual(criteo.tsv(none, { batchSize: 8 }).paths as unknown, [undefined]);

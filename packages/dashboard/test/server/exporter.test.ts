@@ -121,6 +121,7 @@ test.serial(
     t.is(series.get('osiris_runs_ended_total{status="failed"}'), 0);
 
     // A run that is shorter than a heartbeat publishes no progress: its result has the times.
+    // The exporter reads no other fields of the result.
     const times = { steps: 40, stepMs: 2, shares: { compute: 1 }, batchesThere: 3, readMs: 1 };
     const result = { status: "finished", step: 40, repairedIds: [], times } as unknown as RunResult;
     await tell({ type: "run.finished", result }, 'step_seconds{run="r1"}', 0.002);

@@ -106,6 +106,7 @@ test("missing values and nested columns of candidates are ranked as they are pre
   });
   await using served = await ServedModel.open(directory);
   const person = { age: 30, b: 7 };
+  // The type of a record has no nested objects, which requests in JSON have.
   for (const some of [
     [{ "item.price": 2 }, { "item.price": null }, { "item.price": 5 }],
     [{ item: { id: 1, price: 2 } }, { item: { id: 2, price: 3 } }, { item: { id: 3 } }],
